@@ -25,7 +25,7 @@ use crate::config::{Action, Share};
 use crate::policy_items::PolicyItems;
 use crate::rejection::MissingKeys;
 use crate::retry_after::jitter;
-use crate::state::{CounterStorage, Persistence};
+use crate::state::{BanTable, CounterStorage, CounterTable, Persistence};
 use crate::store::{RemoteBackend, ReplicatedBackend, Revalidation, Store};
 
 /// The bans of a limit.
@@ -343,11 +343,15 @@ impl ActiveLimit {
 
 impl LimitBuilder<'_> {
     /// Returns the counters of what this node admits, and the state of their persistence.
-    fn own_counters(self, table: TableId<'_>) -> (Limit, Persistence) {
+    fn own_counters(self, id: TableId<'_>) -> (Limit, Persistence) {
         let before = self.kept.map(|before| (before.own(), &before.survival));
-        let (rules, policy) = (self.rules, self.rules.stored_policy());
-        let LimitEnvironment { storage, now, .. } = self.environment;
-        let (own, survival) = storage.limit(table, &policy, rules.capacity, before, now);
+        let table = CounterTable {
+            id,
+            policy: &self.rules.stored_policy(),
+            capacity: self.rules.capacity,
+        };
+        let environment = self.environment;
+        let (own, survival) = (environment.storage).table(&table, before, environment.now);
         (self.with_payer_shares(self.with_own_policy(own)), survival)
     }
 
@@ -411,12 +415,16 @@ impl LimitBuilder<'_> {
         Some(self.with_payer_shares(self.counters(before, policy)))
     }
 
-    fn bans(self, table: TableId<'_>) -> Option<ActiveBans> {
+    fn bans(self, id: TableId<'_>) -> Option<ActiveBans> {
         let before = self.kept.and_then(|before| before.bans.as_ref());
         let before = before.map(|before| (&before.bans, &before.survival));
-        let (ban, capacity) = (self.rules.ban?, self.rules.capacity);
-        let LimitEnvironment { storage, now, .. } = self.environment;
-        let (bans, survival) = storage.bans(table, ban, capacity, before, now);
+        let table = BanTable {
+            id,
+            rules: self.rules.ban?,
+            capacity: self.rules.capacity,
+        };
+        let environment = self.environment;
+        let (bans, survival) = (environment.storage).table(&table, before, environment.now);
         Some(ActiveBans { bans, survival })
     }
 

@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sluicegate_base::clock;
-use sluicegate_limiter::{
-    Capacity, FileIdentity, Limit, Policy, RemovedFiles, StateDir, StateError, TableId, Timestamp,
-};
+use sluicegate_limiter::{FileIdentity, RemovedFiles, StateDir, StateError, Timestamp};
 use tracing::{info, warn};
 
+use super::table::StoredTable;
 use super::{Persistence, announce};
 
 /// An open state directory.
@@ -42,57 +41,49 @@ impl StateDirectory {
         }
     }
 
-    /// Opens the counters of a limit in their file, or in memory where that fails.
-    pub(super) fn open(
+    /// Opens a table in its file, or creates it in memory where that fails.
+    pub(super) fn open<T: StoredTable>(
         &self,
-        meaning: TableId<'_>,
-        policy: &Policy,
-        capacity: Capacity,
+        table: &T,
         now: Timestamp,
-    ) -> (Limit, Persistence) {
-        match Limit::open(&self.files, meaning, policy.clone(), capacity, now) {
-            Ok((limit, adopted)) => {
-                announce(&format_args!("limit {}: counters", meaning.name), &adopted);
-                let dropped = limit.stats().dropped;
+    ) -> (T::Opened, Persistence) {
+        match table.open_in(&self.files, now) {
+            Ok((opened, found)) => {
+                let (limit, contents) = (table.limit(), T::CONTENTS);
+                announce(&format_args!("limit {limit}: {contents}"), &found);
+                let dropped = T::dropped(&opened);
                 if dropped > 0 {
                     warn!(
-                        "limit {}: {dropped} counters in its file lay more than a window ahead and were dropped; the file was damaged, or \
-                         time was lost",
-                        meaning.name
+                        "limit {limit}: {dropped} {contents} in its file lay more than a window ahead and were dropped; the file was \
+                         damaged, or time was lost"
                     );
                 }
-                let file = meaning.identity(policy, capacity);
-                (limit, Persistence::of(&adopted, file))
+                (opened, Persistence::of(&found, table.file()))
             }
-            Err(error) => {
-                let limit = Limit::new(policy.clone(), capacity);
-                (limit, Persistence::failed(meaning.name, &error))
-            }
+            Err(error) => (table.create(), not_persistent(table, &error)),
         }
     }
 
-    /// Returns the counters of a limit after an edit: in the same table, in another file, or in memory where that fails.
-    pub(super) fn edit(
+    /// Returns a table after an edit: where it was, in another file, or in memory where that fails.
+    pub(super) fn edit<T: StoredTable>(
         &self,
-        meaning: TableId<'_>,
-        policy: &Policy,
-        capacity: Capacity,
-        (before, survival): (&Limit, &Persistence),
+        table: &T,
+        (before, persistence): (&T::Opened, &Persistence),
         now: Timestamp,
-    ) -> (Limit, Persistence) {
-        let (edited, kept) = before.edited_in(&self.files, meaning, policy.clone(), capacity, now);
-        // The table is the same and unmoved, so the earlier report still applies.
-        if edited.shares_counters_with(before) {
-            return (edited, survival.clone());
+    ) -> (T::Opened, Persistence) {
+        let (edited, stored) = table.edit_in(&self.files, before, now);
+        // The earlier report still applies.
+        if table.is_in_place(&edited, before) {
+            return (edited, persistence.clone());
         }
-        let survival = match kept {
+        let persistence = match stored {
             Ok(()) => Persistence::InFile {
-                file: meaning.identity(policy, capacity),
+                file: table.file(),
                 found: "carried over from before an edit".to_owned(),
             },
-            Err(error) => Persistence::failed(meaning.name, &error),
+            Err(error) => not_persistent(table, &error),
         };
-        (edited, survival)
+        (edited, persistence)
     }
 
     /// Removes files that are not `in_use` and that no process has used for 30 days.
@@ -143,5 +134,14 @@ impl StateDirectory {
     fn lock_trouble(&self) -> MutexGuard<'_, Option<String>> {
         // The text is replaced as a whole, so a poisoned lock still holds a valid one.
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Logs that a table is in memory only, since its file failed.
+fn not_persistent<T: StoredTable>(table: &T, error: &StateError) -> Persistence {
+    let (limit, contents) = (table.limit(), T::CONTENTS);
+    warn!("limit {limit}: its {contents} will not survive this process: {error}");
+    Persistence::InMemory {
+        reason: error.to_string(),
     }
 }

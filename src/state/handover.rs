@@ -10,11 +10,11 @@ use std::os::fd::OwnedFd;
 
 use sluicegate_base::clock;
 use sluicegate_limiter::{
-    AnonymousFiles, BanRules, Bans, Capacity, Clock, ClockMark, Limit, OpenOutcome, Policy, Seed,
-    StateError, TableId, Timestamp,
+    AnonymousFiles, Clock, ClockMark, OpenOutcome, Seed, StateError, Timestamp,
 };
 use tracing::{info, warn};
 
+use super::table::StoredTable;
 use super::{CounterStorage, CounterStorageError, Persistence, StorageKind, fresh_seed};
 
 /// The counters and the clock that a process hands over to the next one.
@@ -74,97 +74,54 @@ impl CounterStorage {
     }
 }
 
-/// Opens the counters of a limit in `files`, or creates them there.
-pub(super) fn open_limit(
+/// Opens a table in `files`, or creates it there.
+pub(super) fn open<T: StoredTable>(
     files: &AnonymousFiles,
-    meaning: TableId<'_>,
-    policy: &Policy,
-    capacity: Capacity,
+    table: &T,
     now: Timestamp,
-) -> (Limit, Persistence) {
-    match Limit::open(files, meaning, policy.clone(), capacity, now) {
-        Ok((limit, adopted)) => {
-            log_takeover(meaning.name, "counters", &adopted);
-            (limit, Persistence::unasked())
+) -> (T::Opened, Persistence) {
+    let opened = match table.open_in(files, now) {
+        Ok((opened, found)) => {
+            // New memory is not logged: without a directory every process begins so.
+            if found == OpenOutcome::Joined {
+                let (limit, contents) = (table.limit(), T::CONTENTS);
+                info!("limit {limit}: {contents} taken over from the old process");
+            }
+            opened
         }
         Err(error) => {
-            let limit = Limit::new(policy.clone(), capacity);
-            (limit, failed(meaning.name, "counters", &error))
+            warn_of_loss(table, &error);
+            table.create()
         }
-    }
+    };
+    (opened, Persistence::unasked())
 }
 
-/// Returns the counters of a limit after an edit.
-pub(super) fn edit_limit(
+/// Returns a table after an edit.
+pub(super) fn edit<T: StoredTable>(
     files: &AnonymousFiles,
-    meaning: TableId<'_>,
-    policy: &Policy,
-    capacity: Capacity,
-    before: &Limit,
+    table: &T,
+    before: &T::Opened,
     now: Timestamp,
-) -> (Limit, Persistence) {
-    let (limit, kept) = before.edited_in(files, meaning, policy.clone(), capacity, now);
-    (limit, persistence_of(meaning.name, "counters", kept))
-}
-
-/// Opens the bans of a limit in `files`, or creates them there.
-pub(super) fn open_bans(
-    files: &AnonymousFiles,
-    meaning: TableId<'_>,
-    rules: BanRules,
-    capacity: Capacity,
-    now: Timestamp,
-) -> (Bans, Persistence) {
-    match Bans::open(files, meaning, rules, capacity, now) {
-        Ok((bans, adopted)) => {
-            log_takeover(meaning.name, "bans", &adopted);
-            (bans, Persistence::unasked())
-        }
-        Err(error) => {
-            let bans = Bans::new(rules, capacity);
-            (bans, failed(meaning.name, "bans", &error))
-        }
+) -> (T::Opened, Persistence) {
+    let (edited, stored) = table.edit_in(files, before, now);
+    if let Err(error) = stored {
+        warn_of_loss(table, &error);
     }
+    (edited, Persistence::unasked())
 }
 
-/// Returns the bans of a limit after an edit.
-pub(super) fn edit_bans(
-    files: &AnonymousFiles,
-    meaning: TableId<'_>,
-    rules: BanRules,
-    capacity: Capacity,
-    before: &Bans,
-    now: Timestamp,
-) -> (Bans, Persistence) {
-    let (bans, kept) = before.edited_in(files, meaning, rules, capacity, now);
-    (bans, persistence_of(meaning.name, "bans", kept))
-}
-
-fn persistence_of(limit: &str, what: &str, kept: Result<(), StateError>) -> Persistence {
-    match kept {
-        Ok(()) => Persistence::unasked(),
-        Err(error) => failed(limit, what, &error),
-    }
-}
-
-/// Logs how memory was found. New memory is not logged: without a directory every process begins so.
-fn log_takeover(limit: &str, what: &str, adopted: &OpenOutcome) {
-    if *adopted == OpenOutcome::Joined {
-        info!("limit {limit}: {what} taken over from the old process");
-    }
-}
-
-fn failed(limit: &str, what: &str, error: &StateError) -> Persistence {
-    warn!("limit {limit}: its {what} will not be handed over in an upgrade: {error}");
-    Persistence::unasked()
+fn warn_of_loss<T: StoredTable>(table: &T, error: &StateError) {
+    let (limit, contents) = (table.limit(), T::CONTENTS);
+    warn!("limit {limit}: its {contents} will not be handed over in an upgrade: {error}");
 }
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_limiter::{Ask, Cost, KeyHash, Outcome, decide};
+    use sluicegate_limiter::{Ask, Cost, KeyHash, Limit, Outcome, decide};
 
     use super::super::PersistenceMode;
-    use super::super::test_limits::{MEANING, NOW, capacity, open, policy};
+    use super::super::test_limits::{NOW, open, policy, table};
     use super::*;
 
     fn admits(limit: &Limit) -> bool {
@@ -208,13 +165,7 @@ mod tests {
         assert!(!admits(&after), "three were admitted");
         assert!(admits(&before.0), "by the old count one more may");
 
-        let edited = new.limit(
-            MEANING,
-            &policy(5, 90),
-            capacity(),
-            Some((&after, &before.1)),
-            NOW,
-        );
+        let edited = new.table(&table(&policy(5, 90)), Some((&after, &before.1)), NOW);
         let third = new_process_of(&new);
         let (last, _) = open(&third, &policy(5, 90));
         assert!(admits(&last) && !admits(&last) && !admits(&edited.0));

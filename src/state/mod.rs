@@ -13,16 +13,15 @@ use std::path::Path;
 
 use sluicegate_base::clock;
 use sluicegate_limiter::{
-    AnonymousFiles, Capacity, ClockDrift, FileIdentity, Limit, OpenOutcome, Policy, Seed, StateDir,
-    StateError, TableId, Timestamp,
+    AnonymousFiles, ClockDrift, FileIdentity, OpenOutcome, Seed, StateDir, Timestamp,
 };
 use tracing::{info, warn};
 
-mod bans;
 mod directory;
 mod error;
 mod handover;
 mod maintenance;
+mod table;
 #[cfg(test)]
 mod test_limits;
 
@@ -30,6 +29,7 @@ pub use directory::DirectoryHealth;
 pub use error::CounterStorageError;
 pub use handover::CounterHandover;
 pub use maintenance::Maintenance;
+pub use table::{BanTable, CounterTable, StoredTable};
 
 use directory::StateDirectory;
 
@@ -107,38 +107,26 @@ impl CounterStorage {
         Ok((Self { kept }, seed))
     }
 
-    /// Opens the counters of a limit here; they continue those of `before`, the same limit ahead of an edit, or without it those
-    /// of its file.
+    /// Opens a table here; it continues `before`, the same table ahead of an edit, or without it what its file holds.
     ///
     /// This always succeeds: where the file fails, in memory, and the failure is logged once.
     #[must_use]
-    pub fn limit(
+    pub fn table<T: StoredTable>(
         &self,
-        meaning: TableId<'_>,
-        policy: &Policy,
-        capacity: Capacity,
-        before: Option<(&Limit, &Persistence)>,
+        table: &T,
+        before: Option<(&T::Opened, &Persistence)>,
         now: Timestamp,
-    ) -> (Limit, Persistence) {
+    ) -> (T::Opened, Persistence) {
         match (&self.kept, before) {
-            (StorageKind::Directory(directory), None) => {
-                directory.open(meaning, policy, capacity, now)
-            }
-            (StorageKind::Directory(directory), Some(before)) => {
-                directory.edit(meaning, policy, capacity, before, now)
-            }
-            (StorageKind::Anonymous(files), None) => {
-                handover::open_limit(files, meaning, policy, capacity, now)
-            }
+            (StorageKind::Directory(directory), None) => directory.open(table, now),
+            (StorageKind::Directory(directory), Some(before)) => directory.edit(table, before, now),
+            (StorageKind::Anonymous(files), None) => handover::open(files, table, now),
             (StorageKind::Anonymous(files), Some((before, _))) => {
-                handover::edit_limit(files, meaning, policy, capacity, before, now)
+                handover::edit(files, table, before, now)
             }
-            (StorageKind::Here, None) => {
-                (Limit::new(policy.clone(), capacity), Persistence::unasked())
-            }
+            (StorageKind::Here, None) => (table.create(), Persistence::unasked()),
             (StorageKind::Here, Some((before, survival))) => {
-                let edited = before.edited(policy.clone(), capacity, now);
-                (edited, survival.clone())
+                (table.edit(before, now), survival.clone())
             }
         }
     }
@@ -199,13 +187,6 @@ impl Persistence {
         let found = adopted.to_string();
         Self::InFile { file, found }
     }
-
-    fn failed(limit: &str, error: &StateError) -> Self {
-        warn!("limit {limit}: its counters will not survive this process: {error}");
-        Self::InMemory {
-            reason: error.to_string(),
-        }
-    }
 }
 
 /// Draws a secret seed.
@@ -229,9 +210,9 @@ fn announce(what: &fmt::Arguments<'_>, adopted: &OpenOutcome) {
 mod tests {
     use std::time::Duration;
 
-    use sluicegate_limiter::Clock;
+    use sluicegate_limiter::{Clock, Limit, Policy};
 
-    use super::test_limits::{MEANING, NOW, capacity, open, policy};
+    use super::test_limits::{NOW, open, policy, table};
     use super::*;
 
     /// Returns storage without a clock, so that the tests of this process keep theirs.
@@ -253,7 +234,7 @@ mod tests {
         policy: &Policy,
     ) -> Persistence {
         let before = Some((limit, survival));
-        storage.limit(MEANING, policy, capacity(), before, NOW).1
+        storage.table(&table(policy), before, NOW).1
     }
 
     fn found(survival: &Persistence) -> &str {

@@ -2,10 +2,10 @@
 
 use sluicegate_limiter::{Capacity, Limit, Period, Policy, Rate, Rates, TableId, Timestamp};
 
-use super::{CounterStorage, Persistence};
+use super::{CounterStorage, CounterTable, Persistence};
 
 pub(super) const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
-pub(super) const MEANING: TableId<'static> = TableId {
+const ID: TableId<'static> = TableId {
     name: "otp",
     key: "client.ip/32,/64",
 };
@@ -16,10 +16,14 @@ pub(super) fn policy(count: u32, secs: u32) -> Policy {
     Rates::new([rate]).expect("rates").into()
 }
 
-pub(super) fn capacity() -> Capacity {
-    Capacity::new(100).expect("a capacity")
+pub(super) fn table(policy: &Policy) -> CounterTable<'_> {
+    CounterTable {
+        id: ID,
+        policy,
+        capacity: Capacity::new(100).expect("a capacity"),
+    }
 }
 
 pub(super) fn open(storage: &CounterStorage, policy: &Policy) -> (Limit, Persistence) {
-    storage.limit(MEANING, policy, capacity(), None, NOW)
+    storage.table(&table(policy), None, NOW)
 }
