@@ -124,14 +124,14 @@ fn write(path: &Path, text: &str) -> Result<(), StorageError> {
         cause,
     };
     let directory = path.parent().unwrap_or(Path::new("."));
-    let beside = path.with_extension("new");
+    let temporary = path.with_extension("new");
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(directory)
         .map_err(failed)?;
     // A file that a crash left behind may have another mode.
-    match fs::remove_file(&beside) {
+    match fs::remove_file(&temporary) {
         Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(failed(cause)),
         _ => {}
     }
@@ -139,11 +139,11 @@ fn write(path: &Path, text: &str) -> Result<(), StorageError> {
         .write(true)
         .create_new(true)
         .mode(0o600)
-        .open(&beside)
+        .open(&temporary)
         .map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)?;
     file.sync_all().map_err(failed)?;
-    fs::rename(&beside, path).map_err(failed)?;
+    fs::rename(&temporary, path).map_err(failed)?;
     File::open(directory)
         .and_then(|directory| directory.sync_all())
         .map_err(failed)

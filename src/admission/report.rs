@@ -21,7 +21,7 @@ pub struct AdmissionReport {
     /// The verdict over the limits that may reject the request.
     pub verdict: Verdict,
     /// `None`: the verdict is over all limits of the route, in its order, and there is nothing to add.
-    pub beside: Option<Box<ReportDetails>>,
+    pub details: Option<Box<ReportDetails>>,
 }
 
 /// The part of a report that is not in the verdict.
@@ -145,7 +145,7 @@ impl AdmissionReport {
     pub fn plain(verdict: Verdict) -> Self {
         Self {
             verdict,
-            beside: None,
+            details: None,
         }
     }
 
@@ -153,7 +153,7 @@ impl AdmissionReport {
     pub(super) fn with_details(verdict: Verdict, details: ReportDetails) -> Self {
         Self {
             verdict,
-            beside: Some(Box::new(details)),
+            details: Some(Box::new(details)),
         }
     }
 
@@ -171,9 +171,9 @@ impl AdmissionReport {
         &'a self,
         limits: &'a [Arc<ActiveLimit>],
     ) -> impl Iterator<Item = &'a ActiveLimit> + Clone {
-        let beside = self.beside.as_deref();
+        let details = self.details.as_deref();
         (0..self.verdict.decisions().len()).filter_map(move |ask| {
-            let limit = beside.map_or(Some(ask), |beside| beside.limit_of(ask))?;
+            let limit = details.map_or(Some(ask), |details| details.limit_of(ask))?;
             limits.get(limit).map(|limit| &**limit)
         })
     }
@@ -183,34 +183,34 @@ impl AdmissionReport {
         &'a self,
         limits: &'a [Arc<ActiveLimit>],
     ) -> impl Iterator<Item = &'a PolicyItems> + Clone {
-        let beside = self.beside.as_deref();
+        let details = self.details.as_deref();
         self.asked(limits).enumerate().map(move |(ask, limit)| {
-            let tier = beside.and_then(|beside| beside.tiers.get(ask).copied().flatten());
+            let tier = details.and_then(|details| details.tiers.get(ask).copied().flatten());
             limit.items_for(tier)
         })
     }
 
     /// Adds the marks of limits that were exceeded.
     pub(super) fn mark(&mut self, marks: impl IntoIterator<Item = OriginMark>) {
-        if let Some(beside) = &mut self.beside {
+        if let Some(details) = &mut self.details {
             for mark in marks {
-                beside.notes.push(LimitNote {
+                details.notes.push(LimitNote {
                     limit: mark.limit,
                     event: LimitEvent::Marked,
                 });
                 if let Some(event) = LimitEvent::of_refusal(mark.counted) {
                     let limit = mark.limit;
-                    beside.notes.push(LimitNote { limit, event });
+                    details.notes.push(LimitNote { limit, event });
                 }
-                beside.marks.push(mark);
+                details.marks.push(mark);
             }
         }
     }
 
     /// Adds notes.
     pub fn note(&mut self, notes: impl IntoIterator<Item = LimitNote>) {
-        if let Some(beside) = &mut self.beside {
-            beside.notes.extend(notes);
+        if let Some(details) = &mut self.details {
+            details.notes.extend(notes);
         }
     }
 }

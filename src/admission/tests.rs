@@ -273,13 +273,13 @@ fn a_second_limit_of_two_is_asked_once() {
         bench
             .admit()
             .1
-            .beside
-            .is_some_and(|beside| beside.marks.is_empty())
+            .details
+            .is_some_and(|details| details.marks.is_empty())
     );
     for left in (0..5).rev() {
-        let beside = bench.admit().1.beside.expect("it is not plain");
-        let marks: Vec<_> = beside.marks.iter().map(|mark| mark.limit).collect();
-        assert_eq!((marks, &beside.asked[..]), (vec![0, 1], &[2][..]));
+        let details = bench.admit().1.details.expect("it is not plain");
+        let marks: Vec<_> = details.marks.iter().map(|mark| mark.limit).collect();
+        assert_eq!((marks, &details.asked[..]), (vec![0, 1], &[2][..]));
         assert_eq!(bench.left(), [0, 0, left]);
     }
     assert!(bench.is_refused());
@@ -301,12 +301,12 @@ fn a_second_limit_in_shadow_refuses_nobody() {
     let _ = bench.admit();
     let refused: Vec<bool> = (0..3)
         .map(|_| {
-            let beside = bench.admit().1.beside.expect("it is not plain");
+            let details = bench.admit().1.details.expect("it is not plain");
             let refused = LimitNote {
                 limit: 1,
                 event: LimitEvent::ShadowRefused,
             };
-            beside.notes.contains(&refused)
+            details.notes.contains(&refused)
         })
         .collect();
     assert_eq!(refused, [false, true, true]);
@@ -319,7 +319,7 @@ fn only_limits_that_need_it_are_weighed() {
     let cost = format!("{FIVE}\ncost = 3");
     let bench = Bench::new(&[("a", FIVE), ("b", &cost)], &["a", "b"]);
     let (admitted, judged) = bench.admit();
-    assert!(!admitted.is_pending() && judged.beside.is_none());
+    assert!(!admitted.is_pending() && judged.details.is_none());
     assert_eq!(bench.left(), [4, 2]);
     for lines in [
         "action = \"shadow\"",
@@ -475,7 +475,9 @@ fn a_condition_that_changes_in_between_changes_no_request() {
     let Some(Admission::Rejected(_, Some(report))) = admission else {
         unreachable!("{admission:?}");
     };
-    let notes = report.beside.map_or_else(Vec::new, |beside| beside.notes);
+    let notes = report
+        .details
+        .map_or_else(Vec::new, |details| details.notes);
     let of_b = LimitNote {
         limit: 1,
         event: LimitEvent::Active,
@@ -495,7 +497,9 @@ fn a_limit_in_shadow_admits_requests_without_a_key() {
         let lines = format!("{keyed}\n{shadow}");
         let bench = Bench::new(&[("a", FIVE), ("b", &lines)], &["a", "b"]);
         let (_, report) = bench.admit();
-        let notes = report.beside.map_or_else(Vec::new, |beside| beside.notes);
+        let notes = report
+            .details
+            .map_or_else(Vec::new, |details| details.notes);
         let of_b = LimitNote {
             limit: 1,
             event: LimitEvent::ShadowRefused,

@@ -268,8 +268,8 @@ impl Gateway {
         let Some(decision) = &mut context.decision else {
             return Ok(None);
         };
-        let beside = (decision.report.as_mut()).and_then(|report| report.beside.as_mut());
-        let queues = beside.map_or_else(Vec::new, |beside| std::mem::take(&mut beside.queues));
+        let details = (decision.report.as_mut()).and_then(|report| report.details.as_mut());
+        let queues = details.map_or_else(Vec::new, |details| std::mem::take(&mut details.queues));
         let client = prefix(address, PrefixBits::default());
         let waited = wait::hold(&self.0.delayed, client, queues, client_left).await;
         match waited {

@@ -31,6 +31,6 @@ pub(super) fn mark(fields: &mut dyn FieldEdit, context: &Context) {
 
 /// Returns the marks of the limits that are exceeded.
 pub(super) fn marks(context: &Context) -> impl Iterator<Item = &OriginMark> {
-    let beside = context.report().and_then(|report| report.beside.as_ref());
-    beside.into_iter().flat_map(|beside| &beside.marks)
+    let details = context.report().and_then(|report| report.details.as_ref());
+    details.into_iter().flat_map(|details| &details.marks)
 }

@@ -94,7 +94,7 @@ impl Gateway {
             route: located.map(|located| &located.route.metrics),
             hits: context.hits,
             verdict: report.map(|report| &report.verdict),
-            beside: report.and_then(|report| report.beside.as_deref()),
+            details: report.and_then(|report| report.details.as_deref()),
             list: located.and_then(|located| located.list.as_deref()),
             missing_keys: &context.missing_keys.0,
             rejection,

@@ -32,7 +32,7 @@ pub(crate) struct Example<'a> {
     pub(crate) route: Option<&'a RouteMetrics>,
     pub(crate) verdict: Option<&'a Verdict>,
     pub(crate) list: Option<&'a str>,
-    pub(crate) beside: Option<&'a ReportDetails>,
+    pub(crate) details: Option<&'a ReportDetails>,
     pub(crate) fields: Option<&'a ReceivedFields>,
     pub(crate) missing_keys: &'a [MissingKey],
     pub(crate) rejection: Option<LimitRejection>,
@@ -52,7 +52,7 @@ impl Default for Example<'_> {
             route: None,
             verdict: None,
             list: None,
-            beside: None,
+            details: None,
             missing_keys: &[],
             rejection: None,
             origin: None,
@@ -66,8 +66,8 @@ impl Example<'_> {
         let by_rate = self.verdict.and_then(|verdict| match verdict.outcome() {
             Answer::Admitted => None,
             Answer::Refused { ask, rate } => Some(LimitRejection {
-                limit: match self.beside {
-                    Some(beside) => beside.asked[ask],
+                limit: match self.details {
+                    Some(details) => details.asked[ask],
                     None => u8::try_from(ask).expect("few limits"),
                 },
                 key: KeyHash::from_bits(0xabcd),
@@ -88,7 +88,7 @@ impl Example<'_> {
             route: self.route,
             verdict: self.verdict,
             list: self.list,
-            beside: self.beside,
+            details: self.details,
             missing_keys: self.missing_keys,
             rejection,
             key_values: if refused { &*KEY_VALUES } else { &[] },

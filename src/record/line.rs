@@ -301,7 +301,10 @@ fn reason(into: &mut Vec<u8>, rejection: &LimitRejection) {
 /// Writes the events of limits: those of one kind under one name, so that a line has each name at most once.
 fn notes(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
     let outcome = entry.outcome;
-    if outcome.beside.is_none_or(|beside| beside.notes.is_empty()) {
+    if outcome
+        .details
+        .is_none_or(|details| details.notes.is_empty())
+    {
         return;
     }
     for (before, event) in [

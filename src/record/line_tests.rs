@@ -184,7 +184,7 @@ fn former_names_are_written_on_request() {
     let (route, verdict) = verdict_of(1);
     let missing_keys = [missing_key()];
     let note = |event| LimitNote { limit: 0, event };
-    let beside = ReportDetails {
+    let details = ReportDetails {
         asked: [0].into_iter().collect(),
         tiers: Default::default(),
         named: Vec::new(),
@@ -196,7 +196,7 @@ fn former_names_are_written_on_request() {
         marks: Vec::new(),
     };
     let example = Example {
-        beside: Some(&beside),
+        details: Some(&details),
         route: Some(&route),
         verdict: Some(&verdict),
         missing_keys: &missing_keys,
@@ -412,7 +412,7 @@ fn notes_are_written_with_the_names_of_their_limits() {
     let (_, verdict) = refused();
     let route = RequestMetrics::new().route(&Arc::from("r"), &[Arc::from("a"), Arc::from("b")]);
     let note = |limit, event| LimitNote { limit, event };
-    let beside = ReportDetails {
+    let details = ReportDetails {
         tiers: Default::default(),
         queues: Vec::new(),
         named: vec![(0, Arc::from("pro")), (1, Arc::from("fr\"ee"))],
@@ -438,7 +438,7 @@ fn notes_are_written_with_the_names_of_their_limits() {
     let outcome = Example {
         route: Some(&route),
         verdict: Some(&verdict),
-        beside: Some(&beside),
+        details: Some(&details),
         ..Example::default()
     };
     let text = line(&outcome.outcome());

@@ -62,7 +62,7 @@ pub struct Outcome<'a> {
     /// The list that blocked the client or exempted it from the limits.
     pub list: Option<&'a str>,
     /// The details beside the verdict, and the limits that it covers; `None`: all of the route's.
-    pub beside: Option<&'a ReportDetails>,
+    pub details: Option<&'a ReportDetails>,
     /// The parts of keys that the request lacks.
     pub missing_keys: &'a [MissingKey],
     /// The rejection by a limit; `None` where none rejected it.
@@ -119,7 +119,7 @@ impl Outcome<'_> {
             hits: 1,
             verdict: None,
             list: None,
-            beside: None,
+            details: None,
             missing_keys: &[],
             rejection: None,
             key_values: &[],
@@ -148,8 +148,8 @@ impl Outcome<'_> {
 
     /// Returns the index on the route of the limit of the verdict's decision at `ask`.
     pub(super) fn limit_of(&self, ask: usize) -> Option<usize> {
-        match self.beside {
-            Some(beside) => beside.limit_of(ask),
+        match self.details {
+            Some(details) => details.limit_of(ask),
             None => Some(ask),
         }
     }
@@ -179,7 +179,7 @@ impl Outcome<'_> {
 
     /// Returns the tiers that the request names, with the names of their limits.
     pub(super) fn tiers(&self) -> impl Iterator<Item = (&str, &str)> {
-        let named = self.beside.map_or(&[][..], |beside| &beside.named);
+        let named = self.details.map_or(&[][..], |details| &details.named);
         named.iter().filter_map(|(limit, tier)| {
             let limit = self.route?.limits().get(usize::from(*limit))?;
             Some((&**limit, &**tier))
@@ -190,7 +190,7 @@ impl Outcome<'_> {
     pub(super) fn counts_by_own_slots(&self) -> bool {
         let decisions = self.verdict.map_or(&[][..], Verdict::decisions);
         let is_own = |decision: &Decision| decision.placement() == KeyPlacement::OwnSlot;
-        decisions.iter().all(is_own) && self.beside.is_none_or(|beside| beside.notes.is_empty())
+        decisions.iter().all(is_own) && self.details.is_none_or(|details| details.notes.is_empty())
     }
 
     /// Returns the names of the limits whose decision has this placement of the key.
@@ -209,7 +209,7 @@ impl Outcome<'_> {
 
     /// Returns the events of limits, with the names of their limits.
     pub(super) fn notes(&self) -> impl Iterator<Item = (usize, &str, LimitEvent)> {
-        let notes = self.beside.map_or(&[][..], |beside| &beside.notes);
+        let notes = self.details.map_or(&[][..], |details| &details.notes);
         notes.iter().filter_map(|note| {
             let limit = usize::from(note.limit);
             Some((limit, &**self.route?.limits().get(limit)?, note.event))

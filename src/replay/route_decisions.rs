@@ -26,9 +26,9 @@ pub(super) fn read_report(
             *place = decision;
         }
     };
-    let beside = report.beside.as_deref();
+    let details = report.details.as_deref();
     for (ask, decision) in report.verdict.decisions().iter().enumerate() {
-        let limit = beside.map_or(Some(ask), |beside| beside.limit_of(ask));
+        let limit = details.map_or(Some(ask), |details| details.limit_of(ask));
         if let Some(limit) = limit {
             enter(
                 limit,
@@ -39,7 +39,7 @@ pub(super) fn read_report(
             );
         }
     }
-    let notes = beside.map_or(&[][..], |beside| &beside.notes);
+    let notes = details.map_or(&[][..], |details| &details.notes);
     let is_idle = |limit: u8| {
         let active = limits.get(usize::from(limit));
         let is_conditional = active.is_some_and(|active| active.activation.is_some());

@@ -69,7 +69,7 @@ pub(super) fn count_report(
     indexes: &[usize],
     limits: &mut [(Name, LimitTally)],
 ) {
-    let Some(beside) = report.beside.as_deref() else {
+    let Some(details) = report.details.as_deref() else {
         return;
     };
     let mut counts_of = |limit: usize, count: &dyn Fn(&mut LimitTally)| {
@@ -78,7 +78,7 @@ pub(super) fn count_report(
             count(counts);
         }
     };
-    for note in &beside.notes {
+    for note in &details.notes {
         if note.event == LimitEvent::ShadowRatesRefused {
             counts_of(usize::from(note.limit), &|counts| {
                 counts.shadow_rates_rejected += 1
@@ -88,7 +88,7 @@ pub(super) fn count_report(
     for (ask, decision) in report.verdict.decisions().iter().enumerate() {
         let delay = decision.delay();
         if !delay.is_zero()
-            && let Some(limit) = beside.limit_of(ask)
+            && let Some(limit) = details.limit_of(ask)
         {
             let nanos = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
             counts_of(limit, &|counts| {

@@ -202,7 +202,9 @@ impl Gateway {
         if descriptor.is_negative_hits {
             ignored.count(IgnoredField::NegativeHits);
         }
-        let details = context.report().and_then(|report| report.beside.as_deref());
+        let details = context
+            .report()
+            .and_then(|report| report.details.as_deref());
         if let Some(limit) = descriptor.limit
             && details.is_none_or(|details| details.named.is_empty())
         {

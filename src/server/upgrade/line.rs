@@ -78,18 +78,19 @@ impl UpgradeChannel {
     fn send(&self, line: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let bytes = format!("{line}\n");
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut beside = SendAncillaryBuffer::new(&mut space);
-        if !descriptors.is_empty() && !beside.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors))
+        {
             return Err(io::Error::other("more descriptors than a line has"));
         }
         let mut sent = 0;
         while sent < bytes.len() {
             let rest = [IoSlice::new(&bytes.as_bytes()[sent..])];
             sent += rustix::io::retry_on_intr(|| {
-                sendmsg(&self.stream, &rest, &mut beside, SendFlags::NOSIGNAL)
+                sendmsg(&self.stream, &rest, &mut ancillary, SendFlags::NOSIGNAL)
             })?;
             // They went with the first bytes.
-            beside.clear();
+            ancillary.clear();
         }
         Ok(())
     }
@@ -97,18 +98,18 @@ impl UpgradeChannel {
     fn receive(&mut self) -> io::Result<()> {
         let mut bytes = [0; 1024];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
-        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let received = rustix::io::retry_on_intr(|| {
             let mut room = [IoSliceMut::new(&mut bytes)];
             // Close-on-exec, so that no program that the gateway starts inherits one by accident.
             recvmsg(
                 &self.stream,
                 &mut room,
-                &mut beside,
+                &mut ancillary,
                 RecvFlags::CMSG_CLOEXEC,
             )
         })?;
-        for message in beside.drain() {
+        for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
                 self.descriptors.extend(descriptors);
             }

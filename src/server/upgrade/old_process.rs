@@ -279,14 +279,14 @@ fn listen(path: &Path, claim: SocketClaim) -> io::Result<UnixListener> {
         let message = "another gateway answers there; give each a path of its own";
         return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
     }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}", std::process::id()));
-    let beside = PathBuf::from(beside);
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}", std::process::id()));
+    let temporary = PathBuf::from(temporary);
     // Left behind by a process that had this id.
-    let _ = std::fs::remove_file(&beside);
-    let listener = UnixListener::bind(&beside)?;
-    std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o600))?;
-    std::fs::rename(&beside, path)?;
+    let _ = std::fs::remove_file(&temporary);
+    let listener = UnixListener::bind(&temporary)?;
+    std::fs::set_permissions(&temporary, std::fs::Permissions::from_mode(0o600))?;
+    std::fs::rename(&temporary, path)?;
     Ok(listener)
 }
 

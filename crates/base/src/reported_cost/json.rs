@@ -20,7 +20,7 @@ pub(super) struct NumberScanner {
     /// Objects and lists on the way to the value, the outermost first; as many as steps at most.
     path: Vec<OpenContainer>,
     /// Depth in objects and lists that are not on the way.
-    beside: u64,
+    skipped_depth: u64,
     token: ScannedToken,
     /// The name of the current member as it stands between its quotes, as far as it can match.
     name: Vec<u8>,
@@ -63,7 +63,7 @@ impl NumberScanner {
         Self {
             steps,
             path: Vec::new(),
-            beside: 0,
+            skipped_depth: 0,
             token: ScannedToken::None,
             name: Vec::new(),
             digits: ArrayVec::new(),
@@ -84,7 +84,7 @@ impl NumberScanner {
     /// Begins another text.
     pub(super) fn begin_text(&mut self) {
         self.path.clear();
-        self.beside = 0;
+        self.skipped_depth = 0;
         self.token = ScannedToken::None;
     }
 
@@ -158,7 +158,7 @@ impl NumberScanner {
             b'"' => self.begin_string(),
             b'{' | b'[' => self.open(byte),
             b'}' | b']' => self.close(),
-            b',' if self.beside == 0 => match self.path.last_mut() {
+            b',' if self.skipped_depth == 0 => match self.path.last_mut() {
                 Some(OpenContainer::Object(member)) => *member = MemberPart::Name,
                 Some(OpenContainer::List(index)) => *index = index.saturating_add(1),
                 None => {}
@@ -174,7 +174,7 @@ impl NumberScanner {
     }
 
     fn begin_string(&mut self) {
-        let is_name = self.beside == 0
+        let is_name = self.skipped_depth == 0
             && matches!(
                 self.path.last(),
                 Some(OpenContainer::Object(MemberPart::Name))
@@ -200,12 +200,12 @@ impl NumberScanner {
     }
 
     fn open(&mut self, bracket: u8) {
-        let is_on_the_way = self.beside == 0 && (self.path.is_empty() || self.is_at_next());
+        let is_on_the_way = self.skipped_depth == 0 && (self.path.is_empty() || self.is_at_next());
         if self.is_at_target() {
             self.found = Some(ReportedNumber::Malformed);
         }
         if !is_on_the_way || self.path.len() >= self.steps.len() {
-            self.beside = self.beside.saturating_add(1);
+            self.skipped_depth = self.skipped_depth.saturating_add(1);
             return;
         }
         self.path.push(match bracket {
@@ -215,8 +215,8 @@ impl NumberScanner {
     }
 
     fn close(&mut self) {
-        match self.beside.checked_sub(1) {
-            Some(beside) => self.beside = beside,
+        match self.skipped_depth.checked_sub(1) {
+            Some(skipped_depth) => self.skipped_depth = skipped_depth,
             None => {
                 self.path.pop();
             }
@@ -238,7 +238,7 @@ impl NumberScanner {
 
     /// Returns whether the current value is that of the next step.
     fn is_at_next(&self) -> bool {
-        self.beside == 0
+        self.skipped_depth == 0
             && match self.path.last() {
                 Some(OpenContainer::Object(member)) => {
                     *member == MemberPart::Value { is_next: true }
