@@ -28,8 +28,8 @@ use crate::failure::{
 };
 use crate::origin::{
     AttemptExcuse, AttemptFailure, AttemptWait, ChannelSecurity, ConnectError, FieldEdit,
-    LimitRefusal, OriginServer, PickRequest, PickResult, ServerPool, UploadPart, cookie_for,
-    tag_in,
+    LatestFailure, LimitRefusal, OriginServer, PickRequest, PickResult, ServerPool, UploadPart,
+    cookie_for, tag_in,
 };
 use crate::process::SharedState;
 use crate::url_scheme::UrlScheme;
@@ -153,8 +153,8 @@ fn unserved(
 ) -> Box<RequestFailure> {
     let kind = failure.kind(ResponseStage::Awaited);
     let cause = Cause::of(Some(kind.as_str()), &failure);
-    let log = &pool.failures;
-    log.note(&pool.name, None, kind, &cause.reason, clock::now());
+    pool.failures
+        .note(&pool.name, None, latest_failure(kind, &cause));
     context.cause = Some(cause);
     failure.into()
 }
@@ -167,11 +167,18 @@ fn failure_at(forwarded: &ForwardedRequest, failure: &OriginFailure) -> Box<Caus
     let cause = Cause::of(Some(kind.as_str()), &format_args!("{failure}{stage}"));
     if let Some(permit) = &forwarded.attempt.permit {
         let server = &permit.server;
-        let log = &server.server_state.failure_log;
-        let address = Some(server.address);
-        log.note(&pool.name, address, kind, &cause.reason, clock::now());
+        let (log, address) = (&server.server_state.failure_log, Some(server.address));
+        log.note(&pool.name, address, latest_failure(kind, &cause));
     }
     cause
+}
+
+fn latest_failure(kind: FailureKind, cause: &Cause) -> LatestFailure {
+    LatestFailure {
+        at: clock::now(),
+        kind,
+        reason: cause.reason.to_string(),
+    }
 }
 
 /// Acquires the permit of a request in flight to origins, from its client's account.

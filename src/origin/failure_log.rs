@@ -36,7 +36,7 @@ struct KindLog {
     left_out: AtomicU64,
 }
 
-/// The latest failure, for `/origins`.
+/// A failure; the latest one is shown by `/origins`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatestFailure {
     /// Its time.
@@ -48,29 +48,19 @@ pub struct LatestFailure {
 }
 
 impl FailureLog {
-    /// Counts a failure, and writes it to the process log unless one of its kind was written within the last minute.
-    pub fn note(
-        &self,
-        origin: &str,
-        server: Option<SocketAddr>,
-        kind: FailureKind,
-        reason: &str,
-        at: Timestamp,
-    ) {
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(LatestFailure {
-            at,
-            kind,
-            reason: reason.to_owned(),
-        });
-        let Some(left_out) = self.count(kind, at) else {
-            return;
-        };
-        let server = server.map_or_else(String::new, |address| format!(" server {address}:"));
-        let more = match left_out {
-            0 => String::new(),
-            more => format!(" ({more} more since the last such warning)"),
-        };
-        warn!("origin {origin}:{server} {}: {reason}{more}", kind.as_str());
+    /// Counts a failure of this origin, or of this server of it, and writes it to the process log unless one of its kind was written within
+    /// the last minute.
+    pub fn note(&self, origin: &str, server: Option<SocketAddr>, failure: LatestFailure) {
+        let LatestFailure { at, kind, reason } = &failure;
+        if let Some(left_out) = self.count(*kind, *at) {
+            let server = server.map_or_else(String::new, |address| format!(" server {address}:"));
+            let more = match left_out {
+                0 => String::new(),
+                more => format!(" ({more} more since the last such warning)"),
+            };
+            warn!("origin {origin}:{server} {}: {reason}{more}", kind.as_str());
+        }
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
     }
 
     /// Counts a failure. Returns how many were omitted since the latest warning, where one is due.
