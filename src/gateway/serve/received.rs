@@ -5,7 +5,7 @@ use http::header::{CONTENT_LENGTH, EXPECT, HeaderName, TE, UPGRADE};
 use http::uri::PathAndQuery;
 use http::{Method, Version};
 use sluicegate_base::bounds;
-use sluicegate_base::received::{ReceivedFields, ReceivedHead, ReceivedPlaces};
+use sluicegate_base::received::{ReceivedFields, ReceivedHead};
 use sluicegate_http1::{BodyFraming, ConnectionOptions, HttpVersion, RequestHead, RuleViolation};
 
 use super::head_writer::ConnectionPersistence;
@@ -46,12 +46,7 @@ impl ReceivedRequest {
     /// http crate has them.
     pub(super) fn of(parsed: &RequestHead, read: BytesMut) -> Option<Box<Self>> {
         // The fields and the target are parts of the received bytes, not copies.
-        let places = parsed.fields().places().map(|places| ReceivedPlaces {
-            name: places.name,
-            value: places.value,
-            is_usual: places.is_usual,
-        });
-        let headers = ReceivedFields::in_bytes(read, places)?;
+        let headers = ReceivedFields::in_bytes(read, parsed.fields().places())?;
         let read = headers.bytes();
         let options = ConnectionOptions::of(parsed.fields(), read);
         let target = read.slice_ref(parsed.target(read));

@@ -25,13 +25,13 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use sluicegate_http1::{FieldPlaces, LINE_END};
 
 pub use head::ReceivedHead;
 use name_set::{NameSet, NameTag};
 pub use value::{FieldName, FieldValue, NotText};
 
 const BEHIND_NAME: &[u8] = b": ";
-const LINE_END: &[u8] = b"\r\n";
 
 /// Bytes for which there is room for each line of a map: the lines of a browser have 50 to 60 without cookies. HTTP/2 counts 32 bytes for a
 /// field beside its text, so this room is at most twice `max_header_bytes`.
@@ -57,17 +57,6 @@ struct FieldLine {
     is_as_written: bool,
 }
 
-/// The places of a field in the bytes of a head.
-#[derive(Clone, Debug)]
-pub struct ReceivedPlaces {
-    /// The name.
-    pub name: Range<usize>,
-    /// The value, without the blanks around it.
-    pub value: Range<usize>,
-    /// True if a colon and a space stand in front of the value, and the line end behind it.
-    pub is_usual: bool,
-}
-
 /// A field with its line.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceivedField<'a> {
@@ -90,7 +79,7 @@ impl ReceivedFields {
     /// place is beyond the bytes.
     pub fn in_bytes(
         mut read: BytesMut,
-        places: impl ExactSizeIterator<Item = ReceivedPlaces>,
+        places: impl ExactSizeIterator<Item = FieldPlaces>,
     ) -> Option<Self> {
         let mut fields = Self {
             bytes: Bytes::new(),

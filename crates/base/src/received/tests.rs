@@ -54,7 +54,7 @@ fn received(lines: &[SentLine]) -> (ReceivedFields, HeaderMap) {
         let start = read.len();
         read.extend_from_slice(format!("{sent}:{blanks}{value}\r\n").as_bytes());
         let value_start = start + sent.len() + 1 + blanks.len();
-        places.push(ReceivedPlaces {
+        places.push(FieldPlaces {
             name: start..start + sent.len(),
             value: value_start..value_start + value.len(),
             is_usual: blanks == " ",
@@ -178,8 +178,8 @@ fn a_long_value_of_a_map_is_whole() {
     }
 }
 
-fn places(name: Range<usize>, value: Range<usize>) -> ReceivedPlaces {
-    ReceivedPlaces {
+fn places(name: Range<usize>, value: Range<usize>) -> FieldPlaces {
+    FieldPlaces {
         name,
         value,
         is_usual: false,
