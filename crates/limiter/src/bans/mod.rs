@@ -47,8 +47,8 @@ use crate::algorithm::Word;
 use crate::capacity::Capacity;
 use crate::key::KeyHash;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
-use crate::table::single_word::{CandidateBucket, ClaimOutcome, KeyAddress, WordOutcome};
-use crate::table::{Table, TableStats};
+use crate::table::single_word::{CandidateBucket, ClaimOutcome, WordOutcome};
+use crate::table::{KeyAddress, Table, TableStats};
 use crate::time::Timestamp;
 
 use ban_state::{BanState, BanWeight, KeyMark};

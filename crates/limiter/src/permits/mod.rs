@@ -38,8 +38,8 @@ use crate::capacity::Capacity;
 use crate::key::KeyHash;
 use crate::status::KeyPlacement;
 use crate::sync::{AtomicBool, Ordering};
-use crate::table::single_word::{ClaimOutcome, KeyAddress, WordOutcome};
-use crate::table::{Occupancy, SlotRef, Table, TableStats};
+use crate::table::single_word::{ClaimOutcome, WordOutcome};
+use crate::table::{KeyAddress, Occupancy, SlotRef, Table, TableStats};
 
 pub use concurrency::{Concurrency, ConcurrencyError};
 use count::{PermitCount, PermitWeight, company};

@@ -1,4 +1,4 @@
-//! Seats a key that has no slot: under a lock, in a slot that owes nothing, already charged.
+//! Inserts a key that has no slot: under a lock, in a slot that owes nothing, already charged.
 
 use std::ops::ControlFlow;
 
@@ -14,7 +14,17 @@ use super::lock::{BucketLock, give_back, settled_owner};
 use super::single_word::SlotWeight;
 use super::tag::{SlotOwner, Tag};
 use super::update::swap;
-use super::{ChargeOutcome, KeyState, MadeCharge, SlotPlace, Table, WordChange};
+use super::{ChargeOutcome, KeyAddress, KeyState, MadeCharge, SlotPlace, Table, WordChange};
+
+/// A key that wants a slot, and what for.
+#[derive(Clone, Copy)]
+pub(super) struct AbsentKey<'c, const K: usize> {
+    pub(super) at: KeyAddress,
+    pub(super) rates_at: &'c [RateAt; K],
+    pub(super) change: WordChange<'c, K>,
+    /// The account that pays for the slot, or for its part in overflow words.
+    pub(super) account: Option<PayerAccount<'c>>,
+}
 
 /// A slot that owed nothing when it was looked at, with what it held.
 pub(super) struct VacantSlot<'t, const K: usize> {
@@ -39,20 +49,16 @@ pub(super) enum ClaimTrace {
 struct LockLost;
 
 impl<const K: usize> Table<K> {
-    /// Reads the state of a key without a slot in `candidate_buckets`.
-    pub(super) fn state_without_slot(
-        &self,
-        tag: Tag,
-        candidate_buckets: [usize; 2],
-        rates_at: &[RateAt; K],
-    ) -> KeyState<K> {
-        let vacant = candidate_buckets
+    /// Reads the state of a key without a slot.
+    pub(super) fn state_without_slot(&self, at: KeyAddress, rates_at: &[RateAt; K]) -> KeyState<K> {
+        let vacant = at
+            .candidate_buckets
             .iter()
-            .any(|bucket_index| !self.vacancies(tag, *bucket_index, rates_at).is_empty());
+            .any(|bucket_index| !self.vacancies(at.tag, *bucket_index, rates_at).is_empty());
         if !vacant {
-            KeyState::Shared(self.rows(candidate_buckets), KeyPlacement::Overflow)
-        } else if self.was_in_overflow(tag, rates_at) {
-            KeyState::Shared(self.rows(candidate_buckets), KeyPlacement::OwnSlot)
+            KeyState::Shared(self.rows(at.candidate_buckets), KeyPlacement::Overflow)
+        } else if self.was_in_overflow(at.tag, rates_at) {
+            KeyState::Shared(self.rows(at.candidate_buckets), KeyPlacement::OwnSlot)
         } else {
             KeyState::Own([Word::UNUSED; K])
         }
@@ -68,16 +74,15 @@ impl<const K: usize> Table<K> {
     /// Reads the state like [`state_without_slot`](Self::state_without_slot), for a request that this account pays for.
     pub(super) fn state_without_slot_for(
         &self,
-        tag: Tag,
-        candidate_buckets: [usize; 2],
+        at: KeyAddress,
         rates_at: &[RateAt; K],
         account: Option<PayerAccount<'_>>,
     ) -> KeyState<K> {
-        let state = self.state_without_slot(tag, candidate_buckets, rates_at);
+        let state = self.state_without_slot(at, rates_at);
         let is_roomy =
-            |bucket_index: &usize| Self::is_roomy(&self.vacancies(tag, *bucket_index, rates_at));
+            |bucket_index: &usize| Self::is_roomy(&self.vacancies(at.tag, *bucket_index, rates_at));
         match account {
-            Some(account) if account.is_over() && !candidate_buckets.iter().any(is_roomy) => {
+            Some(account) if account.is_over() && !at.candidate_buckets.iter().any(is_roomy) => {
                 KeyState::OverShare
             }
             _ => state,
@@ -91,18 +96,13 @@ impl<const K: usize> Table<K> {
 
     /// The refusal of a new key by what its buckets' overflow words count, if they refuse it and it would be counted in them
     /// or begin with them: it needs neither lock nor slot.
-    pub(super) fn refuse_new_key(
-        &self,
-        tag: Tag,
-        candidate_buckets: [usize; 2],
-        rates_at: &[RateAt; K],
-        change: WordChange<'_, K>,
-    ) -> Option<ChargeOutcome<K>> {
-        let inherited = lighter(&self.rows(candidate_buckets), rates_at);
+    fn refuse_new_key(&self, new_key: &AbsentKey<'_, K>) -> Option<ChargeOutcome<K>> {
+        let (rates_at, change) = (new_key.rates_at, new_key.change);
+        let inherited = lighter(&self.rows(new_key.at.candidate_buckets), rates_at);
         if change.apply_all(rates_at, &inherited).is_ok() {
             return None;
         }
-        let state = self.state_without_slot(tag, candidate_buckets, rates_at);
+        let state = self.state_without_slot(new_key.at, rates_at);
         // The rows may have changed since; a refusal must be one by the state that it shows.
         let words = match &state {
             KeyState::Own(words) => *words,
@@ -113,39 +113,31 @@ impl<const K: usize> Table<K> {
         is_refused.then_some(ChargeOutcome::Refused(state))
     }
 
-    /// Changes a key that had no slot, or refuses the change by what overflow words count; `account` pays for a slot. `None` as of
+    /// Changes a key that had no slot, or refuses the change by what overflow words count. `None` as of
     /// [`insert_changed`](Self::insert_changed).
-    pub(super) fn change_absent(
-        &self,
-        tag: Tag,
-        candidate_buckets: [usize; 2],
-        rates_at: &[RateAt; K],
-        change: WordChange<'_, K>,
-        account: Option<PayerAccount<'_>>,
-    ) -> Option<ChargeOutcome<K>> {
-        let refusal = self.refuse_new_key(tag, candidate_buckets, rates_at, change);
-        refusal.or_else(|| self.insert_changed(tag, candidate_buckets, rates_at, change, account))
+    pub(super) fn change_absent(&self, new_key: &AbsentKey<'_, K>) -> Option<ChargeOutcome<K>> {
+        let refusal = self.refuse_new_key(new_key);
+        refusal.or_else(|| self.insert_changed(new_key))
     }
 
-    /// Changes a key that was not found; `account` pays for its slot, or for its part in overflow words. `None` when it has a
-    /// slot after all, or this took so long that another new key did not wait for its end.
-    pub(super) fn insert_changed(
-        &self,
-        tag: Tag,
-        candidate_buckets: [usize; 2],
-        rates_at: &[RateAt; K],
-        change: WordChange<'_, K>,
-        account: Option<PayerAccount<'_>>,
-    ) -> Option<ChargeOutcome<K>> {
+    /// Changes a key that was not found. `None` when it has a slot after all, or this took so long that another new key did not wait for
+    /// its end.
+    pub(super) fn insert_changed(&self, new_key: &AbsentKey<'_, K>) -> Option<ChargeOutcome<K>> {
+        let AbsentKey {
+            at,
+            rates_at,
+            change,
+            account,
+        } = *new_key;
         // Invariant 1: a thread that inserts this key holds this lock.
-        let turn = BucketLock::take(self.memory.bucket(candidate_buckets[0]).lock());
-        if self.has_slot(tag, candidate_buckets) {
+        let turn = BucketLock::take(self.memory.bucket(at.candidate_buckets[0]).lock());
+        if self.has_slot(at) {
             return None;
         }
-        let rows = self.rows(candidate_buckets);
-        let inherited = self.inherited(tag, rates_at, change, &rows);
+        let rows = self.rows(at.candidate_buckets);
+        let inherited = self.inherited(new_key, &rows);
         let Ok(changed) = change.apply_all(rates_at, &inherited) else {
-            return self.refuse_new_key(tag, candidate_buckets, rates_at, change);
+            return self.refuse_new_key(new_key);
         };
         // A window that others have begun in overflow is not the key's own: what it inherits counts from now on, as it did there.
         let fresh = match change {
@@ -154,8 +146,7 @@ impl<const K: usize> Table<K> {
             }
             WordChange::Absorb(_) | WordChange::Adopt(_) => changed,
         };
-        let claimed = self.claim_vacancy(&turn, tag, candidate_buckets, rates_at, &fresh, account);
-        if let Some(admitted) = claimed.ok()? {
+        if let Some(admitted) = self.claim_vacancy(&turn, new_key, &fresh).ok()? {
             return Some(admitted);
         }
         if account.is_some_and(|account| account.is_over()) {
@@ -163,10 +154,9 @@ impl<const K: usize> Table<K> {
         }
         let overflow = lighter(&rows, rates_at);
         if change.apply_all(rates_at, &overflow).is_err() {
-            return self.refuse_new_key(tag, candidate_buckets, rates_at, change);
+            return self.refuse_new_key(new_key);
         }
-        let charged =
-            self.change_overflow_in_turn(&turn, tag, candidate_buckets, rates_at, change)?;
+        let charged = self.change_overflow_in_turn(&turn, new_key)?;
         self.counts.admitted_in_overflow();
         if let Some(account) = account {
             account.enter();
@@ -174,40 +164,37 @@ impl<const K: usize> Table<K> {
         Some(charged)
     }
 
-    /// Returns the words with which a new key begins before `change` (invariant 5): what it may have used in overflow goes with it; a key
-    /// that had a slot elsewhere brings that along.
-    fn inherited(
-        &self,
-        tag: Tag,
-        rates_at: &[RateAt; K],
-        change: WordChange<'_, K>,
-        rows: &[[Word; 2]; K],
-    ) -> [Word; K] {
-        match change {
+    /// Returns the words with which a new key begins before its change (invariant 5): what it may have used in overflow goes with it; a
+    /// key that had a slot elsewhere brings that along.
+    fn inherited(&self, new_key: &AbsentKey<'_, K>, rows: &[[Word; 2]; K]) -> [Word; K] {
+        match new_key.change {
             WordChange::Charge(_) | WordChange::ChargeUnchecked(_)
-                if self.was_in_overflow(tag, rates_at) =>
+                if self.was_in_overflow(new_key.at.tag, new_key.rates_at) =>
             {
-                lighter(rows, rates_at)
+                lighter(rows, new_key.rates_at)
             }
             _ => [Word::UNUSED; K],
         }
     }
 
-    /// Takes the first vacant slot that `account` may have and that nobody else takes meanwhile; `None` if there is none.
+    /// Takes the first vacant slot that the key's account may have and that nobody else takes meanwhile; `None` if there is none.
     ///
     /// # Errors
     /// The lock was taken away in the meantime.
     fn claim_vacancy(
         &self,
         turn: &BucketLock<'_>,
-        tag: Tag,
-        candidate_buckets: [usize; 2],
-        rates_at: &[RateAt; K],
+        new_key: &AbsentKey<'_, K>,
         fresh: &[Word; K],
-        account: Option<PayerAccount<'_>>,
     ) -> Result<Option<ChargeOutcome<K>>, LockLost> {
+        let AbsentKey {
+            at,
+            rates_at,
+            account,
+            ..
+        } = *new_key;
         let is_over = account.is_some_and(|account| account.is_over());
-        let claimed = self.visit_vacancies(tag, candidate_buckets, rates_at, |vacancies| {
+        let claimed = self.visit_vacancies(at.tag, at.candidate_buckets, rates_at, |vacancies| {
             if is_over && !Self::is_roomy(vacancies) {
                 return ControlFlow::Continue(());
             }
@@ -215,7 +202,7 @@ impl<const K: usize> Table<K> {
                 let fresh = std::array::from_fn(|rate| {
                     rates_at[rate].follow(fresh[rate], vacancy.words[rate])
                 });
-                if vacancy.claim(turn, tag, &fresh).is_ok() {
+                if vacancy.claim(turn, at.tag, &fresh).is_ok() {
                     if vacancy.owner != SlotOwner::Nobody {
                         self.counts.reused();
                     }
@@ -239,12 +226,15 @@ impl<const K: usize> Table<K> {
     fn change_overflow_in_turn(
         &self,
         turn: &BucketLock<'_>,
-        tag: Tag,
-        candidate_buckets: [usize; 2],
-        rates_at: &[RateAt; K],
-        change: WordChange<'_, K>,
+        new_key: &AbsentKey<'_, K>,
     ) -> Option<ChargeOutcome<K>> {
-        let charged = self.change_overflow(tag, candidate_buckets, rates_at, change);
+        let AbsentKey {
+            at,
+            rates_at,
+            change,
+            ..
+        } = *new_key;
+        let charged = self.change_overflow(at, rates_at, change);
         // Asked after the words were written: a thread that breaks the lock from now on sees them. One that did before may
         // have judged without them.
         if turn.is_mine() {
@@ -257,37 +247,36 @@ impl<const K: usize> Table<K> {
                 left: *rows,
                 at: rates_at[0].now(),
             };
-            self.undo_overflow(candidate_buckets, rates_at, &made, cost);
+            self.undo_overflow(at.candidate_buckets, rates_at, &made, cost);
         }
         // What is not a charge is added twice then: an edit or a settlement may count twice, never not at all.
         None
     }
 
-    /// Adds a change to the overflow words of `candidate_buckets`, unless the key has a slot; whether it did for sure.
+    /// Adds a change to the overflow words of a key's buckets, unless the key has a slot; whether it did for sure.
     pub(super) fn change_overflow_unless_resident(
         &self,
-        tag: Tag,
-        candidate_buckets: [usize; 2],
+        at: KeyAddress,
         rates_at: &[RateAt; K],
         change: WordChange<'_, K>,
     ) -> bool {
-        let turn = BucketLock::take(self.memory.bucket(candidate_buckets[0]).lock());
-        if self.has_slot(tag, candidate_buckets) {
+        let turn = BucketLock::take(self.memory.bucket(at.candidate_buckets[0]).lock());
+        if self.has_slot(at) {
             return false;
         }
-        self.change_overflow(tag, candidate_buckets, rates_at, change);
+        self.change_overflow(at, rates_at, change);
         turn.is_mine()
     }
 
-    /// Returns whether `tag` has a slot, once nothing in its buckets is changing hands.
+    /// Returns whether the key has a slot, once nothing in its buckets is changing hands.
     ///
     /// One pass is enough: a slot passed by can become this key's only by a claim for it, which needs the lock that the
     /// caller holds, or by a claim that fails and puts back the owner it found, which was not this key.
-    pub(super) fn has_slot(&self, tag: Tag, candidate_buckets: [usize; 2]) -> bool {
-        TableMemory::<K>::distinct(candidate_buckets).any(|(_, bucket_index)| {
+    pub(super) fn has_slot(&self, at: KeyAddress) -> bool {
+        TableMemory::<K>::distinct(at.candidate_buckets).any(|(_, bucket_index)| {
             let bucket = self.memory.bucket(bucket_index);
             (0..Bucket::<K>::SLOTS)
-                .any(|slot| settled_owner(bucket.tag(slot)) == SlotOwner::Key(tag))
+                .any(|slot| settled_owner(bucket.tag(slot)) == SlotOwner::Key(at.tag))
         })
     }
 

@@ -13,7 +13,7 @@ use crate::sync::Ordering;
 use crate::time::Timestamp;
 
 use super::lock::settled_owner;
-use super::tag::{SlotOwner, Tag};
+use super::tag::SlotOwner;
 use super::update::revise;
 use super::{SlotRef, SlotSearch, Table, WordChange};
 
@@ -150,18 +150,16 @@ impl<const K: usize> Table<K> {
         rates_at: &[RateAt; K],
         cost: Cost,
     ) -> SlotRef {
-        let tag = Tag::of(key);
-        let candidate_buckets = self.memory.candidate_buckets(tag);
+        let at = self.address(key);
         let change = WordChange::ChargeUnchecked(cost);
-        // As in `change`: another round means that another thread seated or unseated this key.
+        // As in `change`: another round means that another thread inserted or removed this key.
         loop {
-            if let SlotSearch::At(place) = self.find(tag, candidate_buckets) {
-                if Self::change_known(place, tag, rates_at, change).is_some() {
+            if let SlotSearch::At(place) = self.find(at.tag, at.candidate_buckets) {
+                if Self::change_known(place, at.tag, rates_at, change).is_some() {
                     return place.slot_ref();
                 }
-            } else if self.change_overflow_unless_resident(tag, candidate_buckets, rates_at, change)
-            {
-                return SlotRef::Overflow(candidate_buckets);
+            } else if self.change_overflow_unless_resident(at, rates_at, change) {
+                return SlotRef::Overflow(at.candidate_buckets);
             }
         }
     }

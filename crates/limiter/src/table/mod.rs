@@ -63,6 +63,7 @@ use crate::status::{KeyPlacement, RefusingRates};
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
 
+use insert::AbsentKey;
 pub use key_ages::KeyAges;
 use layout::{Bucket, TableMemory};
 use overflow_filter::OverflowFilter;
@@ -126,6 +127,13 @@ impl<const K: usize> MadeCharge<K> {
             made: self.at,
         }
     }
+}
+
+/// The place where a key may live.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyAddress {
+    tag: Tag,
+    candidate_buckets: [usize; 2],
 }
 
 /// The result of a charge.
@@ -286,6 +294,17 @@ impl<const K: usize> Table<K> {
         self.memory.bytes()
     }
 
+    /// Computes where `key` may live in this table.
+    #[inline]
+    pub(crate) fn address(&self, key: KeyHash) -> KeyAddress {
+        let tag = Tag::of(key);
+        let candidate_buckets = self.memory.candidate_buckets(tag);
+        KeyAddress {
+            tag,
+            candidate_buckets,
+        }
+    }
+
     /// Reads the state of `key`, for a request that this account pays for. Writes nothing.
     pub(crate) fn peek(
         &self,
@@ -293,21 +312,18 @@ impl<const K: usize> Table<K> {
         rates_at: &[RateAt; K],
         account: Option<PayerAccount<'_>>,
     ) -> KeyState<K> {
-        let tag = Tag::of(key);
-        let candidate_buckets = self.memory.candidate_buckets(tag);
+        let at = self.address(key);
         // As in `change`.
         loop {
-            match self.find(tag, candidate_buckets) {
+            match self.find(at.tag, at.candidate_buckets) {
                 SlotSearch::At(place) => {
-                    if let Some(words) = place.read(tag) {
+                    if let Some(words) = place.read(at.tag) {
                         return KeyState::Own(words);
                     }
                 }
-                SlotSearch::Nowhere => {
-                    return self.state_without_slot_for(tag, candidate_buckets, rates_at, account);
-                }
+                SlotSearch::Nowhere => return self.state_without_slot_for(at, rates_at, account),
                 // Waits until it is not.
-                SlotSearch::Hidden => _ = self.has_slot(tag, candidate_buckets),
+                SlotSearch::Hidden => _ = self.has_slot(at),
             }
         }
     }
@@ -361,11 +377,12 @@ impl<const K: usize> Table<K> {
     ) -> ChargeOutcome<K> {
         let change = WordChange::Charge(cost);
         let inserted = match absence {
-            KeyAbsence::Certain => {
-                let tag = Tag::of(key);
-                let candidate_buckets = self.memory.candidate_buckets(tag);
-                self.change_absent(tag, candidate_buckets, rates_at, change, account)
-            }
+            KeyAbsence::Certain => self.change_absent(&AbsentKey {
+                at: self.address(key),
+                rates_at,
+                change,
+                account,
+            }),
             KeyAbsence::Unsure => None,
         };
         inserted.unwrap_or_else(|| self.change_paid(key, rates_at, change, account))
@@ -391,20 +408,21 @@ impl<const K: usize> Table<K> {
         change: WordChange<'_, K>,
         account: Option<PayerAccount<'_>>,
     ) -> ChargeOutcome<K> {
-        let tag = Tag::of(key);
-        let candidate_buckets = self.memory.candidate_buckets(tag);
-        // Each turn means that another thread claimed this very slot or seated this very key since the search: the
+        let at = self.address(key);
+        let new_key = AbsentKey {
+            at,
+            rates_at,
+            change,
+            account,
+        };
+        // Each turn means that another thread claimed this very slot or inserted this very key since the search: the
         // system as a whole went on.
         loop {
-            let charged = match self.find(tag, candidate_buckets) {
-                SlotSearch::At(place) => Self::change_known(place, tag, rates_at, change)
+            let charged = match self.find(at.tag, at.candidate_buckets) {
+                SlotSearch::At(place) => Self::change_known(place, at.tag, rates_at, change)
                     .map(|changed| changed.at(place.slot_ref())),
-                SlotSearch::Nowhere => {
-                    self.change_absent(tag, candidate_buckets, rates_at, change, account)
-                }
-                SlotSearch::Hidden => {
-                    self.insert_changed(tag, candidate_buckets, rates_at, change, account)
-                }
+                SlotSearch::Nowhere => self.change_absent(&new_key),
+                SlotSearch::Hidden => self.insert_changed(&new_key),
             };
             if let Some(charged) = charged {
                 return charged;

@@ -16,9 +16,8 @@ use crate::time::Timestamp;
 
 use super::layout::TableMemory;
 use super::overflow_period::OverflowPeriod;
-use super::tag::Tag;
 use super::update::revise;
-use super::{ChargeOutcome, KeyState, MadeCharge, SlotRef, Table, WordChange};
+use super::{ChargeOutcome, KeyAddress, KeyState, MadeCharge, SlotRef, Table, WordChange};
 
 impl<const K: usize> Table<K> {
     /// The overflow words of both buckets, one pair a rate.
@@ -33,11 +32,11 @@ impl<const K: usize> Table<K> {
     /// Makes a change that the smaller words admitted to both.
     pub(super) fn change_overflow(
         &self,
-        tag: Tag,
-        candidate_buckets: [usize; 2],
+        at: KeyAddress,
         rates_at: &[RateAt; K],
         change: WordChange<'_, K>,
     ) -> ChargeOutcome<K> {
+        let candidate_buckets = at.candidate_buckets;
         let mut rows = [[Word::UNUSED; 2]; K];
         for (rate, rate_at) in rates_at.iter().enumerate() {
             for (row, bucket_index) in TableMemory::<K>::distinct(candidate_buckets) {
@@ -52,7 +51,7 @@ impl<const K: usize> Table<K> {
         // A mark for a charge that is undone does no harm; see `overflow_filter`.
         if let Some(until) = self.note_shared(rates_at, rows.as_flattened()) {
             let now = rates_at[0].now();
-            self.overflow_filter(rates_at).insert(tag, now, until);
+            self.overflow_filter(rates_at).insert(at.tag, now, until);
         }
         ChargeOutcome::Admitted(
             KeyState::Shared(rows, KeyPlacement::Overflow),

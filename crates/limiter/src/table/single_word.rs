@@ -14,7 +14,6 @@
 use std::ops::ControlFlow;
 
 use crate::algorithm::{RateAt, Word};
-use crate::key::KeyHash;
 use crate::sync::{AtomicU64, Ordering};
 
 use super::insert::ClaimTrace;
@@ -23,9 +22,9 @@ use super::layout::scale;
 use super::layout::{Bucket, TableMemory};
 use super::lock::BucketLock;
 use super::stats::StatCounters;
-use super::tag::{SlotOwner, Tag};
+use super::tag::SlotOwner;
 use super::update::{revise, swap};
-use super::{SlotRef, SlotSearch, Table};
+use super::{KeyAddress, SlotRef, SlotSearch, Table};
 
 /// Says what a word weighs.
 pub(crate) trait SlotWeight {
@@ -51,13 +50,6 @@ impl SlotWeight for RateAt {
 pub(crate) enum CandidateBucket {
     First,
     Second,
-}
-
-/// The place where a key may live.
-#[derive(Clone, Copy)]
-pub(crate) struct KeyAddress {
-    tag: Tag,
-    candidate_buckets: [usize; 2],
 }
 
 /// The result of changing the word of a key that has a slot.
@@ -92,17 +84,6 @@ impl InsertTurn<'_> {
 }
 
 impl Table<1> {
-    /// Computes where `key` may live in this table.
-    #[inline]
-    pub(crate) fn address(&self, key: KeyHash) -> KeyAddress {
-        let tag = Tag::of(key);
-        let candidate_buckets = self.memory.candidate_buckets(tag);
-        KeyAddress {
-            tag,
-            candidate_buckets,
-        }
-    }
-
     /// The word of a key that has a slot. Writes nothing.
     #[inline]
     pub(crate) fn word_at(&self, at: KeyAddress) -> Option<Word> {
@@ -116,7 +97,7 @@ impl Table<1> {
                 }
                 SlotSearch::Nowhere => return None,
                 // Waits until it is not.
-                SlotSearch::Hidden => _ = self.has_slot(at.tag, at.candidate_buckets),
+                SlotSearch::Hidden => _ = self.has_slot(at),
             }
         }
     }
@@ -168,7 +149,7 @@ impl Table<1> {
                     }
                 }
                 SlotSearch::Nowhere => return WordOutcome::Nowhere,
-                SlotSearch::Hidden => _ = self.has_slot(at.tag, at.candidate_buckets),
+                SlotSearch::Hidden => _ = self.has_slot(at),
             }
         }
     }
@@ -176,7 +157,7 @@ impl Table<1> {
     /// Waits for the turn to seat this key; `None` if it has a slot after all.
     pub(crate) fn turn(&self, at: KeyAddress) -> Option<InsertTurn<'_>> {
         let lock = BucketLock::take(self.memory.bucket(at.candidate_buckets[0]).lock());
-        (!self.has_slot(at.tag, at.candidate_buckets)).then_some(InsertTurn(lock))
+        (!self.has_slot(at)).then_some(InsertTurn(lock))
     }
 
     /// Takes a slot that owes nothing over for a key, with the word that `first` makes of the slot's last one, and of

@@ -175,23 +175,20 @@ impl<const K: usize> Table<K> {
         rates_at: &[RateAt; K],
         used: Option<Cost>,
     ) -> KeyPlacement {
-        let tag = Tag::of(key);
-        let candidate_buckets = self.memory.candidate_buckets(tag);
-        // As in `change`: another round means that another thread claimed or seated something.
+        let at = self.address(key);
+        // As in `change`: another round means that another thread claimed or inserted something.
         loop {
-            match self.find(tag, candidate_buckets) {
+            match self.find(at.tag, at.candidate_buckets) {
                 SlotSearch::At(place) => {
-                    if self.set_known(&place, tag, rates_at, used).is_some() {
+                    if self.set_known(&place, at.tag, rates_at, used).is_some() {
                         return KeyPlacement::OwnSlot;
                     }
                 }
                 // Waits until it is not.
-                SlotSearch::Hidden => _ = self.has_slot(tag, candidate_buckets),
+                SlotSearch::Hidden => _ = self.has_slot(at),
                 SlotSearch::Nowhere => {
                     let Some(used) = used else {
-                        return self
-                            .state_without_slot(tag, candidate_buckets, rates_at)
-                            .placement();
+                        return self.state_without_slot(at, rates_at).placement();
                     };
                     return match self.change(key, rates_at, WordChange::ChargeUnchecked(used)) {
                         ChargeOutcome::Admitted(state, _) | ChargeOutcome::Refused(state) => {
@@ -213,8 +210,7 @@ impl<const K: usize> Table<K> {
         rates_at: &[RateAt; K],
         words: &[Word; K],
     ) -> KeyPlacement {
-        let tag = Tag::of(key);
-        let candidate_buckets = self.memory.candidate_buckets(tag);
+        let at = self.address(key);
         let owes = rates_at
             .iter()
             .zip(words)
@@ -222,18 +218,16 @@ impl<const K: usize> Table<K> {
         if !owes {
             // As in `set`.
             loop {
-                match self.find(tag, candidate_buckets) {
+                match self.find(at.tag, at.candidate_buckets) {
                     SlotSearch::At(place) => {
                         let adopt = WordChange::Adopt(words);
-                        if Self::change_known(place, tag, rates_at, adopt).is_some() {
+                        if Self::change_known(place, at.tag, rates_at, adopt).is_some() {
                             return KeyPlacement::OwnSlot;
                         }
                     }
-                    SlotSearch::Hidden => _ = self.has_slot(tag, candidate_buckets),
+                    SlotSearch::Hidden => _ = self.has_slot(at),
                     SlotSearch::Nowhere => {
-                        return self
-                            .state_without_slot(tag, candidate_buckets, rates_at)
-                            .placement();
+                        return self.state_without_slot(at, rates_at).placement();
                     }
                 }
             }
