@@ -285,7 +285,7 @@ impl Store {
 
     /// Marks the store as emptied, since a call named another epoch and did nothing: until it is restored it counts as unavailable.
     fn mark_emptied(&self) -> StoreError {
-        self.link.was_emptied();
+        self.link.reread_epochs();
         StoreError::Unavailable
     }
 

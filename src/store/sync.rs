@@ -220,15 +220,15 @@ impl Store {
 
     /// Restores emptied servers as far as this node remembers their counts, and returns whether all nodes have.
     async fn restore_all(&self, lost: &[NewEpoch]) -> bool {
-        let mut all = true;
+        let mut all_restored = true;
         for new in lost {
-            if !self.has_told(new) && self.restore(new).await {
-                self.told(new);
+            if !self.has_restored(new) && self.restore(new).await {
+                self.restored(new);
             }
-            all &= self.has_told(new)
+            all_restored &= self.has_restored(new)
                 && self.reach(new, RecoveryStage::Restored).await == RecoveryBarrier::Passed;
         }
-        all
+        all_restored
     }
 
     async fn restore(&self, new: &NewEpoch) -> bool {
@@ -258,7 +258,7 @@ impl Store {
 
     async fn recover_later(&self) {
         tokio::time::sleep(RECOVER_AGAIN).await;
-        self.look_at_epochs();
+        self.wake_recovery();
     }
 
     /// Returns the state of replication.

@@ -83,7 +83,7 @@ pub use self::shape::{
     FieldEdits, RedirectPlace, RedirectQuery, RedirectRules, ShapeRules, Slot, Template,
 };
 pub use self::store::{
-    HostPort, Login, OnStoreFailure, Password, ReadyWhen, SharedMode, SharedRules, StorePlace,
+    HostPort, Login, OnStoreFailure, Password, ReadyWhen, SharedMode, SharedRules, StoreAddress,
     StoreSeed, Topology,
 };
 pub use self::tier::{NamedTier, OverrideRules, Tier, TierRules, TierSource};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::field::quoted;
 use super::problem::ParseError;
-use super::rules::{HostPort, StorePlace};
+use super::rules::{HostPort, StoreAddress};
 
 /// Where Redis listens unless a URL says otherwise.
 const PORT: u16 = 6379;
@@ -17,7 +17,7 @@ const EXAMPLE: &str = "redis://127.0.0.1:6379";
 /// The parts of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StoreUrl {
-    pub(super) place: StorePlace,
+    pub(super) address: StoreAddress,
     pub(super) database: u16,
     pub(super) user: Option<String>,
     pub(super) scheme: StoreScheme,
@@ -39,10 +39,10 @@ pub(super) fn url(text: &str) -> Result<StoreUrl, ParseError> {
     let shape =
         |what: &str| ParseError::with_advice(format!("{} {what}", quoted(&hidden(text))), usage());
     let Some((scheme, rest)) = text.split_once("://") else {
-        return Err(match place(text, Some(PORT)) {
-            Ok(place) => ParseError::with_advice(
+        return Err(match parse_host_port(text, Some(PORT)) {
+            Ok(address) => ParseError::with_advice(
                 format!("{} has no scheme", quoted(&hidden(text))),
-                format!("write \"redis://{place}\""),
+                format!("write \"redis://{address}\""),
             ),
             Err(_) => shape("is not the URL of a store"),
         });
@@ -59,7 +59,7 @@ pub(super) fn url(text: &str) -> Result<StoreUrl, ParseError> {
     if scheme == StoreScheme::Unix {
         return match rest {
             path if path.starts_with('/') && path.len() > 1 => Ok(StoreUrl {
-                place: StorePlace::Unix(PathBuf::from(path)),
+                address: StoreAddress::Unix(PathBuf::from(path)),
                 database: 0,
                 user: None,
                 scheme,
@@ -87,18 +87,18 @@ pub(super) fn url(text: &str) -> Result<StoreUrl, ParseError> {
             "write the name in a key of its own: user = \"…\"",
         ));
     }
-    let place = place(at, Some(PORT))?;
+    let address = parse_host_port(at, Some(PORT))?;
     let database = match path {
         "" => 0,
         digits => digits.parse().map_err(|_| {
             ParseError::with_advice(
                 format!("{} is not the number of a database", quoted(digits)),
-                format!("write \"redis://{place}/0\""),
+                format!("write \"redis://{address}/0\""),
             )
         })?,
     };
     Ok(StoreUrl {
-        place: StorePlace::Tcp(place),
+        address: StoreAddress::Tcp(address),
         database,
         user: Some(user.to_owned()).filter(|user| !user.is_empty()),
         scheme,
@@ -113,10 +113,10 @@ pub(super) fn host_port(text: &str) -> Result<HostPort, ParseError> {
             "write the host and the port alone: \"10.0.0.1:26379\"",
         ));
     }
-    place(text, None)
+    parse_host_port(text, None)
 }
 
-fn place(text: &str, default: Option<u16>) -> Result<HostPort, ParseError> {
+fn parse_host_port(text: &str, default: Option<u16>) -> Result<HostPort, ParseError> {
     let wrong = |what: &str| ParseError::new(format!("{} {what}", quoted(text)));
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
@@ -174,8 +174,8 @@ fn hidden(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn tcp(host: &str, port: u16) -> StorePlace {
-        StorePlace::Tcp(HostPort {
+    fn tcp(host: &str, port: u16) -> StoreAddress {
+        StoreAddress::Tcp(HostPort {
             host: host.into(),
             port,
         })
@@ -184,7 +184,7 @@ mod tests {
     /// Goal: every way that the documents name is read. Method: one URL each.
     #[test]
     fn urls_say_place_user_database_and_scheme() {
-        for (text, place, database, user, scheme) in [
+        for (text, address, database, user, scheme) in [
             ("redis://h", tcp("h", 6379), 0, None, StoreScheme::Plain),
             ("redis://h:1/", tcp("h", 1), 0, None, StoreScheme::Plain),
             ("rediss://h:1/12", tcp("h", 1), 12, None, StoreScheme::Tls),
@@ -204,14 +204,14 @@ mod tests {
             ),
             (
                 "unix:///a/b",
-                StorePlace::Unix("/a/b".into()),
+                StoreAddress::Unix("/a/b".into()),
                 0,
                 None,
                 StoreScheme::Unix,
             ),
             (
                 "redis+unix:///a",
-                StorePlace::Unix("/a".into()),
+                StoreAddress::Unix("/a".into()),
                 0,
                 None,
                 StoreScheme::Unix,
@@ -219,7 +219,7 @@ mod tests {
         ] {
             let user = user.map(str::to_owned);
             let said = StoreUrl {
-                place,
+                address,
                 database,
                 user,
                 scheme,
@@ -248,11 +248,11 @@ mod tests {
     #[test]
     fn nodes_are_hosts_with_ports() {
         assert_eq!(
-            host_port("a.b:1").map(|place| place.to_string()),
+            host_port("a.b:1").map(|address| address.to_string()),
             Ok("a.b:1".to_owned())
         );
         assert_eq!(
-            host_port("[::1]:1").map(|place| place.to_string()),
+            host_port("[::1]:1").map(|address| address.to_string()),
             Ok("[::1]:1".to_owned())
         );
         for text in [

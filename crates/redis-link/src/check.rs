@@ -80,70 +80,70 @@ pub enum ProbeResult {
 
 /// Tests every server of the store of `settings`, and returns the results server by server.
 pub async fn check(settings: &LinkSettings, probe: &dyn ScriptProbe) -> Vec<CheckResult> {
-    let mut findings = Vec::new();
+    let mut results = Vec::new();
     let located = match located(settings).await {
         Ok(located) => located,
-        Err(finding) => return vec![finding],
+        Err(result) => return vec![result],
     };
     for server in located {
-        findings.push(CheckResult::good(format!("server {}", server.place)));
-        if let Err(finding) = examine(&server, settings, probe, &mut findings).await {
-            findings.push(finding);
+        results.push(CheckResult::passed(format!("server {}", server.address)));
+        if let Err(result) = check_server(&server, settings, probe, &mut results).await {
+            results.push(result);
         }
     }
-    findings
+    results
 }
 
 /// The address of a server, and the beginning of a key that it has.
 struct ServerLocation {
-    place: ServerAddress,
+    address: ServerAddress,
     database: u16,
     prefix: String,
 }
 
 /// Locates the servers that have keys.
 async fn located(settings: &LinkSettings) -> Result<Vec<ServerLocation>, CheckResult> {
-    let alone = |place, database| {
+    let alone = |address, database| {
         vec![ServerLocation {
-            place,
+            address,
             database,
             prefix: settings.prefix.clone(),
         }]
     };
     match &settings.topology {
-        Topology::Single { place, database } => Ok(alone(place.clone(), *database)),
+        Topology::Single { address, database } => Ok(alone(address.clone(), *database)),
         Topology::Sentinel {
             master,
             nodes,
             login,
-        } => match sentinel::master(master, nodes, login, 0, settings).await {
-            Ok(place) => Ok(alone(ServerAddress::Tcp(place), 0)),
-            Err(unknown) => {
-                let reasons: Vec<String> = unknown.iter().map(ToString::to_string).collect();
-                let remedy = if unknown.iter().any(SentinelError::is_denied) {
+        } => match sentinel::find_master(master, nodes, login, 0, settings).await {
+            Ok(address) => Ok(alone(ServerAddress::Tcp(address), 0)),
+            Err(errors) => {
+                let reasons: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                let remedy = if errors.iter().any(SentinelError::is_denied) {
                     CheckRemedy::SentinelLogin
                 } else {
                     CheckRemedy::SentinelNames {
                         master: master.clone(),
                     }
                 };
-                Err(CheckResult::bad(reasons.join("; "), remedy))
+                Err(CheckResult::failure(reasons.join("; "), remedy))
             }
         },
-        Topology::Cluster { nodes } => match topology::learn(nodes, settings).await {
+        Topology::Cluster { nodes } => match topology::fetch_slots(nodes, settings).await {
             Ok((_, shards)) => Ok(shards
                 .into_iter()
                 .filter_map(|shard| {
                     let number = number_in(&shard.ranges)?;
                     Some(ServerLocation {
-                        place: ServerAddress::Tcp(shard.place),
+                        address: ServerAddress::Tcp(shard.address),
                         database: 0,
                         prefix: format!("{}{{{number}}}", settings.prefix),
                     })
                 })
                 .collect()),
-            Err(why) => Err(CheckResult::bad(
-                format!("no node says which has which keys: {why}"),
+            Err(error) => Err(CheckResult::failure(
+                format!("no node says which has which keys: {error}"),
                 CheckRemedy::ClusterNodes,
             )),
         },
@@ -151,37 +151,37 @@ async fn located(settings: &LinkSettings) -> Result<Vec<ServerLocation>, CheckRe
 }
 
 /// Tests one server.
-async fn examine(
+async fn check_server(
     located: &ServerLocation,
     settings: &LinkSettings,
     probe: &dyn ScriptProbe,
-    findings: &mut Vec<CheckResult>,
+    results: &mut Vec<CheckResult>,
 ) -> Result<(), CheckResult> {
-    let greeting = Handshake::Keys {
+    let handshake = Handshake::Keys {
         database: located.database,
     };
-    let connected = connect(&located.place, greeting, settings)
+    let connected = connect(&located.address, handshake, settings)
         .await
-        .map_err(unreached)?;
+        .map_err(unreachable)?;
     let mut server = CheckedServer {
-        pipe: connected.pipe,
+        multiplexed: connected.multiplexed,
         driver: tokio::spawn(connected.driver),
     };
-    findings.push(server.identity(settings).await?);
-    findings.push(server.latency(settings).await?);
-    findings.push(server.clock(settings).await?);
+    results.push(server.identity(settings).await?);
+    results.push(server.latency(settings).await?);
+    results.push(server.clock(settings).await?);
     server.script(probe, &located.prefix).await?;
-    findings.push(CheckResult::good("script loads and runs"));
+    results.push(CheckResult::passed("script loads and runs"));
     server.write(&format!("{}:check", located.prefix)).await?;
-    findings.push(CheckResult::good("takes writes"));
-    findings.push(server.memory(settings).await?);
-    findings.push(server.persistence().await?);
+    results.push(CheckResult::passed("takes writes"));
+    results.push(server.memory(settings).await?);
+    results.push(server.persistence().await?);
     Ok(())
 }
 
 /// A connected server.
 struct CheckedServer {
-    pipe: MultiplexedConnection,
+    multiplexed: MultiplexedConnection,
     driver: JoinHandle<()>,
 }
 
@@ -192,18 +192,18 @@ impl Drop for CheckedServer {
 }
 
 impl CheckedServer {
-    async fn ask(&mut self, command: &Cmd) -> Result<Reply, CheckResult> {
+    async fn send(&mut self, command: &Cmd) -> Result<Reply, CheckResult> {
         let deadline = deadline(PATIENCE);
         let answer =
-            tokio::time::timeout_at(deadline, self.pipe.send_packed_command(command)).await;
+            tokio::time::timeout_at(deadline, self.multiplexed.send_packed_command(command)).await;
         answer
             .map_or(Err(ErrorReply::Failed(StoreError::TimedOut)), read)
-            .map_err(|fault| faulty(&fault))
+            .map_err(|error| failed(&error))
     }
 
     /// Fetches a section of `INFO`.
     async fn info(&mut self, section: &str) -> Result<String, CheckResult> {
-        match self.ask(&words(&["INFO", section])).await? {
+        match self.send(&words(&["INFO", section])).await? {
             Reply::Bytes(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
             _ => Ok(String::new()),
         }
@@ -214,7 +214,7 @@ impl CheckedServer {
         if field(&about, "redis_mode") == Some("cluster")
             && !matches!(settings.topology, Topology::Cluster { .. })
         {
-            return Err(CheckResult::bad(
+            return Err(CheckResult::failure(
                 "it has a part of the keys only",
                 CheckRemedy::ClusterTopology,
             ));
@@ -230,11 +230,11 @@ impl CheckedServer {
         match field(&replication, "role") {
             Some("master") => {
                 let replicas = field(&replication, "connected_slaves").unwrap_or("0");
-                Ok(CheckResult::good(format!(
+                Ok(CheckResult::passed(format!(
                     "{name}, master, {replicas} replicas"
                 )))
             }
-            role => Err(CheckResult::bad(
+            role => Err(CheckResult::failure(
                 format!("{name}, {}", role.unwrap_or("of no role")),
                 CheckRemedy::MasterAddress,
             )),
@@ -245,7 +245,7 @@ impl CheckedServer {
         let mut took = Vec::with_capacity(PINGS);
         for _ in 0..PINGS {
             let sent = settings.clock.now();
-            self.ask(&words(&["PING"])).await?;
+            self.send(&words(&["PING"])).await?;
             took.push(settings.clock.now().saturating_since(sent));
         }
         took.sort_unstable();
@@ -254,7 +254,7 @@ impl CheckedServer {
         let text = format!("round trip {median:.1?}, at most {longest:.1?} of {PINGS}");
         let timeout = settings.timeout;
         Ok(if median >= timeout {
-            CheckResult::bad(
+            CheckResult::failure(
                 format!("{text}, and a call may take {timeout:?}"),
                 CheckRemedy::LongerTimeout,
             )
@@ -265,16 +265,16 @@ impl CheckedServer {
                 remedy: Some(CheckRemedy::TimeoutMargin),
             }
         } else {
-            CheckResult::good(text)
+            CheckResult::passed(text)
         })
     }
 
     async fn clock(&mut self, settings: &LinkSettings) -> Result<CheckResult, CheckResult> {
         let (sent, wall) = (settings.clock.now(), settings.clock.wall());
-        let reply = self.ask(&words(&["TIME"])).await?;
+        let reply = self.send(&words(&["TIME"])).await?;
         let then = wall.saturating_add(settings.clock.now().saturating_since(sent) / 2);
         let Some(there) = time_of(&reply) else {
-            return Err(faulty(&ErrorReply::Failed(StoreError::Unreadable)));
+            return Err(failed(&ErrorReply::Failed(StoreError::Unreadable)));
         };
         let (apart, which) = if there > then {
             (there.saturating_since(then), "ahead")
@@ -289,26 +289,26 @@ impl CheckedServer {
                 remedy: Some(CheckRemedy::SynchronizedClocks),
             }
         } else {
-            CheckResult::good(text)
+            CheckResult::passed(text)
         })
     }
 
     /// Loads the script, and runs the call of `probe`, which writes nothing.
     async fn script(&mut self, probe: &dyn ScriptProbe, prefix: &str) -> Result<(), CheckResult> {
         let loading = words(&["SCRIPT", "LOAD", probe.script()]);
-        let hash = match self.ask(&loading).await? {
+        let hash = match self.send(&loading).await? {
             Reply::Bytes(hash) => String::from_utf8_lossy(&hash).into_owned(),
-            _ => return Err(faulty(&ErrorReply::Failed(StoreError::Unreadable))),
+            _ => return Err(failed(&ErrorReply::Failed(StoreError::Unreadable))),
         };
         let call = probe.call(prefix);
-        let reply = self.ask(&command(&call, "EVALSHA", &hash)).await?;
+        let reply = self.send(&command(&call, "EVALSHA", &hash)).await?;
         match probe.read(prefix, reply) {
             ProbeResult::Understood => Ok(()),
-            ProbeResult::ForeignKey(name) => Err(CheckResult::bad(
+            ProbeResult::ForeignKey(name) => Err(CheckResult::failure(
                 format!("a key of another kind stands at {name}"),
                 CheckRemedy::OwnPrefix,
             )),
-            ProbeResult::Unreadable => Err(faulty(&ErrorReply::Failed(StoreError::Unreadable))),
+            ProbeResult::Unreadable => Err(failed(&ErrorReply::Failed(StoreError::Unreadable))),
         }
     }
 
@@ -317,13 +317,13 @@ impl CheckedServer {
             keys: vec![key.as_bytes().to_vec()],
             args: vec![b"1".to_vec()],
         };
-        self.ask(&command(&call, "EVAL", WRITE)).await.map(drop)
+        self.send(&command(&call, "EVAL", WRITE)).await.map(drop)
     }
 
     async fn persistence(&mut self) -> Result<CheckResult, CheckResult> {
         let about = self.info("persistence").await?;
         Ok(match field(&about, "aof_enabled") {
-            Some("1") => CheckResult::good("keeps a log of what is written"),
+            Some("1") => CheckResult::passed("keeps a log of what is written"),
             _ => CheckResult {
                 grade: Severity::Doubtful,
                 text: "keeps no log of what is written (appendonly no)".to_owned(),
@@ -373,7 +373,7 @@ impl CheckedServer {
 }
 
 impl CheckResult {
-    fn good(text: impl Into<String>) -> Self {
+    fn passed(text: impl Into<String>) -> Self {
         Self {
             grade: Severity::Good,
             text: text.into(),
@@ -381,7 +381,7 @@ impl CheckResult {
         }
     }
 
-    fn bad(text: impl Into<String>, remedy: CheckRemedy) -> Self {
+    fn failure(text: impl Into<String>, remedy: CheckRemedy) -> Self {
         Self {
             grade: Severity::Bad,
             text: text.into(),
@@ -402,20 +402,20 @@ impl fmt::Display for CheckResult {
 }
 
 /// Returns the result for a server that cannot be reached.
-fn unreached(why: DialError) -> CheckResult {
-    let remedy = match &why {
-        _ if why.is_denied() => CheckRemedy::Login,
+fn unreachable(error: DialError) -> CheckResult {
+    let remedy = match &error {
+        _ if error.is_denied() => CheckRemedy::Login,
         DialError::Slow(_) => CheckRemedy::NetworkPath,
         DialError::Socket(_) => CheckRemedy::ListeningServer,
         DialError::Tls(_) => CheckRemedy::TlsSettings,
-        DialError::Greeting(_) => CheckRemedy::ServerKind,
+        DialError::Handshake(_) => CheckRemedy::ServerKind,
     };
-    CheckResult::bad(why.to_string(), remedy)
+    CheckResult::failure(error.to_string(), remedy)
 }
 
 /// Returns the result for a server that answers with an error.
-fn faulty(fault: &ErrorReply) -> CheckResult {
-    let remedy = match fault {
+fn failed(error: &ErrorReply) -> CheckResult {
+    let remedy = match error {
         ErrorReply::Failed(StoreError::Refused(refusal)) => match refusal {
             RefusalReason::Denied => CheckRemedy::Login,
             RefusalReason::ReadOnly => CheckRemedy::MasterAddress,
@@ -436,7 +436,7 @@ fn faulty(fault: &ErrorReply) -> CheckResult {
         ErrorReply::Failed(StoreError::TimedOut) => CheckRemedy::FasterServer,
         ErrorReply::Failed(_) | ErrorReply::NoScript => CheckRemedy::DirectConnection,
     };
-    CheckResult::bad(fault.to_string(), remedy)
+    CheckResult::failure(error.to_string(), remedy)
 }
 
 fn words(words: &[&str]) -> Cmd {

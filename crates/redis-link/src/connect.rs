@@ -27,7 +27,7 @@ use crate::time::deadline;
 pub(crate) struct OpenConnection {
     /// Takes calls and returns to each its own answer. Calls and answers are paired by order: a call that was given up before it was
     /// written is never written, and one that is given up later keeps its place in the order.
-    pub(crate) pipe: MultiplexedConnection,
+    pub(crate) multiplexed: MultiplexedConnection,
     /// Moves the bytes, and ends with the connection.
     pub(crate) driver: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
@@ -54,42 +54,42 @@ pub(crate) enum DialError {
     /// The TLS handshake failed.
     Tls(io::Error),
     /// The server answered the greeting with this error.
-    Greeting(RedisError),
+    Handshake(RedisError),
 }
 
 /// Connects within the settings' `connect_timeout`.
 pub(crate) async fn connect(
-    place: &ServerAddress,
-    greeting: Handshake<'_>,
+    address: &ServerAddress,
+    handshake: Handshake<'_>,
     settings: &LinkSettings,
 ) -> Result<OpenConnection, DialError> {
     let deadline = deadline(settings.connect_timeout);
-    tokio::time::timeout_at(deadline, at_leisure(place, greeting, settings))
+    tokio::time::timeout_at(deadline, connect_untimed(address, handshake, settings))
         .await
         .unwrap_or(Err(DialError::Slow(settings.connect_timeout)))
 }
 
-async fn at_leisure(
-    place: &ServerAddress,
-    greeting: Handshake<'_>,
+async fn connect_untimed(
+    address: &ServerAddress,
+    handshake: Handshake<'_>,
     settings: &LinkSettings,
 ) -> Result<OpenConnection, DialError> {
-    match place {
+    match address {
         ServerAddress::Unix(path) => {
             let stream = UnixStream::connect(path).await.map_err(DialError::Socket)?;
-            greet(stream, greeting, settings).await
+            shake_hands(stream, handshake, settings).await
         }
-        ServerAddress::Tcp(place) => {
-            let stream = TcpStream::connect((&*place.host, place.port))
+        ServerAddress::Tcp(address) => {
+            let stream = TcpStream::connect((&*address.host, address.port))
                 .await
                 .map_err(DialError::Socket)?;
             // A call is one small packet that should leave at once.
             stream.set_nodelay(true).map_err(DialError::Socket)?;
             match &settings.tls {
-                None => greet(stream, greeting, settings).await,
+                None => shake_hands(stream, handshake, settings).await,
                 Some(tls) => {
-                    let wrapped = encrypt(tls, &place.host, stream).await;
-                    greet(wrapped.map_err(DialError::Tls)?, greeting, settings).await
+                    let wrapped = connect_tls(tls, &address.host, stream).await;
+                    shake_hands(wrapped.map_err(DialError::Tls)?, handshake, settings).await
                 }
             }
         }
@@ -97,7 +97,7 @@ async fn at_leisure(
 }
 
 /// Encrypts a connection to `host`.
-async fn encrypt(
+async fn connect_tls(
     tls: &TlsSettings,
     host: &str,
     stream: TcpStream,
@@ -111,39 +111,39 @@ async fn encrypt(
         .await
 }
 
-async fn greet<S>(
+async fn shake_hands<S>(
     stream: S,
-    greeting: Handshake<'_>,
+    handshake: Handshake<'_>,
     settings: &LinkSettings,
 ) -> Result<OpenConnection, DialError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut who = RedisConnectionInfo::default()
+    let mut info = RedisConnectionInfo::default()
         .set_protocol(ProtocolVersion::RESP2)
         .set_lib_name(settings.library.name, settings.library.version);
-    let Login { user, password } = match greeting {
+    let Login { user, password } = match handshake {
         Handshake::Keys { database } => {
-            who = who.set_db(i64::from(database));
+            info = info.set_db(i64::from(database));
             &settings.login
         }
         Handshake::Sentinel(login) => login,
     };
     if let Some(user) = user {
-        who = who.set_username(user);
+        info = info.set_username(user);
     }
     if let Some(password) = password {
-        who = who.set_password(password.reveal());
+        info = info.set_password(password.reveal());
     }
     // Every call has a deadline of its own.
     let config = AsyncConnectionConfig::new()
         .set_response_timeout(None)
         .set_pipeline_buffer_size(QUEUE);
-    let (pipe, driver) = MultiplexedConnection::new_with_config(&who, stream, config)
+    let (multiplexed, driver) = MultiplexedConnection::new_with_config(&info, stream, config)
         .await
-        .map_err(DialError::Greeting)?;
+        .map_err(DialError::Handshake)?;
     Ok(OpenConnection {
-        pipe,
+        multiplexed,
         driver: Box::pin(driver),
     })
 }
@@ -151,7 +151,7 @@ where
 impl DialError {
     /// Returns whether the server refused the login.
     pub(crate) fn is_denied(&self) -> bool {
-        matches!(self, Self::Greeting(error) if {
+        matches!(self, Self::Handshake(error) if {
             let code = error.code().unwrap_or_default();
             let details = error.detail().unwrap_or_default();
             refusal(code, details) == RefusalReason::Denied
@@ -166,7 +166,7 @@ impl fmt::Display for DialError {
             Self::Slow(patience) => write!(into, "no connection within {patience:?}"),
             Self::Socket(error) => write!(into, "no connection: {error}"),
             Self::Tls(error) => write!(into, "no TLS: {error}"),
-            Self::Greeting(error) => write!(into, "the greeting failed: {error}"),
+            Self::Handshake(error) => write!(into, "the greeting failed: {error}"),
         }
     }
 }

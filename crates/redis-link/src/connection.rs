@@ -28,7 +28,7 @@ use crate::call::{Call, Reply};
 use crate::connect::{DialError, Handshake, OpenConnection, connect};
 use crate::error::{ErrorReply, StoreError, read};
 use crate::link_state::LinkState;
-use crate::membership::{self, BEAT, Heartbeat};
+use crate::membership::{self, HEARTBEAT_INTERVAL, Heartbeat};
 use crate::observer::LinkEvent;
 use crate::random::random;
 use crate::sentinel::{self, SentinelError};
@@ -36,13 +36,16 @@ use crate::settings::{HostPort, LinkSettings, Login, ServerAddress, Topology};
 use crate::time::deadline;
 
 /// Heartbeats between two queries to Sentinels whether the master is still the same: ten seconds.
-const ASK_AGAIN: u32 = 10;
+const SENTINEL_QUERY_BEATS: u32 = 10;
 
 /// The way to find the server of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ServerLocator {
     /// A fixed address.
-    Fixed { place: ServerAddress, database: u16 },
+    Fixed {
+        address: ServerAddress,
+        database: u16,
+    },
     /// The master that Sentinels name.
     Sentinels {
         master: String,
@@ -64,27 +67,27 @@ pub(crate) enum ScriptForm {
 
 /// The connection to one server.
 pub(crate) struct Connection {
-    target: ServerLocator,
+    locator: ServerLocator,
     settings: Arc<LinkSettings>,
     shared: Arc<LinkState>,
     live: ArcSwapOption<LiveConnection>,
     breaker: CircuitBreaker,
-    tripped: Notify,
+    heartbeat_wanted: Notify,
     condition: Mutex<ServerStatus>,
     /// The end of the names of the link's own keys on this server: a hash tag of one of its slots; empty where it has all slots.
-    part: Mutex<String>,
-    turn: AtomicUsize,
+    hash_tag: Mutex<String>,
+    next_sentinel: AtomicUsize,
 }
 
 /// A connection with the task that keeps it, which ends with it.
 pub(crate) struct SupervisedConnection {
-    pub(crate) line: Arc<Connection>,
-    keeper: AbortHandle,
+    pub(crate) connection: Arc<Connection>,
+    task: AbortHandle,
 }
 
 /// An established connection.
 struct LiveConnection {
-    pipe: MultiplexedConnection,
+    multiplexed: MultiplexedConnection,
     /// The hash of the script on the server.
     hash: String,
 }
@@ -119,7 +122,7 @@ impl ServerLocator {
     /// Returns the name that stands for the address until the server was located.
     fn name(&self) -> String {
         match self {
-            Self::Fixed { place, .. } => place.to_string(),
+            Self::Fixed { address, .. } => address.to_string(),
             Self::Sentinels { master, .. } => format!("master {master}"),
         }
     }
@@ -128,48 +131,48 @@ impl ServerLocator {
 impl Connection {
     /// Creates a connection that is not established yet.
     pub(crate) fn new(
-        target: ServerLocator,
-        part: String,
+        locator: ServerLocator,
+        hash_tag: String,
         settings: Arc<LinkSettings>,
         shared: Arc<LinkState>,
     ) -> Self {
         let condition = ServerStatus {
-            address: target.name(),
+            address: locator.name(),
             state: ConnectionState::Connecting,
             since: settings.clock.now(),
             error: None,
             ahead_micros: None,
         };
         Self {
-            target,
+            locator,
             settings,
             shared,
             live: ArcSwapOption::empty(),
             breaker: CircuitBreaker::default(),
-            tripped: Notify::new(),
+            heartbeat_wanted: Notify::new(),
             condition: Mutex::new(condition),
-            part: Mutex::new(part),
-            turn: AtomicUsize::new(0),
+            hash_tag: Mutex::new(hash_tag),
+            next_sentinel: AtomicUsize::new(0),
         }
     }
 
     /// Returns whether this is the connection to `host`.
-    pub(crate) fn leads_to(&self, host: &HostPort) -> bool {
-        matches!(&self.target, ServerLocator::Fixed { place: ServerAddress::Tcp(place), .. } if place == host)
+    pub(crate) fn is_to(&self, host: &HostPort) -> bool {
+        matches!(&self.locator, ServerLocator::Fixed { address: ServerAddress::Tcp(address), .. } if address == host)
     }
 
     /// Sets the end of the names of the link's own keys on this server.
-    pub(crate) fn is_of_part(&self, part: String) {
-        *self.part.lock().unwrap_or_else(PoisonError::into_inner) = part;
+    pub(crate) fn set_hash_tag(&self, hash_tag: String) {
+        *self.hash_tag.lock().unwrap_or_else(PoisonError::into_inner) = hash_tag;
     }
 
     /// Triggers a heartbeat.
-    pub(crate) fn beat_soon(&self) {
-        self.tripped.notify_one();
+    pub(crate) fn trigger_heartbeat(&self) {
+        self.heartbeat_wanted.notify_one();
     }
 
     /// Returns the state for an operator.
-    pub(crate) fn condition(&self) -> ServerStatus {
+    pub(crate) fn status(&self) -> ServerStatus {
         self.lock().clone()
     }
 
@@ -190,51 +193,51 @@ impl Connection {
             None => self.breaker.succeeded(permit),
             Some(weight) => {
                 if self.breaker.failed(permit, weight) == BreakerEffect::Opened {
-                    self.gone(&error.to_string());
+                    self.note_breaker_opened(&error.to_string());
                 }
             }
         }
     }
 
     /// Sends a call once and waits for its answer, without a timeout.
-    pub(crate) async fn ask(&self, call: &Call, manner: ScriptForm) -> Result<Reply, ErrorReply> {
+    pub(crate) async fn send(&self, call: &Call, form: ScriptForm) -> Result<Reply, ErrorReply> {
         let Some(live) = self.live.load_full() else {
             return Err(ErrorReply::Failed(StoreError::Unavailable));
         };
-        let mut pipe = live.pipe.clone();
-        match manner {
+        let mut multiplexed = live.multiplexed.clone();
+        match form {
             ScriptForm::Hash => {
                 let command = command(call, "EVALSHA", &live.hash);
-                read(pipe.send_packed_command(&command).await)
+                read(multiplexed.send_packed_command(&command).await)
             }
             ScriptForm::Text(script) => {
                 let command = command(call, "EVAL", script);
-                read(pipe.send_packed_command(&command).await)
+                read(multiplexed.send_packed_command(&command).await)
             }
             ScriptForm::TextAfterAsking(script) => {
                 let mut both = redis::pipe();
                 both.cmd("ASKING").ignore();
                 both.add_command(command(call, "EVAL", script));
-                let answers = pipe.send_packed_commands(&both, 0, 2).await;
+                let answers = multiplexed.send_packed_commands(&both, 0, 2).await;
                 read(answers.map(|answers| answers.into_iter().next_back().unwrap_or_default()))
             }
         }
     }
 
     /// Sends many calls in one write. Returns as many answers in their order, or the error of all of them.
-    pub(crate) async fn ask_all(
+    pub(crate) async fn send_all(
         &self,
         calls: &[&Call],
     ) -> Result<Vec<Result<Reply, ErrorReply>>, StoreError> {
         let Some(live) = self.live.load_full() else {
             return Err(StoreError::Unavailable);
         };
-        let mut pipe = live.pipe.clone();
+        let mut multiplexed = live.multiplexed.clone();
         let mut all = redis::Pipeline::with_capacity(calls.len());
         for call in calls {
             all.add_command(command(call, "EVALSHA", &live.hash));
         }
-        let answers = pipe.send_packed_commands(&all, 0, calls.len()).await;
+        let answers = multiplexed.send_packed_commands(&all, 0, calls.len()).await;
         match answers {
             Ok(answers) if answers.len() == calls.len() => {
                 Ok(answers.into_iter().map(|answer| read(Ok(answer))).collect())
@@ -247,18 +250,18 @@ impl Connection {
     async fn keep(self: Arc<Self>) {
         let mut backoff = ReconnectBackoff::default();
         loop {
-            match self.connected().await {
-                Err(why) => {
+            match self.establish().await {
+                Err(error) => {
                     self.shared.observer.count_event(LinkEvent::NotConnected);
-                    self.unreached(&why);
+                    self.note_unreachable(&error);
                 }
                 Ok((live, mut driver)) => {
                     self.shared.observer.count_event(LinkEvent::Connected);
                     let since = self.settings.clock.now();
                     self.live.store(Some(Arc::new(live)));
                     self.breaker.close();
-                    self.back();
-                    self.serve(&mut driver).await;
+                    self.note_available();
+                    self.send_heartbeats(&mut driver).await;
                     self.live.store(None);
                     backoff.lost_after(self.settings.clock.now().saturating_since(since));
                 }
@@ -268,40 +271,44 @@ impl Connection {
     }
 
     /// Locates the server, connects, loads the script, and sends a heartbeat.
-    async fn connected(&self) -> Result<(LiveConnection, IoTask), ConnectError> {
-        let (place, database) = self.locate().await?;
-        self.lock().address = place.to_string();
-        let greeting = Handshake::Keys { database };
-        let OpenConnection { mut pipe, driver } = connect(&place, greeting, &self.settings)
+    async fn establish(&self) -> Result<(LiveConnection, IoTask), ConnectError> {
+        let (address, database) = self.locate().await?;
+        self.lock().address = address.to_string();
+        let handshake = Handshake::Keys { database };
+        let OpenConnection {
+            mut multiplexed,
+            driver,
+        } = connect(&address, handshake, &self.settings)
             .await
-            .map_err(ConnectError::Unreached)?;
+            .map_err(ConnectError::Unreachable)?;
         let driver = IoTask(tokio::spawn(driver));
         let deadline = deadline(self.settings.connect_timeout);
         let mut loading = redis::cmd("SCRIPT");
         loading.arg("LOAD").arg(self.shared.script);
-        let loaded = tokio::time::timeout_at(deadline, pipe.send_packed_command(&loading)).await;
+        let loaded =
+            tokio::time::timeout_at(deadline, multiplexed.send_packed_command(&loading)).await;
         let loaded = loaded.map_err(|_| ConnectError::Failed(StoreError::TimedOut))?;
         let hash = match read(loaded) {
             Ok(Reply::Bytes(hash)) => String::from_utf8_lossy(&hash).into_owned(),
             Ok(_) => return Err(ConnectError::Failed(StoreError::ConnectionLost)),
-            Err(fault) => return Err(ConnectError::Failed(fault.into_error())),
+            Err(error) => return Err(ConnectError::Failed(error.into_error())),
         };
         self.shared.observer.count_event(LinkEvent::ScriptLoaded);
-        let live = LiveConnection { pipe, hash };
-        match self.beat(&live).await {
+        let live = LiveConnection { multiplexed, hash };
+        match self.send_heartbeat(&live).await {
             Ok(()) => Ok((live, driver)),
             Err(error) => Err(ConnectError::Failed(error)),
         }
     }
 
     /// Sends one heartbeat, within the timeout of a call.
-    async fn beat(&self, live: &LiveConnection) -> Result<(), StoreError> {
-        let part = {
-            let part = self.part.lock().unwrap_or_else(PoisonError::into_inner);
-            part.clone()
+    async fn send_heartbeat(&self, live: &LiveConnection) -> Result<(), StoreError> {
+        let hash_tag = {
+            let hash_tag = self.hash_tag.lock().unwrap_or_else(PoisonError::into_inner);
+            hash_tag.clone()
         };
         let prefix = &self.settings.prefix;
-        let keys = ["nodes", "epoch"].map(|name| format!("{prefix}:{name}{part}").into_bytes());
+        let keys = ["nodes", "epoch"].map(|name| format!("{prefix}:{name}{hash_tag}").into_bytes());
         let call = Call {
             keys: keys.to_vec(),
             args: Heartbeat::arguments(&self.shared.nodes),
@@ -309,18 +316,19 @@ impl Connection {
         let (sent, wall) = (self.settings.clock.now(), self.settings.clock.wall());
         let deadline = deadline(self.settings.timeout);
         let command = command(&call, "EVAL", membership::SCRIPT);
-        let mut pipe = live.pipe.clone();
-        let answer = tokio::time::timeout_at(deadline, pipe.send_packed_command(&command)).await;
+        let mut multiplexed = live.multiplexed.clone();
+        let answer =
+            tokio::time::timeout_at(deadline, multiplexed.send_packed_command(&command)).await;
         let reply = match answer.map(read) {
             Err(_) => return Err(StoreError::TimedOut),
             // The slot has gone elsewhere, so the server lives: the next look at the Cluster brings another key.
             Ok(Err(ErrorReply::Moved(_) | ErrorReply::Ask(_) | ErrorReply::TryAgain))
                 if self.is_of_cluster() =>
             {
-                self.shared.look_again();
+                self.shared.refresh_topology();
                 return Ok(());
             }
-            Ok(Err(fault)) => return Err(fault.into_error()),
+            Ok(Err(error)) => return Err(error.into_error()),
             Ok(Ok(reply)) => reply,
         };
         let Some(beat) = Heartbeat::read(&reply) else {
@@ -331,47 +339,47 @@ impl Connection {
         let then = wall.saturating_add(now.saturating_since(sent) / 2);
         let ahead = i128::from(beat.time.as_nanos()) - i128::from(then.as_nanos());
         self.lock().ahead_micros = i64::try_from(ahead / 1_000).ok();
-        self.shared.nodes.hear(&beat, now);
-        self.shared.epochs.see(&part, &beat.epoch);
+        self.shared.nodes.apply(&beat, now);
+        self.shared.epochs.record_seen(&hash_tag, &beat.epoch);
         Ok(())
     }
 
     /// Sends heartbeats until the connection ends or has to be replaced.
-    async fn serve(&self, driver: &mut IoTask) {
-        let mut pause = jittered(BEAT, random());
+    async fn send_heartbeats(&self, driver: &mut IoTask) {
+        let mut pause = jittered(HEARTBEAT_INTERVAL, random());
         let mut beats = 0_u32;
         loop {
             tokio::select! {
                 _ = &mut driver.0 => {
                     if self.breaker.open() == BreakerEffect::Opened {
-                        self.gone(&StoreError::ConnectionLost.to_string());
+                        self.note_breaker_opened(&StoreError::ConnectionLost.to_string());
                     }
                     return;
                 }
-                () = self.tripped.notified() => {}
+                () = self.heartbeat_wanted.notified() => {}
                 () = tokio::time::sleep(pause) => {}
             }
             let (Some(permit), Some(live)) = (self.breaker.permit(), self.live.load_full()) else {
                 return;
             };
-            match self.beat(&live).await {
+            match self.send_heartbeat(&live).await {
                 Ok(()) => {
                     self.breaker.succeeded(permit);
-                    pause = jittered(BEAT, random());
+                    pause = jittered(HEARTBEAT_INTERVAL, random());
                 }
                 Err(error) => {
                     self.failed(permit, &error);
                     pause = match error.weight() {
                         // Where no requests ask, beats alone find out, and that should not take seconds.
                         Some(_) => Duration::ZERO,
-                        None => jittered(BEAT, random()),
+                        None => jittered(HEARTBEAT_INTERVAL, random()),
                     };
                 }
             }
             beats = beats.wrapping_add(1);
-            if beats.is_multiple_of(ASK_AGAIN) && self.is_elsewhere().await {
+            if beats.is_multiple_of(SENTINEL_QUERY_BEATS) && self.has_other_master().await {
                 if self.breaker.open() == BreakerEffect::Opened {
-                    self.gone("the Sentinels name another master");
+                    self.note_breaker_opened("the Sentinels name another master");
                 }
                 return;
             }
@@ -384,56 +392,58 @@ impl Connection {
     }
 
     /// Returns whether Sentinels name another master by now.
-    async fn is_elsewhere(&self) -> bool {
-        let ServerLocator::Sentinels { .. } = self.target else {
+    async fn has_other_master(&self) -> bool {
+        let ServerLocator::Sentinels { .. } = self.locator else {
             return false;
         };
         match self.locate().await {
-            Ok((place, _)) => place.to_string() != self.lock().address,
+            Ok((address, _)) => address.to_string() != self.lock().address,
             // A master that answers is not left because nobody names one.
             Err(_) => false,
         }
     }
 
     async fn locate(&self) -> Result<(ServerAddress, u16), ConnectError> {
-        match &self.target {
-            ServerLocator::Fixed { place, database } => Ok((place.clone(), *database)),
+        match &self.locator {
+            ServerLocator::Fixed { address, database } => Ok((address.clone(), *database)),
             ServerLocator::Sentinels {
                 master,
                 nodes,
                 login,
             } => {
                 // Relaxed: whoever is asked first.
-                let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-                let place = sentinel::master(master, nodes, login, turn, &self.settings).await;
-                let place = place.map_err(ConnectError::Unlocated)?;
-                Ok((ServerAddress::Tcp(place), 0))
+                let next_sentinel = self.next_sentinel.fetch_add(1, Ordering::Relaxed);
+                let address =
+                    sentinel::find_master(master, nodes, login, next_sentinel, &self.settings)
+                        .await;
+                let address = address.map_err(ConnectError::NoMaster)?;
+                Ok((ServerAddress::Tcp(address), 0))
             }
         }
     }
 
     /// Logs that the breaker has opened, and wakes the tasks that locate servers.
-    fn gone(&self, why: &str) {
+    fn note_breaker_opened(&self, error: &str) {
         self.shared.observer.count_event(LinkEvent::BreakerOpened);
         let now = self.settings.clock.now();
         let address = {
             let mut condition = self.lock();
             condition.state = ConnectionState::Unavailable;
             condition.since = now;
-            condition.error = Some((now, why.to_owned()));
+            condition.error = Some((now, error.to_owned()));
             condition.address.clone()
         };
         warn!(
             target: LOG_TARGET,
-            "store: {address} unavailable, breaker open: {why}; {}",
+            "store: {address} unavailable, breaker open: {error}; {}",
             self.settings.outage_effect
         );
-        self.tripped.notify_one();
-        self.shared.look_again();
+        self.heartbeat_wanted.notify_one();
+        self.shared.refresh_topology();
     }
 
     /// Logs that calls pass again.
-    fn back(&self) {
+    fn note_available(&self) {
         let now = self.settings.clock.now();
         let (address, was, since) = {
             let mut condition = self.lock();
@@ -455,11 +465,11 @@ impl Connection {
     }
 
     /// Records a failed attempt to connect, and logs the first of a row.
-    fn unreached(&self, why: &ConnectError) {
-        let (now, why) = (self.settings.clock.now(), why.to_string());
+    fn note_unreachable(&self, error: &ConnectError) {
+        let (now, error) = (self.settings.clock.now(), error.to_string());
         let (address, was) = {
             let mut condition = self.lock();
-            condition.error = Some((now, why.clone()));
+            condition.error = Some((now, error.clone()));
             let was = std::mem::replace(&mut condition.state, ConnectionState::Unavailable);
             if was == ConnectionState::Connecting {
                 condition.since = now;
@@ -469,11 +479,11 @@ impl Connection {
         if was == ConnectionState::Connecting {
             warn!(
                 target: LOG_TARGET,
-                "store: {address} unavailable, connection failed: {why}; {}",
+                "store: {address} unavailable, connection failed: {error}; {}",
                 self.settings.outage_effect
             );
         }
-        self.shared.look_again();
+        self.shared.refresh_topology();
     }
 
     fn lock(&self) -> MutexGuard<'_, ServerStatus> {
@@ -486,19 +496,19 @@ impl Connection {
 
 impl SupervisedConnection {
     /// Spawns the task that keeps a connection. Must be called on a runtime.
-    pub(crate) fn keep(line: Connection) -> Self {
-        let line = Arc::new(line);
-        let keeper = tokio::spawn(Arc::clone(&line).keep());
+    pub(crate) fn keep(connection: Connection) -> Self {
+        let connection = Arc::new(connection);
+        let task = tokio::spawn(Arc::clone(&connection).keep());
         Self {
-            line,
-            keeper: keeper.abort_handle(),
+            connection,
+            task: task.abort_handle(),
         }
     }
 }
 
 impl Drop for SupervisedConnection {
     fn drop(&mut self) {
-        self.keeper.abort();
+        self.task.abort();
     }
 }
 
@@ -515,9 +525,9 @@ impl Drop for IoTask {
 #[derive(Debug)]
 enum ConnectError {
     /// No Sentinel names the server.
-    Unlocated(Vec<SentinelError>),
+    NoMaster(Vec<SentinelError>),
     /// The connection could not be made.
-    Unreached(DialError),
+    Unreachable(DialError),
     /// The server did not load the script or did not answer the probe.
     Failed(StoreError),
 }
@@ -525,11 +535,11 @@ enum ConnectError {
 impl fmt::Display for ConnectError {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unlocated(reasons) => {
+            Self::NoMaster(reasons) => {
                 let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
                 into.write_str(&reasons.join("; "))
             }
-            Self::Unreached(why) => why.fmt(into),
+            Self::Unreachable(error) => error.fmt(into),
             Self::Failed(error) => error.fmt(into),
         }
     }

@@ -11,23 +11,23 @@ use tokio::sync::Notify;
 /// The epochs of all servers, by the hash tag of each.
 #[derive(Debug, Default)]
 pub(crate) struct StoreEpochs {
-    parts: Mutex<BTreeMap<String, PartEpoch>>,
+    servers: Mutex<BTreeMap<String, ServerEpoch>>,
     /// Wakes the task that recovers.
     pub(crate) changed: Notify,
 }
 
 #[derive(Clone, Debug, Default)]
-struct PartEpoch {
+struct ServerEpoch {
     seen: String,
     /// The latest epoch that this process has restored.
-    told: Option<String>,
+    restored: Option<String>,
     recovered: Option<String>,
 }
 
 /// A server whose epoch has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEpoch {
-    pub(crate) part: String,
+    pub(crate) hash_tag: String,
     pub(crate) epoch: String,
     /// True if there was an epoch before, so that data was lost.
     pub is_loss: bool,
@@ -35,47 +35,48 @@ pub struct NewEpoch {
 
 impl StoreEpochs {
     /// Records the epoch that a heartbeat found.
-    pub(crate) fn see(&self, part: &str, epoch: &str) {
-        let mut parts = self.lock();
-        let known = parts.entry(part.to_owned()).or_default();
-        if known.seen != epoch {
-            epoch.clone_into(&mut known.seen);
+    pub(crate) fn record_seen(&self, hash_tag: &str, epoch: &str) {
+        let mut servers = self.lock();
+        let server = servers.entry(hash_tag.to_owned()).or_default();
+        if server.seen != epoch {
+            epoch.clone_into(&mut server.seen);
             self.changed.notify_one();
         }
     }
 
     /// Returns the epochs that this process has not recovered from.
-    pub(crate) fn open(&self) -> Vec<NewEpoch> {
-        let parts = self.lock();
-        let open = parts
+    pub(crate) fn unrecovered(&self) -> Vec<NewEpoch> {
+        let servers = self.lock();
+        let unrecovered = servers
             .iter()
-            .filter(|(_, known)| known.recovered.as_ref() != Some(&known.seen));
-        open.map(|(part, known)| NewEpoch {
-            part: part.clone(),
-            epoch: known.seen.clone(),
-            is_loss: known.recovered.is_some(),
-        })
-        .collect()
+            .filter(|(_, server)| server.recovered.as_ref() != Some(&server.seen));
+        unrecovered
+            .map(|(hash_tag, server)| NewEpoch {
+                hash_tag: hash_tag.clone(),
+                epoch: server.seen.clone(),
+                is_loss: server.recovered.is_some(),
+            })
+            .collect()
     }
 
     /// Returns whether this process has restored the server of a new epoch.
-    pub(crate) fn has_told(&self, new: &NewEpoch) -> bool {
-        let parts = self.lock();
-        let known = parts.get(&new.part);
-        known.is_some_and(|known| known.told.as_ref() == Some(&new.epoch))
+    pub(crate) fn has_restored(&self, new: &NewEpoch) -> bool {
+        let servers = self.lock();
+        let server = servers.get(&new.hash_tag);
+        server.is_some_and(|server| server.restored.as_ref() == Some(&new.epoch))
     }
 
     /// Records that this process has restored the server.
-    pub(crate) fn told(&self, new: &NewEpoch) {
-        if let Some(known) = self.lock().get_mut(&new.part) {
-            known.told = Some(new.epoch.clone());
+    pub(crate) fn restored(&self, new: &NewEpoch) {
+        if let Some(server) = self.lock().get_mut(&new.hash_tag) {
+            server.restored = Some(new.epoch.clone());
         }
     }
 
     /// Records that the recovery is complete.
     pub(crate) fn recovered(&self, from: &NewEpoch) {
-        if let Some(known) = self.lock().get_mut(&from.part) {
-            known.recovered = Some(from.epoch.clone());
+        if let Some(server) = self.lock().get_mut(&from.hash_tag) {
+            server.recovered = Some(from.epoch.clone());
         }
     }
 
@@ -84,8 +85,8 @@ impl StoreEpochs {
         self.lock().get("")?.recovered.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, PartEpoch>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, ServerEpoch>> {
         // Entries are whole, so a poisoned lock still holds some.
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -136,19 +136,19 @@ fn reply(value: Value) -> Reply {
 /// Converts an answer of the client library.
 pub(crate) fn read(answer: Result<Value, RedisError>) -> Result<Reply, ErrorReply> {
     match answer {
-        Ok(Value::ServerError(error)) => Err(fault(&error)),
+        Ok(Value::ServerError(error)) => Err(error_reply(&error)),
         Ok(value) => Ok(reply(value)),
         // Errors of servers are values: what is left is about the connection.
         Err(_) => Err(ErrorReply::Failed(StoreError::ConnectionLost)),
     }
 }
 
-fn fault(error: &ServerError) -> ErrorReply {
+fn error_reply(error: &ServerError) -> ErrorReply {
     let details = error.details().unwrap_or_default();
     let refusal = match error.code() {
         "NOSCRIPT" => return ErrorReply::NoScript,
-        "MOVED" => return ErrorReply::Moved(place(details)),
-        "ASK" => return ErrorReply::Ask(place(details)),
+        "MOVED" => return ErrorReply::Moved(parse_address(details)),
+        "ASK" => return ErrorReply::Ask(parse_address(details)),
         "TRYAGAIN" => return ErrorReply::TryAgain,
         code => refusal(code, details),
     };
@@ -181,7 +181,7 @@ pub(crate) fn refusal(code: &str, details: &str) -> RefusalReason {
 }
 
 /// Parses `3999 127.0.0.1:6381`, the details of `MOVED` and `ASK`. An empty host stands for the server that answered.
-fn place(details: &str) -> Option<HostPort> {
+fn parse_address(details: &str) -> Option<HostPort> {
     let (_, address) = details.split_once(' ')?;
     let (host, port) = address.rsplit_once(':')?;
     Some(HostPort {
@@ -334,7 +334,7 @@ mod tests {
     /// Goal: the way that a Cluster shows is read. Method: names, IPv4, IPv6, nothing.
     #[test]
     fn redirections_name_a_place() {
-        let said = |details| place(details).map(|place| place.to_string());
+        let said = |details| parse_address(details).map(|place| place.to_string());
         assert_eq!(
             said("3999 127.0.0.1:6381").as_deref(),
             Some("127.0.0.1:6381")

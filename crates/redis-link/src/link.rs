@@ -72,16 +72,19 @@ impl Link {
         before: Option<&Link>,
     ) -> Self {
         let known = settings.seed.map(|seed| Arc::new(seed.0));
-        // One that somebody wrote into a file is brought to nobody.
-        let brought = before.filter(|before| before.settings.seed.is_none());
+        // A seed that an operator wrote into a file is not offered.
+        let agreed = before.filter(|before| before.settings.seed.is_none());
         let shared = LinkState {
-            brought: brought.and_then(|before| before.seed().or(before.shared.brought)),
+            inherited_seed: agreed
+                .and_then(|before| before.seed().or(before.shared.inherited_seed)),
             script,
-            nodes: before.map_or_else(Membership::alone, |before| before.shared.nodes.known()),
+            nodes: before.map_or_else(Membership::alone, |before| {
+                before.shared.nodes.for_other_store()
+            }),
             epochs: StoreEpochs::default(),
             observer,
             seed: ArcSwapOption::from(known),
-            changed: Notify::new(),
+            topology_changed: Notify::new(),
             reached: Notify::new(),
         };
         Self {
@@ -125,9 +128,9 @@ impl Link {
 
     fn begin(&self) {
         let (settings, shared) = (Arc::clone(&self.settings), Arc::clone(&self.shared));
-        let target = match &self.settings.topology {
-            Topology::Single { place, database } => ServerLocator::Fixed {
-                place: place.clone(),
+        let locator = match &self.settings.topology {
+            Topology::Single { address, database } => ServerLocator::Fixed {
+                address: address.clone(),
                 database: *database,
             },
             Topology::Sentinel {
@@ -141,7 +144,7 @@ impl Link {
             },
             Topology::Cluster { nodes } => {
                 let map = Arc::clone(&self.map);
-                tokio::spawn(topology::keep(nodes.clone(), map, settings, shared));
+                tokio::spawn(topology::refresh(nodes.clone(), map, settings, shared));
                 tokio::spawn(seed::agree(
                     Arc::downgrade(&self.map),
                     Arc::clone(&self.settings),
@@ -150,9 +153,9 @@ impl Link {
                 return;
             }
         };
-        let line =
-            SupervisedConnection::keep(Connection::new(target, String::new(), settings, shared));
-        self.map.store(Arc::new(ServerMap::of_one(line)));
+        let connection =
+            SupervisedConnection::keep(Connection::new(locator, String::new(), settings, shared));
+        self.map.store(Arc::new(ServerMap::single(connection)));
         tokio::spawn(seed::agree(
             Arc::downgrade(&self.map),
             Arc::clone(&self.settings),
@@ -191,70 +194,73 @@ impl Link {
     /// Those of [`Self::run`], for each call.
     pub async fn run_all(&self, calls: &[Call]) -> Vec<Result<Reply, StoreError>> {
         let map = self.map.load_full();
-        let mut by_line: Vec<Vec<usize>> = vec![Vec::new(); map.lines.len()];
+        let mut by_connection: Vec<Vec<usize>> = vec![Vec::new(); map.connections.len()];
         for (at, call) in calls.iter().enumerate() {
-            if let Some(line) = map.index_of(call)
-                && let Some(of_line) = by_line.get_mut(line)
+            if let Some(connection) = map.index_of(call)
+                && let Some(of_connection) = by_connection.get_mut(connection)
             {
-                of_line.push(at);
+                of_connection.push(at);
             }
         }
         let mut results: Vec<_> = calls.iter().map(|_| Err(StoreError::Unavailable)).collect();
-        let lines = map.lines.iter().zip(&by_line);
-        let told = lines.map(|(kept, indexes)| self.run_pieces(&kept.line, calls, indexes));
-        for (at, result) in join_all(told).await.into_iter().flatten() {
-            if let Some(place) = results.get_mut(at) {
-                *place = result;
+        let connections = map.connections.iter().zip(&by_connection);
+        let batches = connections
+            .map(|(supervised, indexes)| self.run_batches(&supervised.connection, calls, indexes));
+        for (at, result) in join_all(batches).await.into_iter().flatten() {
+            if let Some(pending) = results.get_mut(at) {
+                *pending = result;
             }
         }
         results
     }
 
     /// Returns the results of the calls at `indexes` up to the end of the piece that failed.
-    async fn run_pieces(
+    async fn run_batches(
         &self,
-        line: &Connection,
+        connection: &Connection,
         calls: &[Call],
         indexes: &[usize],
     ) -> Vec<(usize, Result<Reply, StoreError>)> {
-        let mut told = Vec::with_capacity(indexes.len());
+        let mut results = Vec::with_capacity(indexes.len());
         for piece in indexes.chunks(BATCH) {
-            let Some(permit) = line.permit() else { break };
+            let Some(permit) = connection.permit() else {
+                break;
+            };
             let started = self.settings.clock.now();
             let deadline = deadline(self.settings.timeout);
-            let asked: Vec<&Call> = piece.iter().filter_map(|at| calls.get(*at)).collect();
-            let answers = timeout_at(deadline, line.ask_all(&asked)).await;
+            let sent: Vec<&Call> = piece.iter().filter_map(|at| calls.get(*at)).collect();
+            let answers = timeout_at(deadline, connection.send_all(&sent)).await;
             let answers = match answers.unwrap_or(Err(StoreError::TimedOut)) {
                 Ok(answers) => answers,
                 Err(failure) => {
-                    line.failed(permit, &failure);
+                    connection.failed(permit, &failure);
                     self.observe(
                         &Err(failure.clone()),
                         self.settings.clock.now().saturating_since(started),
                     );
-                    told.extend(piece.iter().map(|at| (*at, Err(failure.clone()))));
+                    results.extend(piece.iter().map(|at| (*at, Err(failure.clone()))));
                     break;
                 }
             };
-            line.succeeded(permit);
+            connection.succeeded(permit);
             self.shared.observer.count_call(
                 CallResult::Ok,
                 self.settings.clock.now().saturating_since(started),
             );
-            for ((at, call), answer) in piece.iter().zip(asked).zip(answers) {
+            for ((at, call), answer) in piece.iter().zip(sent).zip(answers) {
                 let result = match answer {
                     Ok(reply) => Ok(reply),
                     Err(ErrorReply::Failed(failure)) => {
-                        line.failed(permit, &failure);
+                        connection.failed(permit, &failure);
                         Err(failure)
                     }
                     // It did not run, and takes the way of a single call.
                     Err(_) => self.run(call.clone()).await,
                 };
-                told.push((*at, result));
+                results.push((*at, result));
             }
         }
-        told
+        results
     }
 
     /// Returns how many processes share the store, this one included; the last number while the store is unavailable.
@@ -267,8 +273,9 @@ impl Link {
     #[must_use]
     pub fn is_up(&self) -> bool {
         let map = self.map.load();
-        let mut lines = map.lines.iter();
-        !map.lines.is_empty() && lines.all(|kept| kept.line.permit().is_some())
+        let mut connections = map.connections.iter();
+        !map.connections.is_empty()
+            && connections.all(|supervised| supervised.connection.permit().is_some())
     }
 
     /// Returns whether a call about `key` would be sent. `key` is called only while some server is unavailable.
@@ -280,8 +287,8 @@ impl Link {
                 args: Vec::new(),
             };
             let map = self.map.load();
-            let line = map.line_of(&call);
-            line.is_some_and(|line| line.permit().is_some())
+            let connection = map.connection_for(&call);
+            connection.is_some_and(|connection| connection.permit().is_some())
         }
     }
 
@@ -337,7 +344,11 @@ impl Link {
         let map = self.map.load();
         LinkStatus {
             topology: self.settings.topology.name(),
-            servers: map.lines.iter().map(|kept| kept.line.condition()).collect(),
+            servers: map
+                .connections
+                .iter()
+                .map(|supervised| supervised.connection.status())
+                .collect(),
             nodes: self.nodes(),
             has_seed: self.shared.seed.load().is_some(),
         }

@@ -19,15 +19,15 @@ pub(crate) struct LinkState {
     pub(crate) observer: Arc<dyn LinkObserver>,
     pub(crate) seed: ArcSwapOption<[u8; 16]>,
     /// The seed of the store before, offered where there is none yet.
-    pub(crate) brought: Option<HashSeed>,
+    pub(crate) inherited_seed: Option<HashSeed>,
     /// Wakes the task that keeps the map of the servers.
-    pub(crate) changed: Notify,
+    pub(crate) topology_changed: Notify,
     /// Wakes the task that fetches the seed, when there is a connection.
     pub(crate) reached: Notify,
 }
 
 impl LinkState {
-    pub(crate) fn look_again(&self) {
-        self.changed.notify_one();
+    pub(crate) fn refresh_topology(&self) {
+        self.topology_changed.notify_one();
     }
 }

@@ -4,10 +4,10 @@
 //! so a full store does not evict it before other keys; members that were not heard for 5 s are removed from it. In a Cluster every
 //! master has such a set, since any of them may be unavailable; a member of any counts.
 //!
-//! A set may also be lost: evicted, deleted, or gone with a store that keeps nothing. So each process remembers the members by itself,
-//! and forgets one only when it was silent for [`GONE`] while this process heard the store. After a pause in which this process heard no
-//! store at all, the others have [`RETURN`] to come back. While the store is unavailable the last number holds: a process that cannot see
-//! the others takes its share, not the whole.
+//! A set may also be lost: evicted, deleted, or gone with a store that keeps nothing. So each process remembers the members by itself, and
+//! forgets one only when it was silent for [`MEMBER_TIMEOUT`] while this process heard the store. After a pause in which this process heard
+//! no store at all, the others have [`RETURN_PATIENCE`] to come back. While the store is unavailable the last number holds: a process that
+//! cannot see the others takes its share, not the whole.
 //!
 //! # Limits
 //! A process remembers [`MEMBERS`] others; of a larger fleet it counts as many as the store reports.
@@ -23,18 +23,18 @@ use crate::random::random;
 use crate::time::Moment;
 
 /// The pause between two heartbeats.
-pub(crate) const BEAT: Duration = Duration::from_secs(1);
+pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// The silence after which a member is gone: it missed four heartbeats.
-pub(crate) const GONE: Duration = Duration::from_secs(5);
+pub(crate) const MEMBER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time that others have to return to a store that was unavailable: longer than the pauses between two attempts to connect.
-pub(crate) const RETURN: Duration = Duration::from_secs(10);
+pub(crate) const RETURN_PATIENCE: Duration = Duration::from_secs(10);
 /// A pause between two answers that means that this process was cut off from the store.
-const DEAF: Duration = Duration::from_secs(3);
+const CUT_OFF_AFTER: Duration = Duration::from_secs(3);
 
-/// The script of a heartbeat. KEYS: the set, the marker of the epoch; ARGV: the name of the process, [`GONE`] in milliseconds, the number
-/// of members to read, a new epoch for a store that has none. Returns the store's time in seconds and microseconds of that second, the
-/// number of members, the latest names with their ages in milliseconds, and the epoch. Being a write, it also tests whether the store
-/// accepts writes.
+/// The script of a heartbeat. KEYS: the set, the marker of the epoch; ARGV: the name of the process, [`MEMBER_TIMEOUT`] in milliseconds,
+/// the number of members to read, a new epoch for a store that has none. Returns the store's time in seconds and microseconds of that
+/// second, the number of members, the latest names with their ages in milliseconds, and the epoch. Being a write, it also tests whether the
+/// store accepts writes.
 pub(crate) const SCRIPT: &str = "\
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -67,7 +67,7 @@ struct MemberId(u64);
 #[derive(Debug)]
 pub(crate) struct Membership {
     me: MemberId,
-    heard: Mutex<SeenMembers>,
+    seen: Mutex<SeenMembers>,
     count: AtomicU32,
 }
 
@@ -86,7 +86,7 @@ impl Heartbeat {
     pub(crate) fn arguments(nodes: &Membership) -> Vec<Vec<u8>> {
         let words = [
             nodes.name(),
-            GONE.as_millis().to_string(),
+            MEMBER_TIMEOUT.as_millis().to_string(),
             MEMBERS.to_string(),
             format!("{:016x}", random()),
         ];
@@ -139,21 +139,21 @@ impl Membership {
     }
 
     /// Returns the same process with the members that it knows, for another store.
-    pub(crate) fn known(&self) -> Self {
-        let heard = SeenMembers {
+    pub(crate) fn for_other_store(&self) -> Self {
+        let seen = SeenMembers {
             last: None,
             ..self.lock().clone()
         };
-        let known = Self::of(self.me, heard);
+        let known = Self::of(self.me, seen);
         // Relaxed: a number by itself, here and below.
         known.count.store(self.count(), Ordering::Relaxed);
         known
     }
 
-    fn of(me: MemberId, heard: SeenMembers) -> Self {
+    fn of(me: MemberId, seen: SeenMembers) -> Self {
         Self {
             me,
-            heard: Mutex::new(heard),
+            seen: Mutex::new(seen),
             count: AtomicU32::new(1),
         }
     }
@@ -169,44 +169,44 @@ impl Membership {
     }
 
     /// Applies the answer of a server, which came at `now`.
-    pub(crate) fn hear(&self, beat: &Heartbeat, now: Moment) {
-        let mut heard = self.lock();
-        heard.take_in(self.me, beat, now);
-        let known = u32::try_from(heard.members.len()).unwrap_or(u32::MAX);
+    pub(crate) fn apply(&self, beat: &Heartbeat, now: Moment) {
+        let mut seen = self.lock();
+        seen.apply(self.me, beat, now);
+        let known = u32::try_from(seen.members.len()).unwrap_or(u32::MAX);
         // A fleet that is too large to be remembered has the store's number.
-        let told = match beat.members.len() < MEMBERS {
+        let reported = match beat.members.len() < MEMBERS {
             true => 1,
             false => beat.count,
         };
-        self.count.store(known.max(told), Ordering::Relaxed);
+        self.count.store(known.max(reported), Ordering::Relaxed);
     }
 
     fn lock(&self) -> MutexGuard<'_, SeenMembers> {
         // Entries are whole, so a poisoned lock still holds some.
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl SeenMembers {
-    fn take_in(&mut self, me: MemberId, beat: &Heartbeat, now: Moment) {
-        let was_deaf = |last| now.saturating_since(last) > DEAF;
-        if self.last.is_none_or(was_deaf) {
-            self.patient_until = Some(now.saturating_add(RETURN));
+    fn apply(&mut self, me: MemberId, beat: &Heartbeat, now: Moment) {
+        let was_cut_off = |last| now.saturating_since(last) > CUT_OFF_AFTER;
+        if self.last.is_none_or(was_cut_off) {
+            self.patient_until = Some(now.saturating_add(RETURN_PATIENCE));
         }
         self.last = Some(now);
         for (member, age) in &beat.members {
-            self.heard_of(*member, now.saturating_sub(*age));
+            self.record(*member, now.saturating_sub(*age));
         }
-        self.heard_of(me, now);
+        self.record(me, now);
         if self.patient_until.is_none_or(|until| until <= now) {
             self.members
-                .retain(|_, heard| now.saturating_since(*heard) <= GONE);
+                .retain(|_, seen| now.saturating_since(*seen) <= MEMBER_TIMEOUT);
         }
     }
 
-    fn heard_of(&mut self, member: MemberId, at: Moment) {
-        if let Some(heard) = self.members.get_mut(&member) {
-            *heard = at.max(*heard);
+    fn record(&mut self, member: MemberId, at: Moment) {
+        if let Some(seen) = self.members.get_mut(&member) {
+            *seen = at.max(*seen);
         } else if self.members.len() < MEMBERS {
             self.members.insert(member, at);
         }
@@ -241,7 +241,7 @@ mod tests {
     fn counts(nodes: &Membership, seconds: std::ops::Range<u64>, members: &[u64]) -> Vec<u32> {
         let mut counts = Vec::new();
         for second in seconds {
-            nodes.hear(&beat(members), at(second));
+            nodes.apply(&beat(members), at(second));
             counts.push(nodes.count());
         }
         counts
@@ -275,7 +275,7 @@ mod tests {
     fn whom_a_node_knows_goes_along_to_another_store() {
         let nodes = first();
         assert_eq!(counts(&nodes, 0..12, &[1, 2, 3]), [3; 12]);
-        let moved = nodes.known();
+        let moved = nodes.for_other_store();
         assert_eq!((moved.count(), moved.name()), (3, nodes.name()));
         assert_eq!(counts(&moved, 12..22, &[1]), [3; 10]);
         assert_eq!(counts(&moved, 22..23, &[1]), [1]);
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn there_is_always_one_and_never_too_many() {
         let nodes = first();
-        nodes.hear(&beat(&[]), at(0));
+        nodes.apply(&beat(&[]), at(0));
         assert_eq!(nodes.count(), 1);
         let name = |name: &str| [Reply::Bytes(name.into()), Reply::Integer(5)];
         let rows = [name("stranger"), name("000000000000000a")].concat();
@@ -307,7 +307,7 @@ mod tests {
             count: 5_000,
             ..beat(&many)
         };
-        nodes.hear(&larger, at(1));
+        nodes.apply(&larger, at(1));
         assert_eq!(nodes.count(), 5_000);
         assert_eq!(nodes.lock().members.len(), MEMBERS);
     }

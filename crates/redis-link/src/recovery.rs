@@ -2,9 +2,9 @@
 //!
 //! Until this process has recovered from a new epoch (`epoch.rs`), guarded calls name the epoch before, and the script refuses them.
 //!
-//! Recovery has two stages, and each process waits in each for all others that it knows of, up to [`RETURN`]: first all restore what the
-//! server had counted, of which the largest value holds; then they add what they counted meanwhile. So nothing is added to a value before
-//! that value is restored, and no guarded call passes before both are done.
+//! Recovery has two stages, and each process waits in each for all others that it knows of, up to [`RETURN_PATIENCE`]: first all restore
+//! what the server had counted, of which the largest value holds; then they add what they counted meanwhile. So nothing is added to a value
+//! before that value is restored, and no guarded call passes before both are done.
 //!
 //! # Limits
 //! In a Cluster the marker lies in another slot than the keys, so calls are not bound to it: a master that is emptied while it serves
@@ -13,7 +13,7 @@
 use crate::call::{Call, Reply};
 use crate::epoch::NewEpoch;
 use crate::link::Link;
-use crate::membership::RETURN;
+use crate::membership::RETURN_PATIENCE;
 use crate::redirection::follow;
 
 /// Announces a stage. KEYS: the marker of the epoch, a hash of the stages by process; ARGV: the name of the process, the epoch, the stage.
@@ -52,25 +52,25 @@ pub enum RecoveryBarrier {
 
 impl Link {
     /// Reads the epochs again, since a call was refused for naming another.
-    pub fn was_emptied(&self) {
-        for kept in &self.map.load().lines {
-            kept.line.beat_soon();
+    pub fn reread_epochs(&self) {
+        for supervised in &self.map.load().connections {
+            supervised.connection.trigger_heartbeat();
         }
     }
 
     /// Returns the epochs that this process has not recovered from.
     pub fn new_epochs(&self) -> Vec<NewEpoch> {
-        self.shared.epochs.open()
+        self.shared.epochs.unrecovered()
     }
 
     /// Returns whether this process has restored the server of a new epoch.
-    pub fn has_told(&self, new: &NewEpoch) -> bool {
-        self.shared.epochs.has_told(new)
+    pub fn has_restored(&self, new: &NewEpoch) -> bool {
+        self.shared.epochs.has_restored(new)
     }
 
     /// Records that this process has restored the server.
-    pub fn told(&self, new: &NewEpoch) {
-        self.shared.epochs.told(new);
+    pub fn restored(&self, new: &NewEpoch) {
+        self.shared.epochs.restored(new);
     }
 
     /// Records that the recovery is complete: guarded calls pass again.
@@ -84,7 +84,7 @@ impl Link {
     }
 
     /// Wakes [`Self::epoch_changed`].
-    pub fn look_at_epochs(&self) {
+    pub fn wake_recovery(&self) {
         self.shared.epochs.changed.notify_one();
     }
 
@@ -114,12 +114,12 @@ impl Link {
         let Ok(Reply::Rows(fields)) = reply else {
             return RecoveryBarrier::Waiting;
         };
-        let [Reply::Integer(there), Reply::Integer(age)] = fields[..] else {
+        let [Reply::Integer(reached), Reply::Integer(age)] = fields[..] else {
             return RecoveryBarrier::Waiting;
         };
-        let patience = i64::try_from(RETURN.as_millis()).unwrap_or(i64::MAX);
-        let all = there >= i64::from(self.shared.nodes.count());
-        match all || there > 0 && age >= patience {
+        let patience = i64::try_from(RETURN_PATIENCE.as_millis()).unwrap_or(i64::MAX);
+        let has_all = reached >= i64::from(self.shared.nodes.count());
+        match has_all || reached > 0 && age >= patience {
             true => RecoveryBarrier::Passed,
             false => RecoveryBarrier::Waiting,
         }

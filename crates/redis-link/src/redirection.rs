@@ -16,7 +16,7 @@ use crate::time::deadline;
 use crate::topology::ServerMap;
 
 /// The pause before a call is sent again to a slot that is being moved.
-const MOVING: Duration = Duration::from_millis(1);
+const TRY_AGAIN_PAUSE: Duration = Duration::from_millis(1);
 
 /// Runs one call, of the link's script or of `other`, within the timeout, and follows redirections.
 pub(crate) async fn follow(
@@ -28,40 +28,42 @@ pub(crate) async fn follow(
 ) -> Result<Reply, StoreError> {
     let map = map.load_full();
     let deadline = deadline(settings.timeout);
-    let whole = other.unwrap_or(shared.script);
-    let mut manner = other.map_or(ScriptForm::Hash, ScriptForm::Text);
-    let mut line = map.line_of(call).ok_or(StoreError::Unavailable)?;
+    let script = other.unwrap_or(shared.script);
+    let mut form = other.map_or(ScriptForm::Hash, ScriptForm::Text);
+    let mut connection = map.connection_for(call).ok_or(StoreError::Unavailable)?;
     for _ in 0..REDIRECTIONS {
-        let permit = line.permit().ok_or(StoreError::Unavailable)?;
-        let asked = timeout_at(deadline, line.ask(call, manner)).await;
-        let fault = match asked {
+        let permit = connection.permit().ok_or(StoreError::Unavailable)?;
+        let sent = timeout_at(deadline, connection.send(call, form)).await;
+        let error = match sent {
             Err(_) => ErrorReply::Failed(StoreError::TimedOut),
-            Ok(Err(fault)) => fault,
+            Ok(Err(error)) => error,
             Ok(Ok(reply)) => {
-                line.succeeded(permit);
+                connection.succeeded(permit);
                 return Ok(reply);
             }
         };
-        if let ErrorReply::Failed(failure) = fault {
-            line.failed(permit, &failure);
-            return Err(failure);
+        if let ErrorReply::Failed(error) = error {
+            connection.failed(permit, &error);
+            return Err(error);
         }
-        line.succeeded(permit);
-        match fault {
+        connection.succeeded(permit);
+        match error {
             ErrorReply::NoScript => {
                 shared.observer.count_event(LinkEvent::ScriptLoaded);
-                manner = ScriptForm::Text(whole);
+                form = ScriptForm::Text(script);
             }
-            ErrorReply::Moved(place) => {
-                shared.look_again();
-                line = elsewhere(&map, place).ok_or(StoreError::Refused(RefusalReason::Moved))?;
+            ErrorReply::Moved(address) => {
+                shared.refresh_topology();
+                connection =
+                    target_of(&map, address).ok_or(StoreError::Refused(RefusalReason::Moved))?;
             }
-            ErrorReply::Ask(place) => {
-                line = elsewhere(&map, place).ok_or(StoreError::Refused(RefusalReason::Moved))?;
-                manner = ScriptForm::TextAfterAsking(whole);
+            ErrorReply::Ask(address) => {
+                connection =
+                    target_of(&map, address).ok_or(StoreError::Refused(RefusalReason::Moved))?;
+                form = ScriptForm::TextAfterAsking(script);
             }
             ErrorReply::TryAgain | ErrorReply::Failed(_) => {
-                let pause = tokio::time::sleep(MOVING);
+                let pause = tokio::time::sleep(TRY_AGAIN_PAUSE);
                 if timeout_at(deadline, pause).await.is_err() {
                     return Err(StoreError::Refused(RefusalReason::TryAgain));
                 }
@@ -72,6 +74,6 @@ pub(crate) async fn follow(
 }
 
 /// Returns the connection to the server that an answer names.
-fn elsewhere(map: &ServerMap, place: Option<HostPort>) -> Option<&Connection> {
-    map.line_to(&place?)
+fn target_of(map: &ServerMap, address: Option<HostPort>) -> Option<&Connection> {
+    map.connection_to(&address?)
 }

@@ -5,7 +5,7 @@
 //! hold. A process that starts brings a seed only where no process holds one.
 //!
 //! A process whose seed is in the minority does not change it at once: after a loss the others may not have been heard yet. It changes
-//! after [`PATIENCE`] in the minority; one that has held its seed for less than that has nothing to lose, and changes at once.
+//! after [`MINORITY_PATIENCE`] in the minority; one that has held its seed for less than that has nothing to lose, and changes at once.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::LOG_TARGET;
 use crate::breaker::jittered;
 use crate::call::{Call, Reply};
 use crate::link_state::LinkState;
-use crate::membership::{BEAT, GONE};
+use crate::membership::{HEARTBEAT_INTERVAL, MEMBER_TIMEOUT};
 use crate::random::random;
 use crate::redirection::follow;
 use crate::settings::LinkSettings;
@@ -27,7 +27,7 @@ use crate::topology::ServerMap;
 /// The pause before the next query where there is no seed yet.
 const SOON: Duration = Duration::from_millis(100);
 /// The time for which a process keeps a seed that is in the minority: until all others must have been heard.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MINORITY_PATIENCE: Duration = Duration::from_secs(10);
 
 const SCRIPT: &str = include_str!("seed.lua");
 
@@ -50,7 +50,7 @@ struct SeedProposal {
     fresh: SeedBytes,
     held: Option<(SeedBytes, Moment)>,
     /// The time since which more processes hold another seed.
-    outvoted: Option<Moment>,
+    in_minority_since: Option<Moment>,
 }
 
 /// Fetches or offers the seed, and confirms it until the link is dropped.
@@ -62,20 +62,24 @@ pub(crate) async fn agree(
     if settings.seed.is_some() {
         return;
     }
-    let Some(mut voice) = SeedProposal::new(&shared) else {
+    let Some(mut proposal) = SeedProposal::new(&shared) else {
         // Without one there is nothing to bring, and strict limits find no keys: the same as a store that is away.
         warn!(target: LOG_TARGET, "store: no seed, since the system has no random numbers");
         return;
     };
     loop {
         let Some(map) = map.upgrade() else { return };
-        let call = voice.call(&settings.prefix, shared.nodes.name(), settings.clock.now());
+        let call = proposal.call(&settings.prefix, shared.nodes.name(), settings.clock.now());
         let reply = follow(&map, &settings, &shared, &call, Some(SCRIPT)).await;
         drop(map);
         if let Some(answer) = reply.ok().as_ref().and_then(SeedAnswer::read) {
-            voice.hear(answer, &shared, settings.clock.now());
+            proposal.apply(answer, &shared, settings.clock.now());
         }
-        let pause = if voice.held.is_some() { BEAT } else { SOON };
+        let pause = if proposal.held.is_some() {
+            HEARTBEAT_INTERVAL
+        } else {
+            SOON
+        };
         tokio::select! {
             () = tokio::time::sleep(jittered(pause, random())) => {}
             () = shared.reached.notified() => {}
@@ -86,14 +90,14 @@ pub(crate) async fn agree(
 impl SeedProposal {
     fn new(shared: &LinkState) -> Option<Self> {
         let mut fresh = [0; 16];
-        match shared.brought {
-            Some(brought) => fresh = brought.0,
+        match shared.inherited_seed {
+            Some(inherited_seed) => fresh = inherited_seed.0,
             None => getrandom::fill(&mut fresh).ok()?,
         }
         Some(Self {
             fresh,
             held: None,
-            outvoted: None,
+            in_minority_since: None,
         })
     }
 
@@ -103,7 +107,7 @@ impl SeedProposal {
             None => (self.fresh, "-1".to_owned()),
             Some((seed, since)) => (seed, now.saturating_since(since).as_millis().to_string()),
         };
-        let silence = GONE.as_millis().to_string();
+        let silence = MEMBER_TIMEOUT.as_millis().to_string();
         let keys = [
             format!("{prefix}:seed"),
             format!("{prefix}:{{{prefix}:seed}}:held"),
@@ -114,12 +118,12 @@ impl SeedProposal {
         }
     }
 
-    fn hear(&mut self, answer: SeedAnswer, shared: &LinkState, now: Moment) {
+    fn apply(&mut self, answer: SeedAnswer, shared: &LinkState, now: Moment) {
         let seed = match answer {
             SeedAnswer::Agreed(seed) => seed,
             SeedAnswer::Undecided => return,
             SeedAnswer::Restored => {
-                self.outvoted = None;
+                self.in_minority_since = None;
                 info!(target: LOG_TARGET, "store: seed restored, it was missing or different");
                 return;
             }
@@ -132,7 +136,7 @@ impl SeedProposal {
             }
             warn!(target: LOG_TARGET, "store: seed changed to that of more gateways, so counters begin anew here");
         }
-        self.outvoted = None;
+        self.in_minority_since = None;
         if self.held.is_none_or(|(held, _)| held != seed) {
             self.held = Some((seed, now));
             shared.seed.store(Some(Arc::new(seed)));
@@ -141,8 +145,9 @@ impl SeedProposal {
 
     /// Returns whether this process, which has held its seed since `since`, gives in to the majority.
     fn follows(&mut self, since: Moment, now: Moment) -> bool {
-        let outvoted = *self.outvoted.get_or_insert(now);
-        now.saturating_since(since) < PATIENCE || now.saturating_since(outvoted) >= PATIENCE
+        let in_minority_since = *self.in_minority_since.get_or_insert(now);
+        now.saturating_since(since) < MINORITY_PATIENCE
+            || now.saturating_since(in_minority_since) >= MINORITY_PATIENCE
     }
 }
 

@@ -12,7 +12,7 @@ use crate::time::deadline;
 #[derive(Debug)]
 pub(crate) enum SentinelError {
     /// The Sentinel cannot be reached.
-    Unreached(HostPort, DialError),
+    Unreachable(HostPort, DialError),
     /// The Sentinel answered with an error.
     Refused(HostPort, ErrorReply),
     /// The Sentinel knows no master of that name, or did not answer in time.
@@ -21,50 +21,50 @@ pub(crate) enum SentinelError {
 
 /// Returns the address of the master from the first Sentinel that names one. Each attempt begins with another Sentinel, so that a wrong
 /// one is not believed for ever.
-pub(crate) async fn master(
+pub(crate) async fn find_master(
     name: &str,
     nodes: &[HostPort],
     login: &Login,
-    turn: usize,
+    first: usize,
     settings: &LinkSettings,
 ) -> Result<HostPort, Vec<SentinelError>> {
-    let mut unknown = Vec::new();
-    let begin = turn % nodes.len().max(1);
+    let mut errors = Vec::new();
+    let begin = first % nodes.len().max(1);
     for node in nodes.iter().skip(begin).chain(nodes.iter().take(begin)) {
-        match ask(name, node, login, settings).await {
-            Ok(place) => return Ok(place),
-            Err(why) => unknown.push(why),
+        match query(name, node, login, settings).await {
+            Ok(address) => return Ok(address),
+            Err(error) => errors.push(error),
         }
     }
-    Err(unknown)
+    Err(errors)
 }
 
-async fn ask(
+async fn query(
     name: &str,
     node: &HostPort,
     login: &Login,
     settings: &LinkSettings,
 ) -> Result<HostPort, SentinelError> {
-    let place = ServerAddress::Tcp(node.clone());
-    let connected = connect(&place, Handshake::Sentinel(login), settings)
+    let address = ServerAddress::Tcp(node.clone());
+    let connected = connect(&address, Handshake::Sentinel(login), settings)
         .await
-        .map_err(|why| SentinelError::Unreached(node.clone(), why))?;
-    let mut pipe = connected.pipe;
-    let mut question = redis::cmd("SENTINEL");
-    question.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
+        .map_err(|error| SentinelError::Unreachable(node.clone(), error))?;
+    let mut multiplexed = connected.multiplexed;
+    let mut command = redis::cmd("SENTINEL");
+    command.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
     let deadline = deadline(settings.connect_timeout);
     let answer = tokio::select! {
-        answer = tokio::time::timeout_at(deadline, pipe.send_packed_command(&question)) => answer.ok(),
+        answer = tokio::time::timeout_at(deadline, multiplexed.send_packed_command(&command)) => answer.ok(),
         () = connected.driver => None,
     };
     let reply = answer.map(read).transpose();
-    let reply = reply.map_err(|fault| SentinelError::Refused(node.clone(), fault))?;
-    let said = reply.as_ref().and_then(place_of);
-    said.ok_or_else(|| SentinelError::Unnamed(node.clone()))
+    let reply = reply.map_err(|error| SentinelError::Refused(node.clone(), error))?;
+    let address = reply.as_ref().and_then(parse_address);
+    address.ok_or_else(|| SentinelError::Unnamed(node.clone()))
 }
 
 /// Parses `["10.0.0.1", "6379"]`.
-fn place_of(reply: &Reply) -> Option<HostPort> {
+fn parse_address(reply: &Reply) -> Option<HostPort> {
     let Reply::Rows(fields) = reply else {
         return None;
     };
@@ -81,9 +81,9 @@ impl SentinelError {
     /// Returns whether the Sentinel refused the login.
     pub(crate) fn is_denied(&self) -> bool {
         match self {
-            Self::Unreached(_, why) => why.is_denied(),
-            Self::Refused(_, fault) => {
-                *fault == ErrorReply::Failed(StoreError::Refused(RefusalReason::Denied))
+            Self::Unreachable(_, error) => error.is_denied(),
+            Self::Refused(_, error) => {
+                *error == ErrorReply::Failed(StoreError::Refused(RefusalReason::Denied))
             }
             Self::Unnamed(_) => false,
         }
@@ -93,8 +93,8 @@ impl SentinelError {
 impl fmt::Display for SentinelError {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreached(node, why) => write!(into, "the Sentinel {node}: {why}"),
-            Self::Refused(node, why) => write!(into, "the Sentinel {node}: {why}"),
+            Self::Unreachable(node, error) => write!(into, "the Sentinel {node}: {error}"),
+            Self::Refused(node, error) => write!(into, "the Sentinel {node}: {error}"),
             Self::Unnamed(node) => {
                 write!(into, "the Sentinel {node} knows no master of that name")
             }

@@ -59,7 +59,7 @@ pub enum Topology {
     /// One server.
     Single {
         /// Where it listens.
-        place: ServerAddress,
+        address: ServerAddress,
         /// The number of its database.
         database: u16,
     },
@@ -173,7 +173,7 @@ impl fmt::Display for HostPort {
 impl fmt::Display for ServerAddress {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tcp(place) => place.fmt(into),
+            Self::Tcp(address) => address.fmt(into),
             Self::Unix(path) => write!(into, "unix://{}", path.display()),
         }
     }

@@ -10,7 +10,7 @@ pub(crate) const SLOTS: u16 = 16_384;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClusterShard {
     /// The address of the master.
-    pub(crate) place: HostPort,
+    pub(crate) address: HostPort,
     /// The first and the last of each range.
     pub(crate) ranges: Vec<(u16, u16)>,
 }
@@ -52,7 +52,7 @@ pub(crate) fn number_in(ranges: &[(u16, u16)]) -> Option<u32> {
 }
 
 /// Parses the answer of `CLUSTER SLOTS` of the server at `asked`. Ranges without a master that has an address are left out.
-pub(crate) fn shards(reply: &Reply, asked: &HostPort) -> Option<Vec<ClusterShard>> {
+pub(crate) fn parse_shards(reply: &Reply, answered_by: &HostPort) -> Option<Vec<ClusterShard>> {
     let Reply::Rows(ranges) = reply else {
         return None;
     };
@@ -74,17 +74,17 @@ pub(crate) fn shards(reply: &Reply, asked: &HostPort) -> Option<Vec<ClusterShard
             return None;
         };
         let host = match host {
-            Reply::Bytes(host) if host.is_empty() => asked.host.clone(),
+            Reply::Bytes(host) if host.is_empty() => answered_by.host.clone(),
             Reply::Bytes(host) => str::from_utf8(host).ok()?.into(),
             _ => continue,
         };
         let port = u16::try_from(*port).ok()?;
         let range = (u16::try_from(*from).ok()?, u16::try_from(*to).ok()?);
-        let place = HostPort { host, port };
-        match shards.iter_mut().find(|shard| shard.place == place) {
+        let address = HostPort { host, port };
+        match shards.iter_mut().find(|shard| shard.address == address) {
             Some(shard) => shard.ranges.push(range),
             None => shards.push(ClusterShard {
-                place,
+                address,
                 ranges: vec![range],
             }),
         }
@@ -127,7 +127,7 @@ mod tests {
     /// Goal: what servers answer is read, whatever they answer. Method: two ranges of one master, one without an address, nonsense.
     #[test]
     fn ranges_are_gathered_by_master() {
-        let asked = HostPort {
+        let answered_by = HostPort {
             host: "h".into(),
             port: 1,
         };
@@ -143,21 +143,21 @@ mod tests {
             range(11, 12, Reply::Nil),
         ]);
         let shard = |host: &str, ranges: &[(u16, u16)]| ClusterShard {
-            place: HostPort {
+            address: HostPort {
                 host: host.into(),
                 port: 7,
             },
             ranges: ranges.to_vec(),
         };
         let expected = vec![shard("h", &[(0, 5), (10, 10)]), shard("a", &[(6, 9)])];
-        assert_eq!(shards(&reply, &asked), Some(expected));
+        assert_eq!(parse_shards(&reply, &answered_by), Some(expected));
         assert_eq!(
-            shards(&Reply::Rows(vec![range(-1, 5, own("a"))]), &asked),
+            parse_shards(&Reply::Rows(vec![range(-1, 5, own("a"))]), &answered_by),
             None
         );
-        assert_eq!(shards(&Reply::Nil, &asked), None);
+        assert_eq!(parse_shards(&Reply::Nil, &answered_by), None);
         assert_eq!(
-            shards(&Reply::Rows(vec![Reply::Rows(vec![])]), &asked),
+            parse_shards(&Reply::Rows(vec![Reply::Rows(vec![])]), &answered_by),
             None
         );
     }

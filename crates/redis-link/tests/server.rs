@@ -113,9 +113,12 @@ async fn a_server_is_used_lost_and_used_again() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("server.sock");
     let server = Server::start(&socket);
-    let place = ServerAddress::Unix(socket.clone());
+    let address = ServerAddress::Unix(socket.clone());
     let settings = LinkSettings {
-        topology: Topology::Single { place, database: 0 },
+        topology: Topology::Single {
+            address,
+            database: 0,
+        },
         login: Login::default(),
         tls: None,
         prefix: "test".to_owned(),

@@ -1,7 +1,7 @@
 //! Owns the typed rules of `[store]`, and what a limit says about it.
 
 pub use sluicegate_redis_link::{
-    HashSeed as StoreSeed, HostPort, Login, Password, ServerAddress as StorePlace, Topology,
+    HashSeed as StoreSeed, HostPort, Login, Password, ServerAddress as StoreAddress, Topology,
 };
 
 /// When a gateway with a store is ready.

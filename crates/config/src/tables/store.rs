@@ -171,7 +171,7 @@ fn of_url(
     written_user: Option<&KeyField<'_>>,
 ) -> Option<StoreTarget> {
     let StoreUrl {
-        place,
+        address,
         database,
         user,
         scheme,
@@ -192,7 +192,7 @@ fn of_url(
         return written.refuse("the URL names a user too", "name the user in one place");
     }
     Some(StoreTarget {
-        topology: Topology::Single { place, database },
+        topology: Topology::Single { address, database },
         user,
     })
 }
