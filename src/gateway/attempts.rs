@@ -243,7 +243,7 @@ async fn wait_for_connection(
     let Some(mut permit) = forwarded.attempt.permit.take() else {
         return PickResult::Full;
     };
-    let choice = if permit.another_look(&mut wait).await {
+    let choice = if permit.search_again(&mut wait).await {
         PickResult::Server(permit)
     } else {
         permit.give_back();

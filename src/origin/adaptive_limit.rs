@@ -86,7 +86,7 @@ pub enum LimitRefusal {
 
 /// The place of one request among those that wait for a server.
 #[derive(Debug)]
-pub(super) struct LimitPlace {
+pub(super) struct LimitPermit {
     limit: Arc<AdaptiveLimit>,
     rules: AdaptiveConcurrencyRules,
     counted: Option<CountedAt>,
@@ -221,7 +221,7 @@ impl ServerLimit {
     }
 
     /// Lets a request of `client` in at `now`; `None` where it has to go.
-    pub(super) fn enter(&self, client: ClientTag, now: Timestamp) -> Option<LimitPlace> {
+    pub(super) fn enter(&self, client: ClientTag, now: Timestamp) -> Option<LimitPermit> {
         if self.refusal(client).is_some() {
             return None;
         }
@@ -236,7 +236,7 @@ impl ServerLimit {
         if before + 1 > peak.load(Ordering::Relaxed) {
             peak.fetch_max(before + 1, Ordering::Relaxed);
         }
-        Some(LimitPlace {
+        Some(LimitPermit {
             limit: Arc::clone(limit),
             rules: self.rules,
             counted: limit.clients.add(client),
@@ -246,7 +246,7 @@ impl ServerLimit {
     }
 }
 
-impl LimitPlace {
+impl LimitPermit {
     /// Leaves the place while the server waits for a part of the request.
     pub(super) fn pause(&mut self) {
         if self.stage == PlaceStage::Waits {
@@ -299,7 +299,7 @@ impl LimitPlace {
     }
 }
 
-impl Drop for LimitPlace {
+impl Drop for LimitPermit {
     /// Leaves the place. A client that gives up on a slow server shows that it is slow: its time is a sample, the least that it can be.
     fn drop(&mut self) {
         if self.stage != PlaceStage::Waits {

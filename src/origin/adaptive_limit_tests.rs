@@ -37,7 +37,7 @@ struct Simulation {
     /// True if that is a mean, of an exponential distribution.
     varies: bool,
     answers: BinaryHeap<Reverse<(u64, usize)>>,
-    places: Vec<Option<LimitPlace>>,
+    places: Vec<Option<LimitPermit>>,
     random: u64,
     answered: u64,
     rejected: u64,
@@ -243,7 +243,7 @@ fn heavy_clients_leave_places() {
     let mut server = Simulation::new(rules(), 20, 1).limit;
     server.heavy = HeavyClients::Rejected;
     let now = Timestamp::from_secs(1_800_000_000);
-    let fill = |number| -> Vec<LimitPlace> {
+    let fill = |number| -> Vec<LimitPermit> {
         std::iter::from_fn(|| server.enter(client(number), now)).collect()
     };
     let mut kept = fill(1);

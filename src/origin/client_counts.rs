@@ -52,7 +52,7 @@ impl Default for ClientCounts {
 impl ClientCounts {
     /// Returns the number of requests of a client.
     pub(super) fn of(&self, client: ClientTag) -> u32 {
-        let Some(bucket) = self.0.get(place(client)) else {
+        let Some(bucket) = self.0.get(bucket_of(client)) else {
             return 0;
         };
         let words = bucket.0.iter().map(|word| word.load(Ordering::Relaxed));
@@ -62,7 +62,7 @@ impl ClientCounts {
 
     /// Adds a request of a client; `None` where there is no room to count it.
     pub(super) fn add(&self, client: ClientTag) -> Option<CountedAt> {
-        let bucket = place(client);
+        let bucket = bucket_of(client);
         let words = &self.0.get(bucket)?.0;
         for _ in 0..TRIES {
             let seen = words.each_ref().map(|word| word.load(Ordering::Relaxed));
@@ -95,7 +95,7 @@ impl ClientCounts {
     }
 }
 
-fn place(client: ClientTag) -> usize {
+fn bucket_of(client: ClientTag) -> usize {
     // The lower bits are not part of the tag in a word.
     (client.0 & COUNT) as usize % BUCKETS
 }

@@ -11,14 +11,14 @@
 //!
 //! A connection changes owners: for a moment, while one request takes it or releases it, no other finds it, though over HTTP/2 it could
 //! carry both. So a refusal is not final while other requests are about to get a connection. Each of
-//! those is counted as a [`Look`], and the end of a look wakes the first of the refused requests.
+//! those is counted as a [`ConnectionSearch`], and the end of a search wakes the first of the refused requests.
 //!
 //! # Invariants
 //! 1. A permit lives from before the socket is opened until after it is closed, so there are never more sockets than permits.
 //! 2. A connection that no request can use again does not keep its permit forever. After a reload that changed the protocol or
 //!    the bound, connections are of another group than new requests; and a request for an upgrade cannot use HTTP/2. Such a
 //!    connection is closed when no request uses it and another is wanted; one of another group is closed soon in any case.
-//! 3. A request that waits here is woken: by the end of another look, by a release, by the server's exhaustion, or after
+//! 3. A request that waits here is woken: by the end of another search, by a release, by the server's exhaustion, or after
 //!    [`SETTLING`].
 //!
 //! # Concurrency
@@ -60,11 +60,11 @@ pub struct Connections {
 struct State {
     /// Number of permits.
     open: u32,
-    sockets: HashMap<RawFd, Open>,
+    sockets: HashMap<RawFd, EstablishedConnection>,
     /// Number of requests that look for a connection.
-    looks: u32,
+    searches: u32,
     /// Requests that were refused a connection while others looked.
-    waiters: BTreeMap<QueueTicket, Sender<Look>>,
+    waiters: BTreeMap<QueueTicket, Sender<ConnectionSearch>>,
     /// A counter of events, which orders them.
     moment: u64,
     /// The time of the latest sweep.
@@ -73,9 +73,9 @@ struct State {
 
 /// A connection that is established.
 #[derive(Debug)]
-struct Open {
+struct EstablishedConnection {
     /// Its serial number, since the system may reuse a socket's number for another connection.
-    made: u64,
+    serial: u64,
     /// The protocol group and the bound that it was made for.
     group: Group,
     usage: Usage,
@@ -107,7 +107,7 @@ pub(super) struct ConnectionPermit {
     queues: Arc<OriginQueues>,
     group: Group,
     /// The connection and its serial number, once it is established.
-    made: Option<(RawFd, u64)>,
+    established: Option<(RawFd, u64)>,
 }
 
 /// A request's use of a connection, which ends with its server permit.
@@ -115,7 +115,7 @@ pub(super) struct ConnectionPermit {
 pub(super) struct Use {
     connections: Arc<Connections>,
     socket: RawFd,
-    made: u64,
+    serial: u64,
 }
 
 /// The reason why a request cannot use the connection that it got: another request needs its permit.
@@ -124,7 +124,7 @@ pub struct ConnectionClosing;
 
 /// A request that looks for a connection, from the choice of the server to the connection or the refusal.
 #[derive(Debug)]
-pub(super) struct Look {
+pub(super) struct ConnectionSearch {
     /// `None` once it has ended.
     connections: Option<Arc<Connections>>,
     /// The time at which it began.
@@ -134,21 +134,21 @@ pub(super) struct Look {
 /// The next step of a refused request.
 #[derive(Debug)]
 enum NextStep {
-    /// Look again at once.
-    Look(Look),
-    /// Look again when it is woken.
-    Wait(Receiver<Look>),
-    /// Look again when it is woken, or after [`SETTLING`].
-    Settle(Receiver<Look>),
+    /// Search again at once.
+    Search(ConnectionSearch),
+    /// Search again when it is woken.
+    Wait(Receiver<ConnectionSearch>),
+    /// Search again when it is woken, or after [`SETTLING`].
+    Settle(Receiver<ConnectionSearch>),
     /// Nothing: no connection is available before a request of the server ends.
     Exhausted,
 }
 
-/// A request that waits for another look.
+/// A request that waits for another search.
 struct ConnectionWaiter<'c> {
     connections: &'c Arc<Connections>,
     ticket: QueueTicket,
-    look: Receiver<Look>,
+    search: Receiver<ConnectionSearch>,
 }
 
 impl Connections {
@@ -186,7 +186,7 @@ impl Connections {
             connections: Arc::clone(self),
             queues: Arc::clone(queues),
             group,
-            made: None,
+            established: None,
         })
     }
 
@@ -210,7 +210,7 @@ impl Connections {
         Ok(Some(Use {
             connections: Arc::clone(self),
             socket,
-            made: open.made,
+            serial: open.serial,
         }))
     }
 
@@ -222,70 +222,77 @@ impl Connections {
         while state.close_one(|open, idle_since| open.group != group && idle_since <= swept) {}
     }
 
-    // ── looks ──
+    // ── searches ──
 
     /// Counts a request that looks for a connection from now on.
-    pub(super) fn begin_look(self: &Arc<Self>) -> Look {
+    pub(super) fn begin_search(self: &Arc<Self>) -> ConnectionSearch {
         let mut state = self.state();
-        state.looks += 1;
-        self.look(&state)
+        state.searches += 1;
+        self.search(&state)
     }
 
-    fn look(self: &Arc<Self>, state: &State) -> Look {
-        Look {
+    fn search(self: &Arc<Self>, state: &State) -> ConnectionSearch {
+        ConnectionSearch {
             connections: Some(Arc::clone(self)),
             began: state.moment,
         }
     }
 
-    /// Waits, after a look that was refused, until another may find one of `most` connections. `None` where the server is
+    /// Waits, after a search that was refused, until another may find one of `most` connections. `None` where the server is
     /// exhausted, or the wait has ended.
-    pub(super) async fn another_look(
+    pub(super) async fn search_again(
         self: &Arc<Self>,
-        refused: Look,
+        refused: ConnectionSearch,
         most: u32,
         wait: &mut AttemptWait,
         end: Instant,
-    ) -> Option<Look> {
+    ) -> Option<ConnectionSearch> {
         let ticket = wait.ticket();
-        let (look, until) = match self.refused(refused, most, wait) {
-            NextStep::Look(look) => return (clock::deadline(Duration::ZERO) < end).then_some(look),
-            NextStep::Wait(look) => (look, end),
-            NextStep::Settle(look) => {
+        let (search, until) = match self.refused(refused, most, wait) {
+            NextStep::Search(search) => {
+                return (clock::deadline(Duration::ZERO) < end).then_some(search);
+            }
+            NextStep::Wait(search) => (search, end),
+            NextStep::Settle(search) => {
                 wait.settled = true;
-                (look, end.min(clock::deadline(SETTLING)))
+                (search, end.min(clock::deadline(SETTLING)))
             }
             NextStep::Exhausted => return None,
         };
         let mut waiter = ConnectionWaiter {
             connections: self,
             ticket,
-            look,
+            search,
         };
-        match tokio::time::timeout_at(until, &mut waiter.look).await {
+        match tokio::time::timeout_at(until, &mut waiter.search).await {
             Ok(woken) => woken.ok(),
-            Err(_) => (until < end).then(|| self.begin_look()),
+            Err(_) => (until < end).then(|| self.begin_search()),
         }
     }
 
-    /// Ends a look that was refused, and returns the next step.
-    fn refused(self: &Arc<Self>, mut refused: Look, most: u32, wait: &mut AttemptWait) -> NextStep {
+    /// Ends a search that was refused, and returns the next step.
+    fn refused(
+        self: &Arc<Self>,
+        mut refused: ConnectionSearch,
+        most: u32,
+        wait: &mut AttemptWait,
+    ) -> NextStep {
         let (ticket, has_settled) = (wait.ticket(), std::mem::take(&mut wait.settled));
-        // The look ends here, under the lock, and wakes no other: another would find no more than this one did.
+        // The search ends here, under the lock, and wakes no other: another would find no more than this one did.
         refused.connections = None;
         let mut state = self.state();
-        state.looks -= 1;
+        state.searches -= 1;
         // Others look, and the connection that they find or open may carry this request too.
-        if state.looks > 0 || state.is_closing() {
-            return NextStep::Wait(state.enroll(ticket));
+        if state.searches > 0 || state.is_closing() {
+            return NextStep::Wait(state.add_waiter(ticket));
         }
         if state.open < most || state.moment != refused.began {
-            state.looks += 1;
-            return NextStep::Look(self.look(&state));
+            state.searches += 1;
+            return NextStep::Search(self.search(&state));
         }
         // The request looked there, or it is one of the other path and cannot use it.
         if let Some(unused) = self.take_longest_idle() {
-            let wait = NextStep::Wait(state.enroll(ticket));
+            let wait = NextStep::Wait(state.add_waiter(ticket));
             drop(state);
             // The end of its permit wakes the request.
             drop(unused);
@@ -293,11 +300,11 @@ impl Connections {
         }
         // A request misses a connection that another one is just releasing.
         if !has_settled {
-            return NextStep::Settle(state.enroll(ticket));
+            return NextStep::Settle(state.add_waiter(ticket));
         }
         // A connection that was idle all the time, and was not found by the only request that looked, is useless to it.
         if state.close_one(|_, _| true) {
-            return NextStep::Wait(state.enroll(ticket));
+            return NextStep::Wait(state.add_waiter(ticket));
         }
         self.exhausted.store(true, Ordering::Relaxed);
         // The end of the channel wakes all that wait here; they then look for another server.
@@ -309,7 +316,7 @@ impl Connections {
     /// looks, which may be about to take it.
     pub(super) fn close_one_idle(&self) {
         let mut state = self.state();
-        if state.looks > 1 {
+        if state.searches > 1 {
             return;
         }
         let unused = self.take_longest_idle();
@@ -324,17 +331,17 @@ impl Connections {
         self.idle.upgrade()?.take_longest_idle()
     }
 
-    /// Lets the first of the refused requests look again, because a connection was released or a look ended. Returns whether
+    /// Lets the first of the refused requests search again, because a connection was released or a search ended. Returns whether
     /// there was one.
     fn wake(self: &Arc<Self>, mut state: MutexGuard<'_, State>) -> bool {
         let Some((_, first)) = state.waiters.pop_first() else {
             return false;
         };
-        state.looks += 1;
-        let look = self.look(&state);
+        state.searches += 1;
+        let search = self.search(&state);
         drop(state);
-        // A look that no request takes wakes the next when it is dropped.
-        drop(first.send(look));
+        // A search that no request takes wakes the next when it is dropped.
+        drop(first.send(search));
         true
     }
 
@@ -347,8 +354,8 @@ impl Connections {
 
     // ── exhaustion ──
 
-    /// Lets requests look again, since the bound may have changed.
-    pub(super) fn relieve(&self) {
+    /// Lets requests search again, since the bound may have changed.
+    pub(super) fn clear_exhaustion(&self) {
         self.exhausted.store(false, Ordering::Relaxed);
     }
 
@@ -361,7 +368,7 @@ impl Connections {
 impl State {
     /// Closes a connection that no request uses and for which `may_go` returns true; its second argument is the time since when
     /// it is unused. Returns whether there is one. Its owner sees the end of the socket, and drops it.
-    fn close_one(&mut self, may_go: impl Fn(&Open, u64) -> bool) -> bool {
+    fn close_one(&mut self, may_go: impl Fn(&EstablishedConnection, u64) -> bool) -> bool {
         let found = self.sockets.values_mut().find(|open| match open.usage {
             Usage::Idle(since) => may_go(open, since),
             Usage::Fresh | Usage::By(_) | Usage::Closing => false,
@@ -383,17 +390,17 @@ impl State {
             .any(|open| open.usage == Usage::Closing)
     }
 
-    /// Enrolls a request that waits for another look.
-    fn enroll(&mut self, ticket: QueueTicket) -> Receiver<Look> {
-        let (sender, look) = oneshot::channel();
+    /// Adds a request that waits for another search.
+    fn add_waiter(&mut self, ticket: QueueTicket) -> Receiver<ConnectionSearch> {
+        let (sender, search) = oneshot::channel();
         self.waiters.insert(ticket, sender);
-        look
+        search
     }
 
     /// Removes a connection, so that it is not touched once its number belongs to another.
-    fn forget(&mut self, socket: RawFd, made: u64) {
+    fn forget(&mut self, socket: RawFd, serial: u64) {
         let known = self.sockets.get(&socket);
-        if known.is_some_and(|open| open.made == made) {
+        if known.is_some_and(|open| open.serial == serial) {
             self.sockets.remove(&socket);
         }
     }
@@ -401,20 +408,23 @@ impl State {
 
 impl ConnectionPermit {
     /// Records the established connection.
-    pub(super) fn made(&mut self, stream: &tokio::net::TcpStream) -> std::io::Result<()> {
+    pub(super) fn record_established(
+        &mut self,
+        stream: &tokio::net::TcpStream,
+    ) -> std::io::Result<()> {
         let socket = TcpStream::from(stream.as_fd().try_clone_to_owned()?);
         let mut state = self.connections.state();
         state.moment += 1;
-        let (number, made) = (stream.as_raw_fd(), state.moment);
-        let open = Open {
-            made,
+        let (number, serial) = (stream.as_raw_fd(), state.moment);
+        let open = EstablishedConnection {
+            serial,
             group: self.group,
             usage: Usage::Fresh,
             socket,
         };
         state.sockets.insert(number, open);
         drop(state);
-        self.made = Some((number, made));
+        self.established = Some((number, serial));
         Ok(())
     }
 }
@@ -424,8 +434,8 @@ impl Tracing for ConnectionPermit {
     fn on_connected(&self) {}
 
     fn on_disconnected(&self) {
-        if let Some((socket, made)) = self.made {
-            self.connections.state().forget(socket, made);
+        if let Some((socket, serial)) = self.established {
+            self.connections.state().forget(socket, serial);
         }
     }
 
@@ -437,8 +447,8 @@ impl Tracing for ConnectionPermit {
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut state = self.connections.state();
-        if let Some((socket, made)) = self.made {
-            state.forget(socket, made);
+        if let Some((socket, serial)) = self.established {
+            state.forget(socket, serial);
         }
         state.open -= 1;
         if !self.connections.freed(state) {
@@ -468,7 +478,7 @@ impl Use {
         // Connections idle since before the next event were idle before this use ended.
         let moment = state.moment + 1;
         let open = state.sockets.get_mut(&self.socket);
-        if let Some(open) = open.filter(|open| open.made == self.made)
+        if let Some(open) = open.filter(|open| open.serial == self.serial)
             && let Usage::By(requests) = open.usage
         {
             open.usage = match requests {
@@ -480,11 +490,11 @@ impl Use {
     }
 }
 
-impl Drop for Look {
+impl Drop for ConnectionSearch {
     fn drop(&mut self) {
         if let Some(connections) = self.connections.take() {
             let mut state = connections.state();
-            state.looks -= 1;
+            state.searches -= 1;
             connections.wake(state);
         }
     }
@@ -494,7 +504,7 @@ impl Drop for ConnectionWaiter<'_> {
     fn drop(&mut self) {
         let mut state = self.connections.state();
         // Requests behind this one wait for its next look.
-        if state.waiters.remove(&self.ticket).is_some() && state.looks == 0 {
+        if state.waiters.remove(&self.ticket).is_some() && state.searches == 0 {
             self.connections.wake(state);
         }
     }

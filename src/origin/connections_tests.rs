@@ -20,7 +20,7 @@ struct Bench {
 }
 
 /// A connection as the dialer makes one: dropped in this order.
-struct Made {
+struct Established {
     socket: Socket,
     permit: ConnectionPermit,
 }
@@ -38,17 +38,17 @@ impl Bench {
         self.connections.permit(most, group, &self.queues)
     }
 
-    async fn connect(&self, group: Group) -> Made {
-        self.made(self.socket().await, group)
+    async fn connect(&self, group: Group) -> Established {
+        self.established(self.socket().await, group)
     }
 
     /// Returns a connection with a number that nothing else in this process gets: the system assigns the lowest free one.
-    async fn connect_as(&self, number: RawFd, group: Group) -> Made {
+    async fn connect_as(&self, number: RawFd, group: Group) -> Established {
         let socket = self.socket().await.into_std().expect("a socket");
         let moved = rustix::io::fcntl_dupfd_cloexec(&socket, number).expect("a free number");
         assert_eq!(moved.as_raw_fd(), number);
         let socket = Socket::from_std(moved.into()).expect("a socket");
-        self.made(socket, group)
+        self.established(socket, group)
     }
 
     async fn socket(&self) -> Socket {
@@ -56,27 +56,31 @@ impl Bench {
         Socket::connect(address).await.expect("a listener")
     }
 
-    fn made(&self, socket: Socket, group: Group) -> Made {
+    fn established(&self, socket: Socket, group: Group) -> Established {
         let mut permit = self.permit(u32::MAX, group).expect("no bound");
-        permit.made(&socket).expect("a second handle");
-        Made { socket, permit }
+        permit.record_established(&socket).expect("a second handle");
+        Established { socket, permit }
     }
 
-    fn begin_use(&self, made: &Made) -> Use {
+    fn begin_use(&self, made: &Established) -> Use {
         let socket = made.socket.as_raw_fd();
         let begun = self.connections.begin_use(socket);
         begun.expect("it stays open").expect("it has a permit")
     }
 
     /// Waits after this look, with a bound of one connection.
-    async fn another_look(&self, look: Look, wait: &mut AttemptWait) -> Option<Look> {
+    async fn search_again(
+        &self,
+        search: ConnectionSearch,
+        wait: &mut AttemptWait,
+    ) -> Option<ConnectionSearch> {
         let end = clock::deadline(Duration::from_secs(60));
-        self.connections.another_look(look, 1, wait, end).await
+        self.connections.search_again(search, 1, wait, end).await
     }
 }
 
 /// Returns whether the connection was shut down.
-async fn ends(made: &Made) -> bool {
+async fn ends(made: &Established) -> bool {
     // The runtime learns readiness only when it polls the system.
     tokio::task::yield_now().await;
     let ready = made.socket.ready(Interest::READABLE).now_or_never();
@@ -142,13 +146,13 @@ async fn a_refused_request_ends_what_is_of_no_use() {
     let bench = Bench::new().await;
     let other = bench.connect(OTHER).await;
     bench.begin_use(&other).end();
-    let look = bench.connections.begin_look();
+    let search = bench.connections.begin_search();
     assert!(bench.permit(1, HERE).is_none());
     let mut wait = AttemptWait::default();
-    let look = bench.another_look(look, &mut wait).await;
-    let look = look.expect("a connection may have changed hands");
+    let search = bench.search_again(search, &mut wait).await;
+    let search = search.expect("a connection may have changed hands");
     assert!(!ends(&other).await);
-    let mut next = pin!(bench.another_look(look, &mut wait));
+    let mut next = pin!(bench.search_again(search, &mut wait));
     assert!(poll!(next.as_mut()).is_pending());
     assert!(ends(&other).await);
     let taken = bench.connections.begin_use(other.socket.as_raw_fd());
@@ -167,11 +171,11 @@ async fn a_refused_request_waits_for_the_looks_of_others() {
     let idle = bench.connect(HERE).await;
     bench.begin_use(&idle).end();
     let (taking, refused) = (
-        bench.connections.begin_look(),
-        bench.connections.begin_look(),
+        bench.connections.begin_search(),
+        bench.connections.begin_search(),
     );
     let mut wait = AttemptWait::default();
-    let mut next = pin!(bench.another_look(refused, &mut wait));
+    let mut next = pin!(bench.search_again(refused, &mut wait));
     assert!(poll!(next.as_mut()).is_pending());
     assert!(!ends(&idle).await, "the other may just take it");
     let _used = bench.begin_use(&idle);
@@ -186,27 +190,27 @@ async fn looks_go_round_in_order() {
     let bench = Bench::new().await;
     let made = bench.connect(HERE).await;
     let _used = bench.begin_use(&made);
-    let first = bench.connections.begin_look();
+    let first = bench.connections.begin_search();
     let mut waits: [AttemptWait; 3] = Default::default();
     for wait in &mut waits {
         wait.ticket();
     }
     let [leaving, one, two] = &mut waits;
-    let look = || bench.connections.begin_look();
-    let mut leaving = Box::pin(bench.another_look(look(), leaving));
-    let mut two = pin!(bench.another_look(look(), two));
-    let mut one = pin!(bench.another_look(look(), one));
+    let search = || bench.connections.begin_search();
+    let mut leaving = Box::pin(bench.search_again(search(), leaving));
+    let mut two = pin!(bench.search_again(search(), two));
+    let mut one = pin!(bench.search_again(search(), one));
     assert!(poll!(leaving.as_mut()).is_pending());
     assert!(poll!(two.as_mut()).is_pending() && poll!(one.as_mut()).is_pending());
     drop(first);
     drop(leaving);
-    let Poll::Ready(Some(look)) = poll!(one) else {
+    let Poll::Ready(Some(search)) = poll!(one) else {
         panic!("the one that left kept its turn");
     };
     assert!(poll!(two.as_mut()).is_pending());
-    drop(look);
+    drop(search);
     assert!(matches!(poll!(two), Poll::Ready(Some(_))));
-    assert_eq!(bench.connections.state().looks, 0);
+    assert_eq!(bench.connections.state().searches, 0);
 }
 
 /// Goal: a server without a connection is exhausted, all that wait there are woken, and a release ends that. Method: the only
@@ -217,26 +221,26 @@ async fn a_server_without_a_connection_is_exhausted() {
     let made = bench.connect(HERE).await;
     let used = bench.begin_use(&made);
     let (mut one, mut two) = (AttemptWait::default(), AttemptWait::default());
-    let (look, other) = (
-        bench.connections.begin_look(),
-        bench.connections.begin_look(),
+    let (search, other) = (
+        bench.connections.begin_search(),
+        bench.connections.begin_search(),
     );
-    let mut two = pin!(bench.another_look(other, &mut two));
+    let mut two = pin!(bench.search_again(other, &mut two));
     assert!(poll!(two.as_mut()).is_pending());
-    let look = bench.another_look(look, &mut one).await;
-    let look = look.expect("a connection may have changed hands");
+    let search = bench.search_again(search, &mut one).await;
+    let search = search.expect("a connection may have changed hands");
     assert!(!bench.connections.is_exhausted());
-    assert!(bench.another_look(look, &mut one).await.is_none());
+    assert!(bench.search_again(search, &mut one).await.is_none());
     assert!(bench.connections.is_exhausted());
     assert!(matches!(poll!(two), Poll::Ready(None)));
     used.end();
     assert!(!bench.connections.is_exhausted());
     let mut late = AttemptWait::default();
-    let (look, over) = (
-        bench.connections.begin_look(),
+    let (search, over) = (
+        bench.connections.begin_search(),
         clock::deadline(Duration::ZERO),
     );
-    let late = bench.connections.another_look(look, 2, &mut late, over);
+    let late = bench.connections.search_again(search, 2, &mut late, over);
     assert!(late.await.is_none(), "its wait has ended");
 }
 

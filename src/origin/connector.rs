@@ -19,7 +19,9 @@ use tokio::time::timeout;
 use super::channel::OriginChannel;
 use super::connect_error::ConnectError;
 use super::http2_connections::{ConnectionTerms, NewStream, OpeningTurn};
-use super::idle::{ConnectionHome, IdleConnection, IdleConnections, KeepPlace, TakeFrom, thread};
+use super::idle::{
+    ConnectionHome, IdleConnection, IdleConnections, IdleLocation, TakeFrom, thread,
+};
 use super::origin_stream::OriginStream;
 use super::server::OriginServer;
 use crate::config::rules::Protocol;
@@ -163,12 +165,12 @@ impl OriginConnector {
         if opened_since.is_some() {
             return None;
         }
-        let from = match server.keep_place() {
-            KeepPlace::Thread => match thread::take(server.reuse_key, &self.idle) {
+        let from = match server.idle_location() {
+            IdleLocation::Thread => match thread::take(server.reuse_key, &self.idle) {
                 Ok(idle) => return Some(idle),
                 Err(from) => from,
             },
-            KeepPlace::List => TakeFrom::AllThreads,
+            IdleLocation::List => TakeFrom::AllThreads,
         };
         take_listed(server, from)
     }
@@ -236,7 +238,7 @@ impl OriginConnector {
                 key: server.reuse_key,
                 list: Arc::downgrade(&server.server_state.idle),
                 thread: thread::number(),
-                place: server.keep_place(),
+                location: server.idle_location(),
             };
             return Ok(OriginChannel::of_connection(stream, home));
         }
@@ -255,9 +257,9 @@ impl OriginConnector {
         let Some(idle) = channel.into_idle(timeout) else {
             return;
         };
-        match idle.home.place {
-            KeepPlace::Thread => thread::keep(idle, &self.idle),
-            KeepPlace::List => self.idle.put(idle),
+        match idle.home.location {
+            IdleLocation::Thread => thread::keep(idle, &self.idle),
+            IdleLocation::List => self.idle.put(idle),
         }
     }
 

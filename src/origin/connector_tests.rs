@@ -136,7 +136,7 @@ async fn idle_connections_of_one_path_give_way_to_the_other() {
     let refused = framework.new_stream(&held.server.peer).await;
     let refused = refused.map_err(|error| ConnectError::of(&error, &held.server));
     assert!(matches!(refused, Err(ConnectError::AtBound)));
-    assert!(held.another_look(&mut wait).await);
+    assert!(held.search_again(&mut wait).await);
     let stream = framework.new_stream(&held.server.peer).await;
     let mut stream = stream.expect("there is room");
     held.connected(stream.id()).expect("it stays open");
@@ -149,7 +149,7 @@ async fn idle_connections_of_one_path_give_way_to_the_other() {
     assert!(matches!(refused, Err(ConnectError::AtBound)));
     assert_eq!(stream.read(&mut [0]).await.expect("its end"), 0);
     drop(stream);
-    assert!(held.another_look(&mut wait).await);
+    assert!(held.search_again(&mut wait).await);
     let connection = connector
         .connect(&held.server, ProtocolNeed::Any, None)
         .await;

@@ -55,7 +55,7 @@ impl L4Connect for BoundedDialer {
             .ok_or_else(|| Error::new(ErrorType::Custom(NO_CONNECTION)))?;
         let socket = dial(address).await?;
         permit
-            .made(&socket)
+            .record_established(&socket)
             .or_err(ErrorType::InternalError, "a second handle of a socket")?;
         let mut stream = Stream::from(socket);
         stream.tracer = Some(Tracer(Box::new(permit)));

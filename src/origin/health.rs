@@ -42,14 +42,14 @@ impl BackgroundService for HealthChecks {
                 _ = shutdown.changed() => return,
             }
             for pool in self.0.load() {
-                look_after(&pool);
+                start_due_jobs(&pool);
             }
         }
     }
 }
 
 /// Starts the jobs that are due.
-fn look_after(pool: &Arc<ServerPool>) {
+fn start_due_jobs(pool: &Arc<ServerPool>) {
     let now = clock::now();
     if pool.bounds_connections() {
         pool.servers().iter().for_each(|server| server.sweep());

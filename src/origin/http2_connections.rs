@@ -25,7 +25,7 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
 use super::counted_stream::{ConnectionCounts, CountedStream};
-use super::idle::{IdleConnections, IdlePlace, PoolGeneration, SWEEP_INTERVAL};
+use super::idle::{IdleConnections, IdleSlot, PoolGeneration, SWEEP_INTERVAL};
 use super::stream_window;
 use crate::failure::ConnectFailure;
 
@@ -78,7 +78,7 @@ struct OpenConnection {
     /// Requests that it carries.
     streams: usize,
     /// Since when it carries none.
-    idle: Option<(Instant, IdlePlace)>,
+    idle: Option<(Instant, IdleSlot)>,
 }
 
 /// The number of a connection, unique in its list.
@@ -344,9 +344,9 @@ impl Drop for StreamPlace {
         if open.streams > 0 {
             return;
         }
-        let place = self.idle.place();
-        let is_kept = place.is_some();
-        open.idle = place.map(|place| (clock::deadline(Duration::ZERO), place));
+        let slot = self.idle.slot();
+        let is_kept = slot.is_some();
+        open.idle = slot.map(|slot| (clock::deadline(Duration::ZERO), slot));
         drop(state);
         if !is_kept {
             self.connections.remove(self.number);

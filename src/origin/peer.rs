@@ -55,9 +55,9 @@ pub(super) fn peer(
         user_timeout: UNACKNOWLEDGED.max(timeouts.write),
         ..PROBES
     });
-    speak(&mut peer, rules.transport.protocol);
+    set_protocol(&mut peer, rules.transport.protocol);
     if let Some(tls) = tls {
-        believe(&mut peer, tls);
+        set_verification(&mut peer, tls);
     }
     peer.group_key = group(rules);
     peer
@@ -75,7 +75,7 @@ fn proven_name(tls: &OriginTls, address: SocketAddr, entry: Option<&PoolServer>)
     }
 }
 
-fn speak(peer: &mut HttpPeer, protocol: Protocol) {
+fn set_protocol(peer: &mut HttpPeer, protocol: Protocol) {
     peer.options.alpn = match protocol {
         Protocol::Http1 => ALPN::H1,
         // Without TLS there is no negotiation, so HTTP/2 alone means prior knowledge.
@@ -85,7 +85,7 @@ fn speak(peer: &mut HttpPeer, protocol: Protocol) {
     peer.options.max_h2_streams = bounds::ORIGIN_STREAMS;
 }
 
-fn believe(peer: &mut HttpPeer, tls: &OriginTls) {
+fn set_verification(peer: &mut HttpPeer, tls: &OriginTls) {
     peer.options.verify_cert = tls.verify != Verify::Off;
     peer.options.verify_hostname = tls.verify == Verify::Full;
     let parsed = |one: &Certificate| WrappedX509::new(one.0.to_vec(), parse_x509);

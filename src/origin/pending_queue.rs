@@ -191,7 +191,7 @@ impl PendingQueue {
                     }
                 }
             }
-            turn = match self.line_up((ticket, client), wakes) {
+            turn = match self.join_order((ticket, client), wakes) {
                 None => Some(QueueTurn::of(self)),
                 Some(mut lined) => match tokio::time::timeout_at(end, &mut lined.turn).await {
                     Ok(Ok(turn)) => Some(turn),
@@ -229,7 +229,7 @@ impl PendingQueue {
     }
 
     /// Enters the order, unless a place was freed since `wakes` was read.
-    fn line_up(
+    fn join_order(
         &self,
         (ticket, client): (QueueTicket, AddressPrefix),
         wakes: u64,

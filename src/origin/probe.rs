@@ -61,8 +61,8 @@ pub(super) async fn ask(mut peer: HttpPeer, name: &str, rules: &HealthRules) -> 
     }
     match status {
         Some(status) if rules.statuses.iter().any(|wanted| wanted.contains(&status)) => Ok(()),
-        Some(other) => unwell(format!("the check is answered with {other}")),
-        None => unwell("the check is not answered".to_owned()),
+        Some(other) => unhealthy(format!("the check is answered with {other}")),
+        None => unhealthy("the check is not answered".to_owned()),
     }
 }
 
@@ -84,6 +84,6 @@ fn request(
     Ok(request)
 }
 
-fn unwell(why: String) -> Result<()> {
+fn unhealthy(why: String) -> Result<()> {
     Error::e_explain(ErrorType::Custom("Unhealthy"), why)
 }

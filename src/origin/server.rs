@@ -9,11 +9,11 @@ use std::time::Duration;
 use pingora::upstreams::peer::HttpPeer;
 use sluicegate_limiter::{Seed, Timestamp};
 
-use super::adaptive_limit::{LimitPlace, LimitRefusal, ServerLimit};
+use super::adaptive_limit::{LimitPermit, LimitRefusal, ServerLimit};
 use super::client_counts::ClientTag;
-use super::connections::{ConnectionClosing, Connections, Group, Look, Use};
+use super::connections::{ConnectionClosing, ConnectionSearch, Connections, Group, Use};
 use super::failure::{AttemptFailure, AttemptOutcome};
-use super::idle::KeepPlace;
+use super::idle::IdleLocation;
 use super::pending_queue::{AttemptWait, OriginQueues, PendingQueue};
 use super::pool::PickRequest;
 use super::server_state::{ServerState, ServerStatus, ShareMille};
@@ -39,7 +39,7 @@ pub struct OriginServer {
     /// All queues of requests that can wait for this server.
     pub(super) queues: Arc<OriginQueues>,
     /// Maximum number of requests in flight.
-    pub(super) places: u32,
+    pub(super) max_in_flight: u32,
     /// Its adaptive limit, where its origin has one.
     pub(super) adaptive: Option<ServerLimit>,
     /// Its connections, where they have a bound.
@@ -87,7 +87,7 @@ impl OriginServer {
 
     /// Returns whether it has room for one more request of `client`.
     pub(super) fn has_room(&self, client: ClientTag) -> bool {
-        self.server_state.in_flight() < self.places
+        self.server_state.in_flight() < self.max_in_flight
             && self
                 .connections
                 .as_ref()
@@ -133,10 +133,10 @@ impl OriginServer {
     }
 
     /// Returns the place where its idle connections are kept.
-    pub(super) fn keep_place(&self) -> KeepPlace {
+    pub(super) fn idle_location(&self) -> IdleLocation {
         match &self.connections {
-            None => KeepPlace::Thread,
-            Some(_) => KeepPlace::List,
+            None => IdleLocation::Thread,
+            Some(_) => IdleLocation::List,
         }
     }
 
@@ -172,17 +172,19 @@ impl OriginServer {
         client: ClientTag,
         now: Timestamp,
     ) -> Option<ServerPermit> {
-        let place = match &self.adaptive {
+        let limit_permit = match &self.adaptive {
             Some(adaptive) => Some(Box::new(adaptive.enter(client, now)?)),
             None => None,
         };
-        self.server_state.enter(self.places).then(|| ServerPermit {
-            server: Arc::clone(self),
-            outcome: Some(AttemptOutcome::Abandoned),
-            connection: None,
-            look: self.connections.as_ref().map(Connections::begin_look),
-            place,
-        })
+        self.server_state
+            .enter(self.max_in_flight)
+            .then(|| ServerPermit {
+                server: Arc::clone(self),
+                outcome: Some(AttemptOutcome::Abandoned),
+                connection: None,
+                search: self.connections.as_ref().map(Connections::begin_search),
+                limit_permit,
+            })
     }
 }
 
@@ -211,9 +213,9 @@ pub struct ServerPermit {
     /// The connection that it uses, where those have a bound.
     connection: Option<Use>,
     /// The attempt's wait for a connection.
-    look: Option<Look>,
+    search: Option<ConnectionSearch>,
     /// The place of the attempt in the adaptive limit, until the head of the response. Boxed, since most origins have no such limit.
-    place: Option<Box<LimitPlace>>,
+    limit_permit: Option<Box<LimitPermit>>,
 }
 
 impl ServerPermit {
@@ -226,7 +228,7 @@ impl ServerPermit {
             return Ok(());
         };
         self.connection = connections.begin_use(socket)?;
-        self.look = None;
+        self.search = None;
         // Another waiting request may find room too. A request that finds none ends the chain.
         self.server.queues.wake();
         Ok(())
@@ -234,15 +236,15 @@ impl ServerPermit {
 
     /// Records that connecting failed, for another reason than the bound on connections.
     pub fn unconnected(&mut self) {
-        self.look = None;
+        self.search = None;
     }
 
-    /// Waits until another look may find a connection; returns false where the server has none, or the wait has ended.
-    pub async fn another_look(&mut self, wait: &mut AttemptWait) -> bool {
-        let (Some(connections), Some(queue), Some(look)) = (
+    /// Waits until another search may find a connection; returns false where the server has none, or the wait has ended.
+    pub async fn search_again(&mut self, wait: &mut AttemptWait) -> bool {
+        let (Some(connections), Some(queue), Some(search)) = (
             &self.server.connections,
             &self.server.queue,
-            self.look.take(),
+            self.search.take(),
         ) else {
             return false;
         };
@@ -250,42 +252,42 @@ impl ServerPermit {
             return false;
         };
         let end = wait.end(queue);
-        if let Some(place) = &mut self.place {
-            place.pause();
+        if let Some(limit_permit) = &mut self.limit_permit {
+            limit_permit.pause();
         }
-        self.look = connections.another_look(look, most, wait, end).await;
-        if let Some(place) = &mut self.place {
-            place.resume();
+        self.search = connections.search_again(search, most, wait, end).await;
+        if let Some(limit_permit) = &mut self.limit_permit {
+            limit_permit.resume();
         }
-        self.look.is_some()
+        self.search.is_some()
     }
 
     /// Records whether the client has still to send a part of the request's body.
     pub fn uploads(&mut self, part: UploadPart) {
-        let Some(place) = &mut self.place else {
+        let Some(limit_permit) = &mut self.limit_permit else {
             return;
         };
         match part {
             UploadPart::Begun => {
-                place.pause();
+                limit_permit.pause();
                 self.server.queues.wake();
             }
-            UploadPart::Last => place.resume(),
+            UploadPart::Last => limit_permit.resume(),
         }
     }
 
     /// Records the outcome of the attempt at `now`: the place in the adaptive limit is left.
     pub(super) fn end_wait(&mut self, outcome: AttemptFailure, now: impl Fn() -> Timestamp) {
-        let Some(mut place) = self.place.take() else {
+        let Some(mut limit_permit) = self.limit_permit.take() else {
             return;
         };
         match outcome {
             // What fails fast is not what the server can do.
-            AttemptFailure::Status(503) => place.failed(now()),
-            AttemptFailure::Status(500..) => place.leave(),
-            AttemptFailure::Status(_) => place.answered(now()),
+            AttemptFailure::Status(503) => limit_permit.failed(now()),
+            AttemptFailure::Status(500..) => limit_permit.leave(),
+            AttemptFailure::Status(_) => limit_permit.answered(now()),
             AttemptFailure::Connect | AttemptFailure::Timeout | AttemptFailure::Reset => {
-                place.failed(now());
+                limit_permit.failed(now());
             }
         }
         self.server.queues.wake();
@@ -300,8 +302,8 @@ impl ServerPermit {
 impl Drop for ServerPermit {
     fn drop(&mut self) {
         let is_taken = self.connection.take().is_some_and(Use::end);
-        self.look = None;
-        self.place = None;
+        self.search = None;
+        self.limit_permit = None;
         self.server.server_state.leave(self.outcome);
         // No other request is woken if this one sent nothing, or if another took its connection, which wakes the next in turn.
         if self.outcome.is_some() && !is_taken {

@@ -48,7 +48,7 @@ pub(super) mod process;
 pub(super) mod server_list;
 pub(super) mod thread;
 
-pub(super) use process::{IdleConnections, IdlePlace};
+pub(super) use process::{IdleConnections, IdleSlot};
 pub(super) use server_list::IdleList;
 
 /// Time between two looks for idle connections that are to be closed.
@@ -87,12 +87,12 @@ pub(super) struct ConnectionHome {
     /// The thread that opened it.
     pub(super) thread: ThreadNumber,
     /// The place where it waits for its next request.
-    pub(super) place: KeepPlace,
+    pub(super) location: IdleLocation,
 }
 
 /// The place where connections of a server are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KeepPlace {
+pub(super) enum IdleLocation {
     /// In the thread while it is busy.
     Thread,
     /// In the list of the server.

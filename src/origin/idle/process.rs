@@ -1,6 +1,6 @@
 //! Bounds the idle connections of the process, and sweeps the lists of servers.
 //!
-//! Every idle connection has one of a fixed number of places. A thread keeps the places of its own connections from one sweep to the next,
+//! Every idle connection has one of a fixed number of slots. A thread keeps the slots of its own connections from one sweep to the next,
 //! so that it seldom asks for one. Where none is free, the connection that is idle for the longest time in a list is closed; where the
 //! lists are empty, the new one is.
 
@@ -14,10 +14,10 @@ use tokio::time::Instant;
 use super::server_list::{IdleList, Registration};
 use super::{IdleConnection, SWEEP_INTERVAL};
 
-/// The places of idle connections, and the lists that have some.
+/// The slots of idle connections, and the lists that have some.
 pub(in crate::origin) struct IdleConnections {
     most: usize,
-    /// Number of places that are taken.
+    /// Number of slots that are taken.
     taken: AtomicUsize,
     registry: Mutex<Registry>,
 }
@@ -29,11 +29,11 @@ struct Registry {
     is_swept: bool,
 }
 
-/// A place of a connection in a list.
-pub(in crate::origin) struct IdlePlace(Arc<IdleConnections>);
+/// A slot of a connection in a list.
+pub(in crate::origin) struct IdleSlot(Arc<IdleConnections>);
 
 impl IdleConnections {
-    /// Returns an empty registry with `most` places, at least one.
+    /// Returns an empty registry with `most` slots, at least one.
     pub(in crate::origin) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self {
             most: most.max(1),
@@ -42,22 +42,22 @@ impl IdleConnections {
         })
     }
 
-    /// Takes a place. Returns whether there was one.
-    pub(super) fn take_place(&self) -> bool {
+    /// Takes a slot. Returns whether there was one.
+    pub(super) fn take_slot(&self) -> bool {
         let take = |taken: usize| (taken < self.most).then_some(taken + 1);
-        // Relaxed: the number publishes nothing. Each failed round is a place that was taken or released by another thread.
+        // Relaxed: the number publishes nothing. Each failed round is a slot that was taken or released by another thread.
         let taken = self
             .taken
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         taken.is_ok()
     }
 
-    /// Releases as many places.
-    pub(super) fn release_places(&self, number: usize) {
+    /// Releases as many slots.
+    pub(super) fn release_slots(&self, number: usize) {
         self.taken.fetch_sub(number, Ordering::Relaxed);
     }
 
-    /// Returns the number of places that are taken.
+    /// Returns the number of slots that are taken.
     #[cfg(test)]
     pub(super) fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
@@ -68,23 +68,23 @@ impl IdleConnections {
         let Some(list) = idle.home.list.upgrade() else {
             return;
         };
-        let Some(place) = self.place() else {
+        let Some(slot) = self.slot() else {
             return;
         };
-        if list.put(idle, place) == Registration::Needed {
+        if list.put(idle, slot) == Registration::Needed {
             self.register(&list);
         }
     }
 
-    /// Takes a place, if need be that of the connection that is idle for the longest time.
-    pub(in crate::origin) fn place(self: &Arc<Self>) -> Option<IdlePlace> {
-        if !self.take_place() {
+    /// Takes a slot, if need be that of the connection that is idle for the longest time.
+    pub(in crate::origin) fn slot(self: &Arc<Self>) -> Option<IdleSlot> {
+        if !self.take_slot() {
             self.close_longest_idle();
-            if !self.take_place() {
+            if !self.take_slot() {
                 return None;
             }
         }
-        Some(IdlePlace(Arc::clone(self)))
+        Some(IdleSlot(Arc::clone(self)))
     }
 
     fn close_longest_idle(&self) {
@@ -139,8 +139,8 @@ async fn sweep(idle: Arc<IdleConnections>) {
     }
 }
 
-impl Drop for IdlePlace {
+impl Drop for IdleSlot {
     fn drop(&mut self) {
-        self.0.release_places(1);
+        self.0.release_slots(1);
     }
 }

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
-use super::process::IdlePlace;
+use super::process::IdleSlot;
 use super::{IdleConnection, PoolGeneration, TakeFrom, ThreadNumber, thread};
 
 /// The idle connections to one server.
@@ -42,7 +42,7 @@ struct ThreadList {
 /// A connection and its place among those of the process.
 struct ListedConnection {
     idle: IdleConnection,
-    _place: IdlePlace,
+    _slot: IdleSlot,
 }
 
 /// The need for a registration of a list that gets a connection.
@@ -81,17 +81,14 @@ impl IdleList {
     }
 
     /// Adds a connection, or closes it where it is of no use any more.
-    pub(super) fn put(&self, mut idle: IdleConnection, place: IdlePlace) -> Registration {
+    pub(super) fn put(&self, mut idle: IdleConnection, slot: IdleSlot) -> Registration {
         idle.leave_foreign_timer();
         let mut state = self.state();
         if state.key != Some(idle.home.key) {
             drop(state);
             return Registration::Made;
         }
-        let listed = ListedConnection {
-            idle,
-            _place: place,
-        };
+        let listed = ListedConnection { idle, _slot: slot };
         state.push(listed);
         if std::mem::replace(&mut state.is_registered, true) {
             Registration::Made

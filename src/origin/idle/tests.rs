@@ -54,7 +54,7 @@ impl Bench {
             key: KEY,
             list: Arc::downgrade(&self.list),
             thread,
-            place: KeepPlace::Thread,
+            location: IdleLocation::Thread,
         };
         let socket = Socket::from(socket.expect("a listener"));
         let stream = (Box::new(socket) as _, IdleCheck::Readiness);

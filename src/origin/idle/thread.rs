@@ -22,8 +22,8 @@ thread_local! {
 struct ThreadConnections {
     by_peer: HashMap<u64, PeerConnections>,
     number: usize,
-    /// Places that the thread has taken, at least `number`.
-    places: usize,
+    /// Slots that the thread has taken, at least `number`.
+    slots: usize,
     is_swept: bool,
 }
 
@@ -130,7 +130,7 @@ impl ThreadConnections {
         let peer = self.by_peer.entry(idle.home.key).or_default();
         let is_kept = peer.is_busy()
             && idle.home.thread == number()
-            && (self.number < self.places || all.take_place());
+            && (self.number < self.slots || all.take_slot());
         if !is_kept {
             return KeepResult {
                 back: Some(idle),
@@ -139,7 +139,7 @@ impl ThreadConnections {
         }
         peer.connections.push(idle);
         self.number += 1;
-        self.places = self.places.max(self.number);
+        self.slots = self.slots.max(self.number);
         KeepResult {
             back: None,
             begins_sweep,
@@ -160,8 +160,8 @@ impl ThreadConnections {
             peer.was_busy
         });
         self.number = number;
-        all.release_places(self.places - number);
-        self.places = number;
+        all.release_slots(self.slots - number);
+        self.slots = number;
         self.is_swept = !self.by_peer.is_empty();
         spare
     }

@@ -91,7 +91,7 @@ impl ServerPool {
             // Connections that are counted here are of no use to another origin, which would not count them.
             peer.group_key = group_of(&self.name, peer.group_key);
             dialer::bound(&mut peer, &server_state.connections, most, &self.queues);
-            server_state.connections.relieve();
+            server_state.connections.clear_exhaustion();
             Arc::clone(&server_state.connections)
         });
         let heavy = match &self.rules.circuit_breaker {
@@ -116,7 +116,7 @@ impl ServerPool {
             queue: self.queue.clone(),
             queues: Arc::clone(&self.queues),
             slow_start: self.rules.slow_start,
-            places: places(&self.rules),
+            max_in_flight: max_in_flight(&self.rules),
             adaptive,
             connections,
             peer,
@@ -146,7 +146,7 @@ impl ServerSet {
 
 /// Returns the maximum number of requests in flight at a server: `max_requests`, and no more than `max_connections` can carry;
 /// without either, the number of ports.
-fn places(rules: &OriginRules) -> u32 {
+fn max_in_flight(rules: &OriginRules) -> u32 {
     let each = match rules.transport.protocol {
         Protocol::Http1 => 1,
         // The maximum; a server that accepts fewer streams, or none, rejects the others.

@@ -327,7 +327,7 @@ async fn a_reload_parts_no_request_from_what_wakes_it() {
 #[test]
 fn places_are_what_requests_and_connections_allow() {
     let streams = ORIGIN_STREAMS as u32;
-    for (lines, places) in [
+    for (lines, max_in_flight) in [
         ("", SERVER_REQUESTS),
         ("protocol = \"h2c\"", SERVER_REQUESTS * streams),
         ("circuit_breaker = { max_requests = 3 }", 3),
@@ -350,7 +350,7 @@ fn places_are_what_requests_and_connections_allow() {
         ),
     ] {
         let pool = pool(&format!("{}\n{lines}", servers(1)));
-        assert_eq!(pool.servers()[0].places, places, "{lines}");
+        assert_eq!(pool.servers()[0].max_in_flight, max_in_flight, "{lines}");
     }
 }
 
