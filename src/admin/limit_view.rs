@@ -148,7 +148,7 @@ impl BansView {
             slots: occupancy.slots,
             tallies: bans.stats(),
             bytes: bans.bytes() as u64,
-            persistence: active.survival.clone(),
+            persistence: active.persistence.clone(),
         }
     }
 }
@@ -233,7 +233,7 @@ impl LimitView {
                 latest: active.share_news.latest(),
             }),
             slots_reused: tallies.slots_reused,
-            persistence: active.survival.clone(),
+            persistence: active.persistence.clone(),
             bans: (active.bans.as_ref()).map(|bans| BansView::of(bans, now)),
             permits: active.permits.as_ref().map(PermitsView::of),
             activations: ActivationView::of(active),

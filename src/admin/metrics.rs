@@ -296,7 +296,7 @@ fn state(times: ProcessTimes, directory: Option<DirectoryHealth>) -> [SampledFam
         )
         .series(&[], ahead / 1e9),
         match directory {
-            Some(condition) => errors.series(&[], condition.troubles),
+            Some(health) => errors.series(&[], health.errors),
             None => errors,
         },
     ]

@@ -96,7 +96,7 @@ impl<'a> AdminSnapshot<'a> {
             acme: AcmeView::of(&shared.acme, &in_force.rules),
             cache: CacheView::of(&shared.cache.storage, &in_force),
             crawler_look_ups: CrawlerLookUpsView::of(&in_force),
-            state: process.reloader.storage.condition(),
+            state: process.reloader.storage.health(),
             store: store.map(|store| store.status()),
             remote_writes: store.map(|store| store.remote_write_stats()),
             replication: store.map(|store| store.replication_stats(times.now)),

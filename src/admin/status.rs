@@ -283,11 +283,11 @@ impl ShareSection {
 }
 
 impl StateSection {
-    fn of(condition: DirectoryHealth) -> Self {
+    fn of(health: DirectoryHealth) -> Self {
         Self {
-            directory: condition.path.display().to_string(),
-            errors: condition.troubles,
-            error: condition.trouble,
+            directory: health.path.display().to_string(),
+            errors: health.errors,
+            error: health.last_error,
         }
     }
 }

@@ -72,8 +72,8 @@ fn sampled(process: &GatewayProcess, last_reload: Option<ReloadReport>) -> Admin
         origins: origins::tests::seen(),
         state: Some(DirectoryHealth {
             path: "/var/lib/sluicegate/state".into(),
-            trouble: None,
-            troubles: 3,
+            last_error: None,
+            errors: 3,
         }),
         store: Some(store::tests::back(STARTED)),
         remote_writes: Some(pending_writes::tests::four()),
@@ -115,7 +115,7 @@ pub(super) fn limit_view(name: &str) -> LimitView {
         overflow_refused: 4,
         share: None,
         slots_reused: 77,
-        persistence: Persistence::unasked(),
+        persistence: Persistence::not_configured(),
         bans: Some(bans_view()),
         permits: Some(PermitsView {
             max: Concurrency::new(10).expect("ten"),
@@ -141,7 +141,7 @@ fn bans_view() -> BansView {
             slots_reused: 0,
         },
         bytes: 65_536,
-        persistence: Persistence::unasked(),
+        persistence: Persistence::not_configured(),
     }
 }
 

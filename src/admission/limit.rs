@@ -34,7 +34,7 @@ pub struct ActiveBans {
     /// The banned keys.
     pub bans: Bans,
     /// The state of their persistence beyond the process.
-    pub survival: Persistence,
+    pub persistence: Persistence,
 }
 
 /// One limit of a snapshot.
@@ -49,7 +49,7 @@ pub struct ActiveLimit {
     /// The counters; of a limit that counts with other nodes, the cached state of the store.
     pub limit: Limit,
     /// The state of the persistence of this node's own counts beyond the process.
-    pub survival: Persistence,
+    pub persistence: Persistence,
     /// The place where it counts.
     pub(super) backend: Backend,
     /// The items of the RateLimit fields and the bodies of rejections.
@@ -132,7 +132,7 @@ impl ActiveLimit {
             name,
             key: &rules.key.to_string(),
         };
-        let (own, survival) = builder.own_counters(table);
+        let (own, persistence) = builder.own_counters(table);
         let (backend, limit) = match rules.shared.zip(environment.store) {
             None => (Backend::Local, own),
             Some((shared, store)) => builder.shared_backend(shared, store, own),
@@ -149,7 +149,7 @@ impl ActiveLimit {
             on_missing: rules.on_missing,
             overrides: KeyOverrides::new(name, rules, &limit, &items, overrides, environment.seed),
             limit,
-            survival,
+            persistence,
             backend,
             items,
             cost: rules.cost.at_once().unwrap_or(Cost::ONE),
@@ -322,9 +322,9 @@ impl ActiveLimit {
     }
 
     /// Returns the states of its files in the state directory.
-    pub fn survivals(&self) -> impl Iterator<Item = &Persistence> {
-        let bans = self.bans.as_ref().map(|bans| &bans.survival);
-        std::iter::once(&self.survival).chain(bans)
+    pub fn persistences(&self) -> impl Iterator<Item = &Persistence> {
+        let bans = self.bans.as_ref().map(|bans| &bans.persistence);
+        std::iter::once(&self.persistence).chain(bans)
     }
 
     /// Returns whether the caller is the first to notice that new keys of this limit share counters (contract C3: logged once).
@@ -344,15 +344,18 @@ impl ActiveLimit {
 impl LimitBuilder<'_> {
     /// Returns the counters of what this node admits, and the state of their persistence.
     fn own_counters(self, id: TableId<'_>) -> (Limit, Persistence) {
-        let before = self.kept.map(|before| (before.own(), &before.survival));
+        let before = self.kept.map(|before| (before.own(), &before.persistence));
         let table = CounterTable {
             id,
             policy: &self.rules.stored_policy(),
             capacity: self.rules.capacity,
         };
         let environment = self.environment;
-        let (own, survival) = (environment.storage).table(&table, before, environment.now);
-        (self.with_payer_shares(self.with_own_policy(own)), survival)
+        let (own, persistence) = (environment.storage).table(&table, before, environment.now);
+        (
+            self.with_payer_shares(self.with_own_policy(own)),
+            persistence,
+        )
     }
 
     /// Returns the backend of a limit that counts with other nodes through `store`, and the cached state of the store.
@@ -417,15 +420,15 @@ impl LimitBuilder<'_> {
 
     fn bans(self, id: TableId<'_>) -> Option<ActiveBans> {
         let before = self.kept.and_then(|before| before.bans.as_ref());
-        let before = before.map(|before| (&before.bans, &before.survival));
+        let before = before.map(|before| (&before.bans, &before.persistence));
         let table = BanTable {
             id,
             rules: self.rules.ban?,
             capacity: self.rules.capacity,
         };
         let environment = self.environment;
-        let (bans, survival) = (environment.storage).table(&table, before, environment.now);
-        Some(ActiveBans { bans, survival })
+        let (bans, persistence) = (environment.storage).table(&table, before, environment.now);
+        Some(ActiveBans { bans, persistence })
     }
 
     fn permits(self) -> Option<Permits> {

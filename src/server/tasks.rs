@@ -31,10 +31,10 @@ pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &A
 
     let keeper = Maintenance {
         storage: Arc::clone(&process.reloader.storage),
-        survivals: process.shared.in_force(|snapshot| {
+        in_use: process.shared.in_force(|snapshot| {
             let limits = snapshot.limits.values();
             limits
-                .flat_map(|limit| limit.survivals().cloned())
+                .flat_map(|limit| limit.persistences().cloned())
                 .collect()
         }),
     };

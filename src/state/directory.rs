@@ -16,8 +16,8 @@ use super::{Persistence, announce};
 pub(super) struct StateDirectory {
     pub(super) files: StateDir,
     /// The error of the latest tick; `None` when it succeeded.
-    trouble: Mutex<Option<String>>,
-    troubles: AtomicU64,
+    last_error: Mutex<Option<String>>,
+    errors: AtomicU64,
 }
 
 /// The health of the state directory.
@@ -26,9 +26,9 @@ pub struct DirectoryHealth {
     /// Its path.
     pub path: PathBuf,
     /// The error of the latest tick; `None` when it succeeded.
-    pub trouble: Option<String>,
+    pub last_error: Option<String>,
     /// Ticks and sweeps that failed since the start.
-    pub troubles: u64,
+    pub errors: u64,
 }
 
 impl StateDirectory {
@@ -36,8 +36,8 @@ impl StateDirectory {
     pub(super) fn new(files: StateDir) -> Self {
         Self {
             files,
-            trouble: Mutex::new(None),
-            troubles: AtomicU64::new(0),
+            last_error: Mutex::new(None),
+            errors: AtomicU64::new(0),
         }
     }
 
@@ -96,7 +96,7 @@ impl StateDirectory {
             }
             Err(error) => {
                 // Relaxed: the number is only shown, and publishes nothing.
-                self.troubles.fetch_add(1, Ordering::Relaxed);
+                self.errors.fetch_add(1, Ordering::Relaxed);
                 warn!("{path}: cannot sweep: {error}");
             }
         }
@@ -106,34 +106,36 @@ impl StateDirectory {
     pub(super) fn health(&self) -> DirectoryHealth {
         DirectoryHealth {
             path: self.files.path().to_owned(),
-            trouble: self.lock_trouble().clone(),
-            troubles: self.troubles.load(Ordering::Relaxed),
+            last_error: self.lock_last_error().clone(),
+            errors: self.errors.load(Ordering::Relaxed),
         }
     }
 
     /// Records the result of a tick; logs the first error, and the first success after it.
     pub(super) fn note(&self, result: Result<(), StateError>) {
-        let mut trouble = self.lock_trouble();
+        let mut last_error = self.lock_last_error();
         match result {
-            Ok(()) if trouble.take().is_some() => {
+            Ok(()) if last_error.take().is_some() => {
                 info!("{}: in order again", self.files.path().display());
             }
             Ok(()) => {}
             Err(error) => {
                 // Relaxed: the number is only shown, and publishes nothing.
-                self.troubles.fetch_add(1, Ordering::Relaxed);
+                self.errors.fetch_add(1, Ordering::Relaxed);
                 let error = format!("the time is not kept: {error}");
-                if trouble.is_none() {
+                if last_error.is_none() {
                     warn!("{}: {error}", self.files.path().display());
                 }
-                *trouble = Some(error);
+                *last_error = Some(error);
             }
         }
     }
 
-    fn lock_trouble(&self) -> MutexGuard<'_, Option<String>> {
+    fn lock_last_error(&self) -> MutexGuard<'_, Option<String>> {
         // The text is replaced as a whole, so a poisoned lock still holds a valid one.
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last_error
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

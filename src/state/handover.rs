@@ -45,8 +45,8 @@ impl CounterStorage {
                 taken.map_err(CounterStorageError::Handover)?;
             }
         }
-        let kept = StorageKind::Anonymous(files);
-        Ok((Self { kept }, seed))
+        let kind = StorageKind::Anonymous(files);
+        Ok((Self { kind }, seed))
     }
 
     /// Returns the handover of this process; `None` where there is nothing to hand over.
@@ -54,7 +54,7 @@ impl CounterStorage {
     /// # Errors
     /// The system's error, for lack of descriptors.
     pub fn handover(&self) -> io::Result<Option<CounterHandover>> {
-        let StorageKind::Anonymous(files) = &self.kept else {
+        let StorageKind::Anonymous(files) = &self.kind else {
             return Ok(None);
         };
         Ok(Some(CounterHandover {
@@ -66,7 +66,7 @@ impl CounterStorage {
 
     /// Drops the counters of the handover that no limit of this process has taken. To be called once its limits are made.
     pub fn settle(&self) {
-        if let StorageKind::Anonymous(files) = &self.kept {
+        if let StorageKind::Anonymous(files) = &self.kind {
             for name in files.forget_unused() {
                 info!("{name}: no limit goes on with what the old process has counted there");
             }
@@ -94,7 +94,7 @@ pub(super) fn open<T: StoredTable>(
             table.create()
         }
     };
-    (opened, Persistence::unasked())
+    (opened, Persistence::not_configured())
 }
 
 /// Returns a table after an edit.
@@ -108,7 +108,7 @@ pub(super) fn edit<T: StoredTable>(
     if let Err(error) = stored {
         warn_of_loss(table, &error);
     }
-    (edited, Persistence::unasked())
+    (edited, Persistence::not_configured())
 }
 
 fn warn_of_loss<T: StoredTable>(table: &T, error: &StateError) {
@@ -145,7 +145,7 @@ mod tests {
             files.take(name, file).expect("it is sealed");
         }
         CounterStorage {
-            kept: StorageKind::Anonymous(files),
+            kind: StorageKind::Anonymous(files),
         }
     }
 
@@ -156,7 +156,7 @@ mod tests {
         let (old, _) =
             CounterStorage::open(PersistenceMode::Upgrades(None)).expect("a random source");
         let before = open(&old, &policy(5, 60));
-        assert_eq!(before.1, Persistence::unasked());
+        assert_eq!(before.1, Persistence::not_configured());
         assert!(admits(&before.0));
         let new = new_process_of(&old);
         let (after, _) = open(&new, &policy(3, 60));

@@ -30,7 +30,7 @@ pub struct Maintenance {
     /// The storage of counters.
     pub storage: Arc<CounterStorage>,
     /// The files of the limits in force.
-    pub survivals: InForce<Vec<Persistence>>,
+    pub in_use: InForce<Vec<Persistence>>,
 }
 
 #[async_trait]
@@ -49,13 +49,13 @@ impl BackgroundService for Maintenance {
                 _ = tick.tick() => {}
                 _ = shutdown.changed() => return,
             }
-            let (storage, survivals) = (Arc::clone(&self.storage), self.survivals.clone());
+            let (storage, in_use) = (Arc::clone(&self.storage), self.in_use.clone());
             let sweep = ticks.is_multiple_of(SWEEP);
             let kept = tokio::task::spawn_blocking(move || {
                 if sweep {
-                    storage.sweep(survivals.load().iter());
+                    storage.sweep(in_use.load().iter());
                 }
-                storage.keep_time()
+                storage.store_clock()
             });
             let drift = kept.await.ok().flatten();
             announce(drift, &mut far);

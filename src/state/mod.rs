@@ -35,7 +35,7 @@ use directory::StateDirectory;
 
 /// The storage of all counters.
 pub struct CounterStorage {
-    kept: StorageKind,
+    kind: StorageKind,
 }
 
 /// The persistence that the configuration asks for.
@@ -50,7 +50,7 @@ pub enum PersistenceMode<'a> {
 }
 
 enum StorageKind {
-    Here,
+    Process,
     Anonymous(AnonymousFiles),
     Directory(StateDirectory),
 }
@@ -75,7 +75,7 @@ pub enum Persistence {
 impl CounterStorage {
     /// The memory of this process.
     pub const MEMORY: Self = Self {
-        kept: StorageKind::Here,
+        kind: StorageKind::Process,
     };
 
     /// Opens or creates the storage of counters. The process then follows the clock of a directory, or of a handover. Also returns
@@ -103,8 +103,8 @@ impl CounterStorage {
         );
         announce(&format_args!("{}: clock", path.display()), &clock_found);
         let seed = files.seed();
-        let kept = StorageKind::Directory(StateDirectory::new(files));
-        Ok((Self { kept }, seed))
+        let kind = StorageKind::Directory(StateDirectory::new(files));
+        Ok((Self { kind }, seed))
     }
 
     /// Opens a table here; it continues `before`, the same table ahead of an edit, or without it what its file holds.
@@ -117,22 +117,22 @@ impl CounterStorage {
         before: Option<(&T::Opened, &Persistence)>,
         now: Timestamp,
     ) -> (T::Opened, Persistence) {
-        match (&self.kept, before) {
+        match (&self.kind, before) {
             (StorageKind::Directory(directory), None) => directory.open(table, now),
             (StorageKind::Directory(directory), Some(before)) => directory.edit(table, before, now),
             (StorageKind::Anonymous(files), None) => handover::open(files, table, now),
             (StorageKind::Anonymous(files), Some((before, _))) => {
                 handover::edit(files, table, before, now)
             }
-            (StorageKind::Here, None) => (table.create(), Persistence::unasked()),
-            (StorageKind::Here, Some((before, survival))) => {
-                (table.edit(before, now), survival.clone())
+            (StorageKind::Process, None) => (table.create(), Persistence::not_configured()),
+            (StorageKind::Process, Some((before, persistence))) => {
+                (table.edit(before, now), persistence.clone())
             }
         }
     }
 
     /// Reads the wall clock and stores the time; `None` where the process follows no stored clock. For a tick, once a second.
-    pub(crate) fn keep_time(&self) -> Option<ClockDrift> {
+    pub(crate) fn store_clock(&self) -> Option<ClockDrift> {
         let reading = clock::reading();
         let clock = clock::followed()?.retuned(reading);
         clock::follow(clock);
@@ -143,9 +143,9 @@ impl CounterStorage {
     }
 
     fn directory(&self) -> Option<&StateDirectory> {
-        match &self.kept {
+        match &self.kind {
             StorageKind::Directory(directory) => Some(directory),
-            StorageKind::Anonymous(_) | StorageKind::Here => None,
+            StorageKind::Anonymous(_) | StorageKind::Process => None,
         }
     }
 
@@ -160,7 +160,7 @@ impl CounterStorage {
 
     /// Returns the health of the state directory; `None` without one.
     #[must_use]
-    pub fn condition(&self) -> Option<DirectoryHealth> {
+    pub fn health(&self) -> Option<DirectoryHealth> {
         self.directory().map(StateDirectory::health)
     }
 }
@@ -168,7 +168,7 @@ impl CounterStorage {
 impl Persistence {
     /// Returns the persistence of counters that need none.
     #[must_use]
-    pub fn unasked() -> Self {
+    pub fn not_configured() -> Self {
         Self::InMemory {
             reason: "[server] state_dir is not set".to_owned(),
         }
@@ -219,7 +219,7 @@ mod tests {
     fn storage(path: &Path) -> CounterStorage {
         let files = StateDir::open(path, Seed::from_bytes([7; 16])).expect("a directory");
         CounterStorage {
-            kept: StorageKind::Directory(StateDirectory::new(files)),
+            kind: StorageKind::Directory(StateDirectory::new(files)),
         }
     }
 
@@ -230,15 +230,15 @@ mod tests {
 
     fn edit(
         storage: &CounterStorage,
-        (limit, survival): &(Limit, Persistence),
+        (limit, persistence): &(Limit, Persistence),
         policy: &Policy,
     ) -> Persistence {
-        let before = Some((limit, survival));
+        let before = Some((limit, persistence));
         storage.table(&table(policy), before, NOW).1
     }
 
-    fn found(survival: &Persistence) -> &str {
-        match survival {
+    fn found(persistence: &Persistence) -> &str {
+        match persistence {
             Persistence::InFile { found, .. } => found,
             Persistence::InMemory { reason } => reason,
         }
@@ -274,12 +274,15 @@ mod tests {
         let storage = storage(&path);
         let before = open(&storage, &policy(5, 60));
         std::fs::remove_dir_all(&path).expect("it is ours");
-        for survival in [
+        for persistence in [
             open(&storage, &policy(5, 30)).1,
             edit(&storage, &before, &policy(5, 90)),
         ] {
-            assert_eq!(survival.file(), None);
-            assert!(found(&survival).starts_with("cannot open "), "{survival:?}");
+            assert_eq!(persistence.file(), None);
+            assert!(
+                found(&persistence).starts_with("cannot open "),
+                "{persistence:?}"
+            );
         }
         let kept = open(&storage, &policy(5, 60));
         assert_eq!(kept.1.file(), None);
@@ -288,13 +291,16 @@ mod tests {
         let there = storage.directory().expect("a directory");
         let clock = Clock::started(clock::reading());
         there.note(there.files.tick(&clock, clock::reading()));
-        let condition = storage.condition().expect("a directory");
-        assert_eq!(condition.troubles, 2);
-        let trouble = condition.trouble.expect("time cannot be kept");
-        assert!(trouble.starts_with("the time is not kept: "), "{trouble}");
+        let health = storage.health().expect("a directory");
+        assert_eq!(health.errors, 2);
+        let last_error = health.last_error.expect("time cannot be kept");
+        assert!(
+            last_error.starts_with("the time is not kept: "),
+            "{last_error}"
+        );
         there.note(Ok(()));
-        let condition = storage.condition().expect("a directory");
-        assert_eq!((condition.trouble, condition.troubles), (None, 2));
+        let health = storage.health().expect("a directory");
+        assert_eq!((health.last_error, health.errors), (None, 2));
     }
 
     /// Goal: the directory does not grow with the history of its configuration. Method: two files that no process has open, both
@@ -306,20 +312,19 @@ mod tests {
         let storage = storage(&path);
         let [used, old, young] = [60, 90, 120].map(|secs| open(&storage, &policy(5, secs)).1);
         let place =
-            |survival: &Persistence| path.join(survival.file().expect("a file").file_name());
+            |persistence: &Persistence| path.join(persistence.file().expect("a file").file_name());
         let long_ago = std::time::UNIX_EPOCH + long_before(clock::wall());
-        for survival in [&used, &old] {
-            let file = std::fs::File::options().write(true).open(place(survival));
+        for persistence in [&used, &old] {
+            let file = std::fs::File::options()
+                .write(true)
+                .open(place(persistence));
             file.and_then(|file| file.set_modified(long_ago))
                 .expect("it is ours");
         }
-        storage.sweep([&used, &Persistence::unasked()].into_iter());
-        let there = [&used, &old, &young].map(|survival| place(survival).exists());
+        storage.sweep([&used, &Persistence::not_configured()].into_iter());
+        let there = [&used, &old, &young].map(|persistence| place(persistence).exists());
         assert_eq!(there, [true, false, true]);
-        assert_eq!(
-            storage.condition().map(|condition| condition.troubles),
-            Some(0)
-        );
+        assert_eq!(storage.health().map(|health| health.errors), Some(0));
     }
 
     /// Goal: without a directory there are no files. Method: storage without a directory, opened and edited.
@@ -327,11 +332,11 @@ mod tests {
     fn without_a_directory_counters_are_in_memory() {
         let (storage, _) = CounterStorage::open(PersistenceMode::Process).expect("a random source");
         let before = open(&storage, &policy(5, 60));
-        assert_eq!(before.1, Persistence::unasked());
+        assert_eq!(before.1, Persistence::not_configured());
         assert_eq!(
             edit(&storage, &before, &policy(5, 90)),
-            Persistence::unasked()
+            Persistence::not_configured()
         );
-        assert_eq!((storage.keep_time(), storage.condition()), (None, None));
+        assert_eq!((storage.store_clock(), storage.health()), (None, None));
     }
 }
