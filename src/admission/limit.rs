@@ -366,26 +366,26 @@ impl LimitBuilder<'_> {
         own: Limit,
     ) -> (Backend, Limit) {
         let before = self.kept.filter(|before| before.caches_state_of(store));
-        let view = self.counters(
+        let cache = self.counters(
             before.map(|before| &before.limit),
             self.rules.stored_policy(),
         );
-        let view = self.with_own_policy(view);
+        let cache = self.with_own_policy(cache);
         let revalidation = revalidation(self.rules);
         match shared.mode {
             SharedMode::Strict => {
                 let on_failure = shared.on_failure;
                 let backend = RemoteBackend::new(self.name, store, own, on_failure, revalidation);
-                // The view only caches; the store decides.
-                (Backend::Remote(Arc::new(backend)), view)
+                // The store decides.
+                (Backend::Remote(Arc::new(backend)), cache)
             }
             SharedMode::Synced => {
-                let view = self.with_payer_shares(view);
-                let tables = (own, view.clone());
+                let cache = self.with_payer_shares(cache);
+                let tables = (own, cache.clone());
                 let on_failure = shared.on_failure;
                 let backend =
                     ReplicatedBackend::new(self.name, store, tables, on_failure, revalidation);
-                (Backend::Replicated(Arc::new(backend)), view)
+                (Backend::Replicated(Arc::new(backend)), cache)
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Calls the script in the store, and learns the store's time from every answer.
 //!
 //! # Concurrency
-//! The store's time is one number, its offset from this node's clock, as the latest answer showed it. A view that is asked about a moment
-//! some microseconds off remembers a refusal for as much longer or shorter; whatever a view does not refuse is decided by the store.
+//! The store's time is one number, its offset from this node's clock, as the latest answer showed it. A cache that is asked about a moment
+//! some microseconds off remembers a refusal for as much longer or shorter; whatever a cache does not refuse is decided by the store.
 
 use std::fmt;
 use std::ops::Deref;
@@ -80,9 +80,9 @@ impl ClockOffset {
     }
 
     /// Learns the offset from an answer that showed the store's time `there` to a call of `sent`. Taking the answer as immediate errs
-    /// towards a store that is ahead, by half a round trip: a view is then asked about a moment that is not over yet, and has more room
+    /// towards a store that is ahead, by half a round trip: a cache is then asked about a moment that is not over yet, and has more room
     /// rather than less.
-    pub(super) fn learn(&self, sent: Timestamp, there: Timestamp) {
+    pub(super) fn update(&self, sent: Timestamp, there: Timestamp) {
         let ahead = i128::from(there.as_nanos()) - i128::from(sent.as_nanos());
         let ahead = i64::try_from(ahead).unwrap_or(0);
         self.0.store(ahead, Ordering::Relaxed);
@@ -204,7 +204,7 @@ impl Store {
     fn remember(&self, asks: &[Ask<'_>], answer: &ScriptResult) {
         let recovery_cache = &self.shared.recovery_cache;
         for (ask, result) in asks.iter().zip(&answer.results) {
-            recovery_cache.learn(ask.name, ask.policy, &result.state, answer.now);
+            recovery_cache.remember(ask.name, ask.policy, &result.state, answer.now);
         }
     }
 
@@ -220,12 +220,12 @@ impl Store {
     }
 
     /// Charges one ask whether it fits or not.
-    pub(super) async fn force(
+    pub(super) async fn charge_unchecked(
         &self,
         ask: &Ask<'_>,
         now: Timestamp,
     ) -> Result<ScriptResult, StoreError> {
-        let call = |near| script::force(ask, near);
+        let call = |near| script::charge_unchecked(ask, near);
         self.run(&[*ask], call(self.moment(now)), call).await
     }
 
@@ -278,7 +278,7 @@ impl Store {
         if let ScriptAnswer::Decided(ScriptResult { now, .. }) | ScriptAnswer::Elsewhen(now) =
             &answer
         {
-            self.ahead.learn(sent, *now);
+            self.ahead.update(sent, *now);
         }
         Ok(answer)
     }

@@ -8,14 +8,14 @@
 //! # Invariants
 //! 1. A key is in the `order` of its shard exactly while it is [`QueueState::Queued`]. A sync takes nothing of a key that is
 //!    [`QueueState::InFlight`], so the store gets the pushes of a key in their order.
-//! 2. A view to which the store's state was applied also counts what is queued here, because the store does not have it yet.
+//! 2. A cache to which the store's state was applied also counts what is queued here, because the store does not have it yet.
 //!
 //! # Concurrency
 //! One mutex a shard, which a request holds for one look-up. The shard depends on a secret hash, so no client can choose to collide with
-//! another. A request charges the view first and adds the cost here afterwards. If an answer is applied between the two, it overwrites the
+//! another. A request charges the cache first and adds the cost here afterwards. If an answer is applied between the two, it overwrites the
 //! charge; so each shard has a sequence, as a seqlock has, and a request that finds another sequence than before its charge, or an odd one,
-//! charges the view again. If the first charge had survived, the view counts it twice until the next answer, which is on its way: it errs
-//! towards refusing. Between applying a state and adding what is queued here, some hundred nanoseconds, a view counts too little.
+//! charges the cache again. If the first charge had survived, the cache counts it twice until the next answer, which is on its way: it errs
+//! towards refusing. Between applying a state and adding what is queued here, some hundred nanoseconds, a cache counts too little.
 //!
 //! # Limits
 //! At most [`SYNC_KEYS`](bounds::SYNC_KEYS) keys. At the bound a sync begins at once; until it has made room, this node alone counts the
@@ -158,7 +158,7 @@ impl PendingWrites {
         let mut state = lock(&shard.state);
         let Some(delta) = state.delta(key, at.here) else {
             drop(state);
-            self.lose(units);
+            self.count_lost(units);
             return Enqueued::No;
         };
         match charge_state {
@@ -168,7 +168,7 @@ impl PendingWrites {
         state.enqueue(key.counter());
         // Relaxed: the thread that applied the latest answer has released this lock, under which the sequence is even.
         if shard.sequence.load(Ordering::Relaxed) != seen.0 {
-            key.replicated.view.count(key.key, cost, at.store);
+            key.replicated.cache.count(key.key, cost, at.store);
         }
         Enqueued::Yes
     }
@@ -188,7 +188,7 @@ impl PendingWrites {
         }
         let Some(delta) = state.delta(key, at.here) else {
             drop(state);
-            return self.lose(due);
+            return self.count_lost(due);
         };
         if entered == Enqueued::Yes {
             delta.open = delta.open.saturating_sub(cost.get().into());
@@ -235,9 +235,9 @@ impl PendingWrites {
         let unknown = delta.due.saturating_add(delta.open);
         // Relaxed: a request that charges meanwhile finds the number changed when it has the lock.
         shard.sequence.fetch_add(1, Ordering::Relaxed);
-        delta.replicated.view.adopt(counter.key(), remote, now);
+        delta.replicated.cache.adopt(counter.key(), remote, now);
         if let Some(unknown) = cost_of(unknown) {
-            delta.replicated.view.count(counter.key(), unknown, now);
+            delta.replicated.cache.count(counter.key(), unknown, now);
         }
         // Release: with `sequence`.
         shard.sequence.fetch_add(1, Ordering::Release);
@@ -340,7 +340,7 @@ impl PendingWrites {
     }
 
     /// Counts units that the store will never get.
-    pub(super) fn lose(&self, units: u64) {
+    pub(super) fn count_lost(&self, units: u64) {
         self.lost.fetch_add(units, Ordering::Relaxed);
         self.was_full.notify_one();
     }

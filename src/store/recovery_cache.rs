@@ -41,7 +41,7 @@ struct RememberedState {
 
 impl RecoveryCache {
     /// Remembers an answer. Of answers that overtake each other the later one holds.
-    pub(super) fn learn(
+    pub(super) fn remember(
         &self,
         name: &KeyName,
         policy: &Policy,
@@ -149,8 +149,8 @@ mod tests {
         }])
     }
 
-    fn learn(memory: &RecoveryCache, bits: usize, count: u32, at: Timestamp) {
-        memory.learn(&name(bits), &policy(), &used(count, at.as_secs()), at);
+    fn remember(memory: &RecoveryCache, bits: usize, count: u32, at: Timestamp) {
+        memory.remember(&name(bits), &policy(), &used(count, at.as_secs()), at);
     }
 
     /// Goal: the later of two answers holds, and a key that no longer counts is not restored. Method: answers out of order; two windows
@@ -159,8 +159,8 @@ mod tests {
     fn a_key_is_restored_to_the_latest_answer() {
         let memory = RecoveryCache::default();
         let later = NOW.saturating_add(Duration::from_secs(1));
-        learn(&memory, 1, 3, later);
-        learn(&memory, 1, 2, NOW);
+        remember(&memory, 1, 3, later);
+        remember(&memory, 1, 2, NOW);
         let calls = memory.calls(later);
         let expected = script::restore(
             &Ask {
@@ -184,11 +184,11 @@ mod tests {
     fn keys_are_bounded() {
         let memory = RecoveryCache::default();
         for bits in 0..STORE_REMEMBERED + 3 {
-            learn(&memory, bits, 1, NOW);
+            remember(&memory, bits, 1, NOW);
         }
         assert_eq!(memory.calls(NOW).len(), STORE_REMEMBERED);
         let later = NOW.saturating_add(Duration::from_secs(300));
-        learn(&memory, STORE_REMEMBERED + 7, 1, later);
+        remember(&memory, STORE_REMEMBERED + 7, 1, later);
         assert_eq!(memory.calls(later).len(), 1);
     }
 }

@@ -75,12 +75,12 @@ impl ReplayQueue {
             });
         }
         if let Some(surplus) = Cost::new(added.saturating_sub(actual)) {
-            self.forgive(ask.name, surplus);
+            self.refund(ask.name, surplus);
         }
     }
 
     /// Refunds `cost`, as far as it is still queued.
-    fn forgive(&self, name: &KeyName, cost: Cost) {
+    fn refund(&self, name: &KeyName, cost: Cost) {
         let mut deltas = self.lock();
         if let Some(delta) = deltas.get_mut(name) {
             delta.units = delta.units.saturating_sub(cost.get().into());
@@ -165,9 +165,9 @@ mod tests {
             add(&queue, &name(limit, bits), units);
         }
         assert_eq!(queue.keys(), 3);
-        queue.forgive(&name("a", 1), cost(4));
-        queue.forgive(&name("a", 2), cost(9));
-        queue.forgive(&name("a", 3), cost(1));
+        queue.refund(&name("a", 1), cost(4));
+        queue.refund(&name("a", 2), cost(9));
+        queue.refund(&name("a", 3), cost(1));
         let mut taken = queue.take(10);
         taken.sort_by_key(|(_, delta)| delta.units);
         let units: Vec<_> = taken

@@ -13,7 +13,7 @@ pub(super) struct ReplicatedLimit {
     /// The limit, shared by all its policies.
     pub(super) registered: Arc<RegisteredLimit>,
     /// The store's latest counts, with what this node admitted since.
-    pub(super) view: Limit,
+    pub(super) cache: Limit,
     /// The counts of this node alone.
     pub(super) own: Limit,
 }

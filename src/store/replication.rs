@@ -276,7 +276,7 @@ impl SyncSession {
 impl PendingPush {
     fn policy(&self) -> &Policy {
         match &self.source {
-            PushSource::Pending(taken) => taken.replicated.view.policy(),
+            PushSource::Pending(taken) => taken.replicated.cache.policy(),
             PushSource::Replay(delta) => &delta.policy,
         }
     }
@@ -306,7 +306,12 @@ impl PendingPush {
                 }
                 // The store may lose it before another request with this key is decided there.
                 PushSource::Replay(delta) => {
-                    (queues.remembered).learn(&self.name, &delta.policy, &answer.state, result.now);
+                    (queues.remembered).remember(
+                        &self.name,
+                        &delta.policy,
+                        &answer.state,
+                        result.now,
+                    );
                 }
             }
         }
@@ -327,7 +332,7 @@ impl PendingPush {
 
     /// Drops the push, whose delivery will never be known.
     fn give_up(&self, queues: SyncQueues<'_>) {
-        queues.pending.lose(self.units());
+        queues.pending.count_lost(self.units());
         if let PushSource::Pending(taken) = &self.source {
             queues.pending.end_flight(taken.counter);
         }

@@ -111,9 +111,9 @@ impl Gateway {
         size
     }
 
-    fn viewed(&self, key: u64, millis: u64) -> u64 {
+    fn cached_units(&self, key: u64, millis: u64) -> u64 {
         self.replicated
-            .view
+            .cache
             .used(share(&self.replicated, key, 1).0.key, at(millis).store)
     }
 }
@@ -170,7 +170,7 @@ proptest! {
                 let (asked, _) = share(&node.replicated, key, 1);
                 node.pending.queue_read(&asked, at(1_000).here);
                 node.sync(&mut store, Line::Passes, 1_000);
-                prop_assert_eq!(node.viewed(key, 1_000), units);
+                prop_assert_eq!(node.cached_units(key, 1_000), units);
             }
         }
         prop_assert!(nodes.iter().all(|node| node.pending.backlog().keys == 0 && node.pending.lost() == 0));
@@ -186,9 +186,9 @@ fn a_push_brings_back_what_others_charged() {
     one.charge(1, 90, 0);
     one.sync(&mut store, Line::Passes, 0);
     two.charge(1, 1, 1);
-    assert_eq!(two.viewed(1, 1), 1);
+    assert_eq!(two.cached_units(1, 1), 1);
     two.sync(&mut store, Line::Passes, 1);
-    assert_eq!(two.viewed(1, 1), 91);
+    assert_eq!(two.cached_units(1, 1), 91);
 }
 
 /// Goal: a push is not repeated when the store may have dropped its number. Method: an answer lost, and a minute without the store.
@@ -273,7 +273,7 @@ fn what_strict_limits_admitted_meanwhile_is_told() {
     let mut node = Gateway::new(1);
     let mut store = Store::default();
     for (key, units) in [("few", 3), ("many", 5_000)] {
-        let policy = node.replicated.view.policy();
+        let policy = node.replicated.cache.policy();
         let name = KeyName::new("test", share(&node.replicated, 1, 1).0.name, key);
         node.replay.add(&Ask {
             policy,

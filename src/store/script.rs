@@ -10,7 +10,7 @@
 //!   [`NodeId`], so a push whose answer was lost is repeated within [`PUSH_MEMORY`] and counts once.
 //! - [`restore`] makes a key count at least what it had counted before the store lost it. It may be repeated too.
 //! - [`settle`] changes a charge to its final cost: refunds, or charges more.
-//! - [`force`] charges whether it fits or not, and [`forget`] deletes a key: for an operator.
+//! - [`charge_unchecked`] charges whether it fits or not, and [`forget`] deletes a key: for an operator.
 //!
 //! Of these only `push` and `restore` may be repeated when it is not known whether they ran. A `decide` or `settle` that was lost stays
 //! lost: then something may stay charged that no request was admitted for, and nothing is charged twice.
@@ -24,7 +24,7 @@ use std::time::Duration;
 use sluicegate_limiter::{Cost, KeyHash, Policy, PolicyTerms, RemoteState, Settle, Timestamp};
 
 pub use answer::{AskResult, ChargeResult, ScriptAnswer, ScriptResult, UnreadableAnswer, read};
-pub use call::{decide, force, forget, guarded, peek, push, restore, settle};
+pub use call::{charge_unchecked, decide, forget, guarded, peek, push, restore, settle};
 pub use sluicegate_redis_link::{Call, Reply};
 
 /// The script, for Redis 5 and later and for Valkey.

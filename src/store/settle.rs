@@ -1,6 +1,6 @@
 //! Owns charges in a store that may still change, and settles them in the background.
 //!
-//! The part of a charge in this node's counters is settled at once; the store is corrected by a call in the background. The view drops
+//! The part of a charge in this node's counters is settled at once; the store is corrected by a call in the background. The cache drops
 //! the state of the key, which includes the charge: a cached rejection must be one that the store would repeat.
 //!
 //! A charge that was not sent yet is settled in the queue. A charge that may or may not have arrived stays as it is in the store.
@@ -31,7 +31,7 @@ pub struct RemoteCharge {
     pub index: usize,
     backend: Arc<RemoteBackend>,
     /// The cached state of the store, with the policy of the key.
-    view: Limit,
+    cache: Limit,
     /// The key in the tables of this node.
     key: KeyHash,
     /// The charge in this node's own counters.
@@ -70,7 +70,7 @@ impl RemoteCharge {
         Self {
             index,
             backend: Arc::clone(check.backend),
-            view: check.ask.limit.clone(),
+            cache: check.ask.limit.clone(),
             key: check.ask.key,
             own,
             location,
@@ -84,7 +84,7 @@ impl RemoteCharge {
         }
         let Self {
             backend,
-            view,
+            cache,
             key,
             own,
             location,
@@ -94,19 +94,19 @@ impl RemoteCharge {
         match location {
             ChargeLocation::Uncertain => {}
             ChargeLocation::Queued(name, cost) => {
-                let (policy, name) = (view.policy(), &name);
+                let (policy, name) = (cache.policy(), &name);
                 let replay_queue = backend.store.replay_queue();
                 replay_queue.correct(&Ask { policy, name, cost }, settle);
             }
             ChargeLocation::InStore(charge) => {
-                view.reset(key, backend.store.moment(now));
+                cache.reset(key, backend.store.moment(now));
                 let store = Arc::clone(&backend.store);
                 in_background(&backend.store, async move {
                     let answer = store.settle(&charge, settle, clock::now()).await?;
                     if let Some(answer) = &answer
                         && let Some(left) = answer.results.first()
                     {
-                        view.adopt(key, &left.state, answer.now);
+                        cache.adopt(key, &left.state, answer.now);
                     }
                     Ok(())
                 });

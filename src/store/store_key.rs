@@ -54,7 +54,7 @@ impl StoreKey {
         let forgotten = self.store.forget(&self.name).await;
         forgotten.map_err(|error| error.to_string())?;
         if used.is_some() {
-            let forced = self.store.force(&ask, now).await;
+            let forced = self.store.charge_unchecked(&ask, now).await;
             forced.map_err(|error| error.to_string())?;
         }
         let published = self.store.publish_change(&self.name, change).await;

@@ -68,7 +68,7 @@ impl Store {
                 .drop_due()
                 .saturating_add(queues.replay.forget());
             if lost > 0 {
-                queues.pending.lose(lost);
+                queues.pending.count_lost(lost);
                 warn!("store: seed changed, {lost} units dropped; this gateway alone counts them");
             }
         }

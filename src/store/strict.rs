@@ -1,6 +1,6 @@
 //! Decides limits with `store = "shared-strict"`: in the store, by one call for all checks that share a slot.
 //!
-//! A limit has two tables here. The *view* caches the state of the store: each answer of the store updates the words of its key. It only
+//! A limit has two tables here. The *cache* holds the state of the store: each answer of the store updates the words of its key. It only
 //! saves calls for keys that the store rejects; a key that has room in it is decided in the store. The other table is this node's *own*:
 //! what this node admitted, whatever decided. It decides only while the store cannot be reached, by the limit's counts divided by the
 //! number of nodes ([`fallback`]).
@@ -13,7 +13,7 @@
 //! it arrived and fit, its charge stands, like that of a request whose client left without its response. The same holds for a call that
 //! timed out. Both err towards rejecting, and by no more than the calls that were under way.
 //!
-//! Answers may overtake each other on their way into the view. An older one counts less than was charged, and costs one more call; or it
+//! Answers may overtake each other on their way into the cache. An older one counts less than was charged, and costs one more call; or it
 //! counts more than is left after a refund, which the next revalidation corrects ([`RemoteBackend::charge_second_look`]).
 
 use std::sync::Arc;
@@ -102,10 +102,10 @@ impl RemoteBackend {
         (self.on_failure == OnStoreFailure::Local).then(own)
     }
 
-    /// Charges a second look at `cached`, the decision of the view about `key`, if it is a rejection and the look is due. Returns the
+    /// Charges a second look at `cached`, the decision of the cache about `key`, if it is a rejection and the look is due. Returns the
     /// decision that the limit comes to without a call: that rejection, unless a look is due. At `None` the caller must call the store.
     ///
-    /// The store's counts fall with time, and the view's with them, so a rejection needs no call. Where keys share a counter in the view,
+    /// The store's counts fall with time, and the cache's with them, so a rejection needs no call. Where keys share a counter in the cache,
     /// it is unknown whose rejection it is. One that may have been refunded, by a response that does not count or by a limit in another
     /// slot, is looked at again once a second for each key, so that an attack on one key costs the store next to nothing.
     #[must_use]
@@ -144,7 +144,7 @@ fn second_looks(capacity: Capacity) -> Option<Limit> {
 }
 
 impl RemoteCheck<'_> {
-    /// Returns the decision of the view.
+    /// Returns the decision of the cache.
     fn cached_decision(&self, now: Timestamp) -> BackendDecision {
         let Ask {
             limit, key, cost, ..

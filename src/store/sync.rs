@@ -189,7 +189,7 @@ impl Store {
             self.notice_foreign();
             // No answer had a time: the store is unavailable.
             let Some(time) = time else { break };
-            self.ahead.learn(now, time);
+            self.ahead.update(now, time);
             self.notice_skew(now, time);
         }
         result

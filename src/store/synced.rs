@@ -1,12 +1,12 @@
 //! Decides limits with `store = "shared"`: at once, by the state of this node, which is exchanged with the store afterwards.
 //!
-//! Such a limit has the two tables of a remote one: a *view*, the last state of the store and what this node admitted since, and this
-//! node's *own*, what it admitted itself. Both decide: the view since it has the counts of other nodes, the own since it is exact, and
-//! since neither a store that lost its counts nor one that the limit has just been given to may refill a key. The view is decided by the
+//! Such a limit has the two tables of a remote one: a *cache*, the last state of the store and what this node admitted since, and this
+//! node's *own*, what it admitted itself. Both decide: the cache since it has the counts of other nodes, the own since it is exact, and
+//! since neither a store that lost its counts nor one that the limit has just been given to may refill a key. The cache is decided by the
 //! store's time, which its words carry, so that nodes whose clocks differ agree about the end of a window.
 //!
 //! While the store cannot be reached, `on_store_failure` holds: this node's own counters decide by the node's share, or every request
-//! passes, or none. The view is charged all the same, so that it is not empty when the store is back.
+//! passes, or none. The cache is charged all the same, so that it is not empty when the store is back.
 //!
 //! A cost that may be refunded ([`ReplicatedCharge::open`]) counts here at once, and is sent once it is settled
 //! ([`super::pending_writes`]).
@@ -52,7 +52,7 @@ pub struct ReplicatedCharge {
     /// `None` where the key has no name in the store.
     key: Option<ReplicatedKey>,
     cost: Cost,
-    /// Its charges in this node's own table and in the view; `None` once they are settled.
+    /// Its charges in this node's own table and in the cache; `None` once they are settled.
     tables: Option<TableCharges>,
     /// Read before the charge.
     seen: ShardSequence,
@@ -61,7 +61,7 @@ pub struct ReplicatedCharge {
     open: Option<Enqueued>,
 }
 
-/// The charges in this node's own table and in the view.
+/// The charges in this node's own table and in the cache.
 type TableCharges = (Reservation, Reservation);
 
 /// Decides one check by the tables of this node.
@@ -82,12 +82,12 @@ enum DecidingTables {
 }
 
 impl ReplicatedBackend {
-    /// Returns the replicated part of the limit `limit`; `own` counts for this node, `view` caches the state of the store.
+    /// Returns the replicated part of the limit `limit`; `own` counts for this node, `cache` holds the state of the store.
     #[must_use]
     pub fn new(
         limit: &Name,
         store: &Arc<Store>,
-        (own, view): (Limit, Limit),
+        (own, cache): (Limit, Limit),
         on_failure: OnStoreFailure,
         revalidation: Revalidation,
     ) -> Self {
@@ -96,7 +96,7 @@ impl ReplicatedBackend {
             store: Arc::clone(store),
             replicated: Arc::new(ReplicatedLimit {
                 registered,
-                view,
+                cache,
                 own,
             }),
             on_failure,
@@ -143,11 +143,11 @@ impl ReplicatedCheck<'_> {
         let at = self.backend.moments(now);
         match self.decider() {
             Ok(decider) => decider.peek(at).decision,
-            Err(_) => self.peek_view(at),
+            Err(_) => self.peek_cache(at),
         }
     }
 
-    fn peek_view(&self, at: ClockPair) -> Decision {
+    fn peek_cache(&self, at: ClockPair) -> Decision {
         let Ask {
             limit, key, cost, ..
         } = self.ask;
@@ -156,15 +156,15 @@ impl ReplicatedCheck<'_> {
 
     /// Returns the tables of the limit, or the same with the policy and the windows of the key.
     fn replicated(&self) -> Arc<ReplicatedLimit> {
-        let (replicated, view) = (&self.backend.replicated, self.ask.limit);
-        let aligned = self.aligned(view);
-        if aligned.is_none() && view.policy() == replicated.view.policy() {
+        let (replicated, cache) = (&self.backend.replicated, self.ask.limit);
+        let aligned = self.aligned(cache);
+        if aligned.is_none() && cache.policy() == replicated.cache.policy() {
             return Arc::clone(replicated);
         }
-        let own = with_policy(&replicated.own, view.policy().clone());
+        let own = with_policy(&replicated.own, cache.policy().clone());
         Arc::new(ReplicatedLimit {
             registered: Arc::clone(&replicated.registered),
-            view: aligned.unwrap_or_else(|| view.clone()),
+            cache: aligned.unwrap_or_else(|| cache.clone()),
             own: self.aligned(&own).unwrap_or(own),
         })
     }
@@ -211,7 +211,7 @@ impl TableDecider<'_> {
                 if own.is_refused() {
                     own
                 } else {
-                    self.check.peek_view(at)
+                    self.check.peek_cache(at)
                 }
             }
             DecidingTables::OwnShare(share) => share.peek(key, cost, at.here),
@@ -240,35 +240,35 @@ impl TableDecider<'_> {
     /// Charges both tables, if those that decide have room.
     fn charge_tables(&self, at: ClockPair) -> (Decision, Option<TableCharges>) {
         match &self.tables {
-            DecidingTables::Both => self.charge_own_then_view(at),
+            DecidingTables::Both => self.charge_own_then_cache(at),
             DecidingTables::OwnShare(share) => {
                 let (decision, own) = reserve_one(&self.check.ask_of(share), at.here);
-                let view = || self.charge_view_unchecked(at);
-                (decision, own.map(|own| (own, view())))
+                let cache = || self.charge_cache_unchecked(at);
+                (decision, own.map(|own| (own, cache())))
             }
             DecidingTables::None => {
                 let own = charge_unchecked(&[self.check.ask_of(&self.replicated.own)], at.here);
-                let view = self.charge_view_unchecked(at);
-                (self.check.decision_alone(at.store), Some((own, view)))
+                let cache = self.charge_cache_unchecked(at);
+                (self.check.decision_alone(at.store), Some((own, cache)))
             }
         }
     }
 
-    fn charge_view_unchecked(&self, at: ClockPair) -> Reservation {
-        charge_unchecked(&[self.check.ask_of(&self.replicated.view)], at.store)
+    fn charge_cache_unchecked(&self, at: ClockPair) -> Reservation {
+        charge_unchecked(&[self.check.ask_of(&self.replicated.cache)], at.store)
     }
 
-    fn charge_own_then_view(&self, at: ClockPair) -> (Decision, Option<TableCharges>) {
+    fn charge_own_then_cache(&self, at: ClockPair) -> (Decision, Option<TableCharges>) {
         let (decision, own) = reserve_one(&self.check.ask_of(&self.replicated.own), at.here);
         let Some(own) = own else {
             return (decision, None);
         };
-        let (decision, view) = reserve_one(&self.check.ask_of(&self.replicated.view), at.store);
-        let Some(view) = view else {
+        let (decision, cache) = reserve_one(&self.check.ask_of(&self.replicated.cache), at.store);
+        let Some(cache) = cache else {
             own.release(at.here);
             return (decision, None);
         };
-        (decision, Some((own, view)))
+        (decision, Some((own, cache)))
     }
 
     fn by_source(&self, decision: Decision) -> BackendDecision {
@@ -362,13 +362,13 @@ impl ReplicatedCharge {
     }
 
     fn settle_once(&mut self, settle: Settle, now: Timestamp) {
-        let Some((own, view)) = self.tables.take() else {
+        let Some((own, cache)) = self.tables.take() else {
             return;
         };
         let at = self.store.moments(now);
         if settle != Settle::Keep {
             own.settle_each(at.here, |_| settle);
-            view.settle_each(at.store, |_| settle);
+            cache.settle_each(at.store, |_| settle);
         }
         // An answer that is applied before this counts what was given back until the next one: it errs towards refusing.
         self.enqueue(settle, at);
@@ -386,7 +386,7 @@ impl ReplicatedCharge {
                 _ = pending_writes.add(key, cost, ChargeState::Final, self.seen, at);
             }
             // This node alone counts a key without a name in the store.
-            (None, _, Some(_)) => pending_writes.lose(units.into()),
+            (None, _, Some(_)) => pending_writes.count_lost(units.into()),
             // No other node has received the charge.
             (_, None, None) | (None, Some(_), None) => {}
         }

@@ -33,7 +33,7 @@ fn unavailable() -> Arc<Store> {
 /// A limit of so many an hour, and its tables.
 struct Bench {
     shared: Arc<RemoteBackend>,
-    view: Limit,
+    cache: Limit,
     /// By its failure rule, so that a closed limit is distinguished from the others.
     limit: u8,
 }
@@ -52,7 +52,7 @@ impl Bench {
         );
         Self {
             shared: Arc::new(shared),
-            view: table(),
+            cache: table(),
             limit: on_failure as u8,
         }
     }
@@ -62,7 +62,7 @@ impl Bench {
             limit: self.limit,
             backend: &self.shared,
             ask: Ask {
-                limit: &self.view,
+                limit: &self.cache,
                 key: KEY,
                 cost: Cost::ONE,
                 payer: None,

@@ -19,7 +19,7 @@ pub(in crate::store) fn replicated(
     let limit = || Limit::new(Rates::new([rate]).unwrap(), Capacity::new(1000).unwrap());
     Arc::new(ReplicatedLimit {
         registered: queue.register(&name.into()),
-        view: limit(),
+        cache: limit(),
         own: limit(),
     })
 }
@@ -49,7 +49,7 @@ pub(in crate::store) fn charge(
     at: ClockPair,
 ) -> Enqueued {
     let seen = queue.sequence(&key.replicated, key.key);
-    key.replicated.view.count(key.key, *cost, at.store);
+    key.replicated.cache.count(key.key, *cost, at.store);
     key.replicated.own.count(key.key, *cost, at.here);
     queue.add(key, *cost, stand, seen, at)
 }
@@ -127,7 +127,7 @@ fn tentative_costs_are_sent_once_they_are_settled() {
 }
 
 /// Goal: an answer drops no charge that the store does not have, and one that it has counts once. Method: a key charged before its push,
-/// while that is under way, and with a cost that is open; the view afterwards.
+/// while that is under way, and with a cost that is open; the cache afterwards.
 #[test]
 fn a_view_counts_the_answer_and_what_the_store_does_not_have() {
     let queue = PendingWrites::default();
@@ -145,7 +145,7 @@ fn a_view_counts_the_answer_and_what_the_store_does_not_have() {
     // Other nodes have charged ten.
     queue.apply_remote(push.counter, &state(13), at(2).store);
     let key = push.counter.key();
-    assert_eq!(replicated.view.used(key, at(2).store), 13 + 2 + 4);
+    assert_eq!(replicated.cache.used(key, at(2).store), 13 + 2 + 4);
     assert_eq!(replicated.own.used(key, at(2).here), 9);
 }
 
@@ -158,15 +158,15 @@ fn a_charge_that_an_answer_overwrote_counts_again() {
     let push = queue.take_due(1, at(0).here).pop().unwrap();
     let (late, cost) = share(&replicated, 1, 5);
     let seen = queue.sequence(&replicated, late.key);
-    replicated.view.count(late.key, cost, at(1).store);
+    replicated.cache.count(late.key, cost, at(1).store);
     queue.apply_remote(push.counter, &state(1), at(1).store);
     assert_eq!(
-        replicated.view.used(late.key, at(1).store),
+        replicated.cache.used(late.key, at(1).store),
         1,
         "overwritten"
     );
     queue.add(&late, cost, ChargeState::Final, seen, at(1));
-    assert_eq!(replicated.view.used(late.key, at(1).store), 6);
+    assert_eq!(replicated.cache.used(late.key, at(1).store), 6);
 }
 
 /// Goal: an answer for one limit of a request does not make the charge of another count twice. Method: as above, with two limits that
@@ -182,10 +182,10 @@ fn an_answer_for_another_limit_of_the_key_overwrites_nothing() {
     let push = queue.take_due(1, at(0).here).pop().unwrap();
     let (late, cost) = share(&narrow, 1, 1);
     let seen = queue.sequence(&narrow, late.key);
-    narrow.view.count(late.key, cost, at(1).store);
+    narrow.cache.count(late.key, cost, at(1).store);
     queue.apply_remote(push.counter, &state(1), at(1).store);
     queue.add(&late, cost, ChargeState::Final, seen, at(1));
-    assert_eq!(narrow.view.used(late.key, at(1).store), 1);
+    assert_eq!(narrow.cache.used(late.key, at(1).store), 1);
 }
 
 /// Goal: no number of keys fills the memory, and what finds no room is counted. Method: twice as many keys as there may be; then a known
@@ -233,7 +233,7 @@ fn keys_of_which_nothing_counts_are_forgotten() {
 }
 
 /// Goal: the two steps of requests and the adoptions of many answers, all at once, lose no charge. Method: threads that charge one key,
-/// and one that pushes and adopts the answers of a store; at the end the view counts no less than all charges.
+/// and one that pushes and adopts the answers of a store; at the end the cache counts no less than all charges.
 #[test]
 fn nothing_is_lost_between_threads() {
     const TURNS: u32 = 5_000;
@@ -265,7 +265,7 @@ fn nothing_is_lost_between_threads() {
     });
     assert_eq!(store, 2 * TURNS, "sent once each");
     assert_eq!(
-        replicated.view.used(unit.0.key, at(0).store),
+        replicated.cache.used(unit.0.key, at(0).store),
         u64::from(2 * TURNS)
     );
 }

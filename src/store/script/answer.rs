@@ -52,7 +52,7 @@ pub enum ChargeResult {
 pub struct AskResult {
     /// The decision of this limit.
     pub decision: Decision,
-    /// The state of the key now, to be applied to a view.
+    /// The state of the key now, to be applied to a cache.
     pub state: RemoteState,
     /// The charge, if one was made.
     pub charge: Option<Charge>,

@@ -38,7 +38,7 @@ pub fn push(ask: &Ask<'_>, node: NodeId, number: PushNumber, near: Timestamp) ->
 
 /// Charges `ask` whether it fits or not.
 #[must_use]
-pub fn force(ask: &Ask<'_>, near: Timestamp) -> Call {
+pub fn charge_unchecked(ask: &Ask<'_>, near: Timestamp) -> Call {
     let mut call = CallBuilder::of("force");
     call.ask(ask);
     call.terms(ask, near, None);
@@ -82,7 +82,7 @@ pub fn settle(charge: &Charge, due: Settle, near: Timestamp) -> Option<Call> {
         ..charge.ask()
     };
     if let Some(missing) = Cost::new(actual.saturating_sub(charged)) {
-        return Some(force(&of(missing), near));
+        return Some(charge_unchecked(&of(missing), near));
     }
     let surplus = of(Cost::new(charged - actual)?);
     let mut call = CallBuilder::of("settle");
