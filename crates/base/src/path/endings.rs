@@ -14,7 +14,7 @@
 //!
 //! The last name of a path is cut at its first [`FORMAT_CUTS`] dots.
 
-use super::spelling::merged;
+use super::characters::merged;
 
 /// Number of dots at which the last name of a path is cut. One with more dots before its format is longer than names of routes are.
 const FORMAT_CUTS: usize = 8;

@@ -61,6 +61,7 @@
 
 mod authority;
 mod case;
+mod characters;
 mod dots;
 mod endings;
 mod groups;

@@ -10,9 +10,10 @@
 //! A source is decoded [`DECODINGS`] times, has [`AUTHORITIES`] cut off, and at most [`SOURCES`] are read; all readings of a
 //! path take at most [`PATH_READING_BYTES`] bytes, so that an artificial path costs a bounded time.
 
+use super::characters::merged;
 use super::spelling::{
     DotDotRule, ParameterRule, PathDialect, SegmentSeparators, SpelledPath, decode_again,
-    is_overlong, merged, spell, without_parameters,
+    is_overlong, spell, without_parameters,
 };
 use super::{PathError, authority, case, dots, endings, rewritten, script, undecodable};
 use crate::bounds::PATH_READING_BYTES;

@@ -4,6 +4,7 @@
 //! gives the normal form. The flags of [`SpelledPath`] report the undecided properties of a spelling, by which
 //! [`super::readings`] selects the dialects that differ.
 
+use super::characters::unescape;
 use super::{PathError, case, endings, rewritten, script, undecodable};
 
 /// The rules by which an origin reads a path.
@@ -218,17 +219,6 @@ fn is_dots(name: &str) -> bool {
     matches!(name, "" | "." | "..")
 }
 
-/// Returns the text with runs of slashes merged into one.
-pub(super) fn merged(text: &str) -> String {
-    let mut merged = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character != '/' || !merged.ends_with('/') {
-            merged.push(character);
-        }
-    }
-    merged
-}
-
 /// Reads one character and the number of bytes that spell it.
 fn piece_at(bytes: &[u8], at: usize) -> Result<(PathChar, usize), PathError> {
     let first = bytes[at];
@@ -250,14 +240,6 @@ fn piece_at(bytes: &[u8], at: usize) -> Result<(PathChar, usize), PathError> {
         _ => PathChar::Escaped(byte),
     };
     Ok((piece, width))
-}
-
-pub(super) fn unescape(digits: &[u8]) -> Option<u8> {
-    let &[high, low, ..] = digits else {
-        return None;
-    };
-    let digit = |digit: u8| char::from(digit).to_digit(16);
-    u8::try_from(digit(high)? * 16 + digit(low)?).ok()
 }
 
 /// Decodes a path in normal form once more: `%2561` becomes `%61`. `None` where nothing is escaped twice.

@@ -2,7 +2,7 @@
 //!
 //! Most origins keep such bytes, replace them or answer 400; a page whose name is in an older encoding, as `/caf%E9`, has them too.
 
-use super::spelling::unescape;
+use super::characters::unescape;
 
 /// Returns a path in normal form without the escapes that spell no character; `None` where there are none.
 pub(super) fn dropped(path: &str) -> Option<String> {
