@@ -12,15 +12,19 @@
 
 mod client;
 mod condition;
+mod known_crawler;
 mod network_failures;
 mod registry;
+mod request;
 mod reverse_dns;
 mod signatures;
 mod status;
 
-pub use self::client::{ClientCrawler, CrawlerRequest};
+pub use self::client::ClientCrawler;
 pub use self::condition::CrawlerCondition;
-pub use self::registry::{CrawlerRegistry, KnownCrawler};
+pub use self::known_crawler::KnownCrawler;
+pub use self::registry::CrawlerRegistry;
+pub use self::request::CrawlerRequest;
 pub use self::reverse_dns::{
     ConfirmedNames, HostDomain, LookUp, LookUpCounts, LookUpResult, NamesFault, ReverseDns,
     ReverseDnsFault,

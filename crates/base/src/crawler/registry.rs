@@ -5,33 +5,19 @@
 //! request has is tried first, so `Googlebot-Image` comes before `Googlebot`. The names of the client's address come last, since they may
 //! cost a look-up.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use http::header;
-use memchr::memmem::Finder;
-use sluicegate_message_signatures::KeySet;
 
-use super::client::CrawlerRequest;
+use super::known_crawler::KnownCrawler;
 use super::network_failures::NetworkFailures;
-use super::reverse_dns::{HostDomain, NamesFault, ReverseDns, ReverseDnsFault};
+use super::request::CrawlerRequest;
+use super::reverse_dns::{NamesFault, ReverseDns, ReverseDnsFault};
 use super::signatures::{SignedBy, SignedHosts, signed_by};
 use super::status::{CrawlerIdentity, CrawlerProof, CrawlerStatus, UnverifiedReason};
-use crate::address::CidrSet;
 use crate::bounds::{CRAWLERS, USER_AGENT_BYTES, USER_AGENT_FIELDS};
 use crate::received::ReceivedFields;
-
-/// A crawler with its claims and its proofs.
-#[derive(Clone, Debug)]
-pub struct KnownCrawler {
-    identity: Arc<CrawlerIdentity>,
-    /// Parts of user agents, in lower case.
-    user_agents: Vec<Finder<'static>>,
-    ranges: Vec<Arc<CidrSet>>,
-    pub(super) keys: Option<Arc<KeySet>>,
-    domains: Vec<HostDomain>,
-}
 
 /// The crawlers of a configuration, at most [`CRAWLERS`]; none where it names none.
 #[derive(Clone, Debug, Default)]
@@ -46,64 +32,6 @@ pub struct CrawlerRegistry {
 
 /// A crawler that a request names, with the length of the user agent by which it does.
 type CrawlerClaim<'c> = (usize, &'c KnownCrawler);
-
-impl KnownCrawler {
-    /// Returns the crawler whose requests have one of `user_agents` in their user agent, in any case. Without user agents it claims
-    /// nothing, and its proofs alone decide.
-    #[must_use]
-    pub fn new(identity: CrawlerIdentity, user_agents: &[Arc<str>]) -> Self {
-        let lower = user_agents.iter().map(|part| part.to_ascii_lowercase());
-        Self {
-            identity: Arc::new(identity),
-            user_agents: lower.map(|part| Finder::new(&part).into_owned()).collect(),
-            ranges: Vec::new(),
-            keys: None,
-            domains: Vec::new(),
-        }
-    }
-
-    /// Adds blocks of addresses that its operator publishes.
-    #[must_use]
-    pub fn with_ranges<'r>(mut self, ranges: impl IntoIterator<Item = &'r Arc<CidrSet>>) -> Self {
-        self.ranges.extend(ranges.into_iter().map(Arc::clone));
-        self
-    }
-
-    /// Adds the keys by which it signs requests.
-    #[must_use]
-    pub fn with_keys(mut self, keys: Option<&Arc<KeySet>>) -> Self {
-        self.keys = keys.map(Arc::clone);
-        self
-    }
-
-    /// Adds the domains in which the names of its addresses are. They count only where its user agents are claimed.
-    #[must_use]
-    pub fn with_domains(mut self, domains: &[HostDomain]) -> Self {
-        self.domains.extend_from_slice(domains);
-        self
-    }
-
-    /// Returns the length of its longest user agent within `text`, which is in lower case.
-    fn claim(&self, text: &[u8]) -> Option<usize> {
-        let found = self
-            .user_agents
-            .iter()
-            .filter(|part| part.find(text).is_some());
-        found.map(|part| part.needle().len()).max()
-    }
-
-    fn has(&self, client: IpAddr) -> bool {
-        self.ranges.iter().any(|set| set.longest(client).is_some())
-    }
-
-    fn unverified(&self, reason: UnverifiedReason) -> CrawlerStatus {
-        CrawlerStatus::Unverified(Some(Arc::clone(&self.identity)), reason)
-    }
-
-    fn by(&self, proof: CrawlerProof) -> CrawlerStatus {
-        CrawlerStatus::Verified(Arc::clone(&self.identity), proof)
-    }
-}
 
 impl CrawlerRegistry {
     /// Returns these crawlers, whose signatures count for `hosts`; those beyond [`CRAWLERS`] are left out.
@@ -234,8 +162,9 @@ impl CrawlerRegistry {
 mod tests {
     use http::HeaderValue;
 
-    use super::super::{ClientCrawler, CrawlerCondition, LookUpResult};
+    use super::super::{ClientCrawler, CrawlerCondition, HostDomain, LookUpResult};
     use super::*;
+    use crate::address::CidrSet;
 
     fn crawler(
         name: &str,

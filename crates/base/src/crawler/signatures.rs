@@ -13,9 +13,9 @@ use sluicegate_message_signatures::{
     BotSignature, KeySet, SIGNATURE, SIGNATURE_INPUT, SignatureFault, SignedRequest,
 };
 
-use super::client::CrawlerRequest;
+use super::known_crawler::KnownCrawler;
 use super::network_failures::NetworkFailures;
-use super::registry::KnownCrawler;
+use super::request::CrawlerRequest;
 use super::status::UnverifiedReason;
 use crate::bounds::SIGNATURE_FAILURES;
 use crate::host;
