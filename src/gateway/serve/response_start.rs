@@ -80,14 +80,10 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         let read = &origin.read[..head.bytes()];
         let options = head.options(read);
         let status = head.status()?;
-        let (gateway, request) = (self.gateway, self.exchange.head);
-        let version = request.version;
-        let mapped = MappedFields::needed((status, options), version, self.forwarded, self.context);
-        let method = match *cached::sent_method(request, self.forwarded) {
-            Method::HEAD => AnsweredMethod::Head,
-            _ => AnsweredMethod::Other,
-        };
-        let received = head.framing(method, version);
+        let request = self.exchange.head;
+        let mapped = (status, options);
+        let mapped = MappedFields::needed(mapped, request.version, self.forwarded, self.context);
+        let received = head.framing(self.answered_method(), request.version);
         if received == BodyFraming::None || !is_empty(self.exchange.body.framing) {
             // A server that misreads the end of a body, or sends one that nobody expects, sends bytes behind its response.
             origin.idle_check = IdleCheck::Socket;
@@ -114,16 +110,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         }
         let length = received.length();
         let part = ClientPart::of_origin(request, (status, &fields), length, self.forwarded);
-        let head_end = head_end(received, &part);
-        if head_end == BodyEnd::NotYet {
-            unread::reserve_announced(&gateway.0, version, self.forwarded, self.context)?;
-        }
-        gateway.invalidate(request, status, self.context);
-        self.context.settle(status, &fields);
-        for name in self.forwarded.route.limits.confidential() {
-            fields.remove(name);
-        }
-        let costs = self.cost_readers(&fields);
+        let costs = self.settle_charges(status, &mut fields, head_end(received, &part))?;
         let parts = ResponseParts {
             status,
             reason: head.reason(read),
@@ -261,12 +248,39 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         answer_use
     }
 
-    /// Returns the readers of the costs in the body of a response with these fields, for the charges that wait for its end.
-    fn cost_readers(&self, fields: &HeaderMap) -> Vec<CostReader> {
-        match self.context.is_pending() {
-            true => self.forwarded.route.limits.cost_readers(fields),
-            false => Vec::new(),
+    /// Returns the method whose response the origin sends.
+    fn answered_method(&self) -> AnsweredMethod {
+        match *cached::sent_method(self.exchange.head, self.forwarded) {
+            Method::HEAD => AnsweredMethod::Head,
+            _ => AnsweredMethod::Other,
         }
+    }
+
+    /// Settles the charges by a response, once its client's unread bytes have room, and removes the fields that no client gets. Returns the
+    /// readers of the costs in its body, for the charges that wait for its end.
+    ///
+    /// # Errors
+    /// There is no room.
+    fn settle_charges(
+        &mut self,
+        status: StatusCode,
+        fields: &mut HeaderMap,
+        head_end: BodyEnd,
+    ) -> Result<Vec<CostReader>> {
+        let (gateway, request) = (self.gateway, self.exchange.head);
+        if head_end == BodyEnd::NotYet {
+            unread::reserve_announced(&gateway.0, request.version, self.forwarded, self.context)?;
+        }
+        gateway.invalidate(request, status, self.context);
+        self.context.settle(status, fields);
+        let limits = &self.forwarded.route.limits;
+        for name in limits.confidential() {
+            fields.remove(name);
+        }
+        Ok(match self.context.is_pending() {
+            true => limits.cost_readers(fields),
+            false => Vec::new(),
+        })
     }
 }
 
