@@ -185,22 +185,7 @@ impl Intake {
             // Boxed: a connection in clear text should not pay for the size of a handshake.
             let shaken = Box::pin(shaken).await;
             let stream = shaken
-                .inspect_err(|why| {
-                    let Some(text) = why.log_text() else {
-                        return;
-                    };
-                    let refused = RefusedHandshake {
-                        accounts: &self.shared.accounts,
-                        most: most_handshakes,
-                    };
-                    match why {
-                        HandshakeFailure::LimitReached | HandshakeFailure::ClientLimitReached => {
-                            let text = format_args!("its TLS handshake failed: {text}; {refused}");
-                            notices.tell(peer, &text);
-                        }
-                        _ => notices.tell(peer, &format_args!("its TLS handshake failed: {text}")),
-                    }
-                })
+                .inspect_err(|failure| self.log_handshake(failure, peer, most_handshakes))
                 .ok()??;
             let first_bytes = match stream.selected_alpn_proto() {
                 Some(ALPN::H2) => FirstBytes::Http2,
@@ -231,6 +216,25 @@ impl Intake {
         let account = self.shared.accounts.find(address, &rules.client);
         permit.belongs_to(&account, &rules.server.defence).ok()?;
         Some(account)
+    }
+
+    /// Logs a TLS handshake that failed, of which there may be `most` at a time.
+    fn log_handshake(&self, failure: &HandshakeFailure, peer: Option<IpAddr>, most: u64) {
+        let Some(text) = failure.log_text() else {
+            return;
+        };
+        let notices = &self.shared.recorder.notices;
+        match failure {
+            HandshakeFailure::LimitReached | HandshakeFailure::ClientLimitReached => {
+                let refused = RefusedHandshake {
+                    accounts: &self.shared.accounts,
+                    most,
+                };
+                let text = format_args!("its TLS handshake failed: {text}; {refused}");
+                notices.tell(peer, &text);
+            }
+            _ => notices.tell(peer, &format_args!("its TLS handshake failed: {text}")),
+        }
     }
 
     /// Serves HTTP/1 requests until the connection ends.
