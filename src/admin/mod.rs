@@ -84,6 +84,8 @@ pub enum AdminResponse {
     Ready(Response<Vec<u8>>),
     /// The response needs a walk through a table, or waits for one, of up to some seconds.
     Walk(TableWalk),
+    /// The response needs a look into the table of each limit, of some milliseconds a limit, and waits for others of its kind.
+    Sample(TableWalk),
     /// The response is a stream of events, which an [`EventHub`] opens.
     Stream,
 }
@@ -97,6 +99,7 @@ pub struct TableWalk {
 
 #[derive(Debug)]
 enum AdminAction {
+    Sample(fn(&GatewayProcess) -> AdminPage),
     Look(TopQuery),
     Usage(UsageQuery),
     Lift(BanLift),
@@ -120,6 +123,7 @@ impl TableWalk {
     #[must_use]
     pub fn run(&self, process: &GatewayProcess) -> Response<Vec<u8>> {
         let page = match &self.errand {
+            AdminAction::Sample(make) => make(process),
             AdminAction::Look(question) => question.page(process),
             AdminAction::Usage(question) => question.page(process),
             AdminAction::Lift(pardon) => pardon.page(process),
@@ -145,12 +149,14 @@ impl TableWalk {
 #[must_use]
 pub fn answer(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> AdminResponse {
     let method = &request.method;
+    let walk = |errand| TableWalk {
+        errand,
+        method: method.clone(),
+    };
     match page(request, sender, process) {
         AdminTask::Show(page) => AdminResponse::Ready(dressed(page, method)),
-        AdminTask::Walk(errand) => AdminResponse::Walk(TableWalk {
-            errand,
-            method: method.clone(),
-        }),
+        AdminTask::Sample(make) => AdminResponse::Sample(walk(AdminAction::Sample(make))),
+        AdminTask::Walk(errand) => AdminResponse::Walk(walk(errand)),
         AdminTask::Stream => AdminResponse::Stream,
     }
 }
@@ -233,9 +239,10 @@ impl AdminPage {
     }
 }
 
-/// The page that is ready, the action that makes one, or the order to stream.
+/// The page that is ready, the function or the action that makes one, or the order to stream.
 enum AdminTask {
     Show(AdminPage),
+    Sample(fn(&GatewayProcess) -> AdminPage),
     Walk(AdminAction),
     Stream,
 }
@@ -272,10 +279,13 @@ fn page(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
         "/routes" => configuration::routes,
         _ => return walk(request, sender, process),
     };
-    if is_reading(&request.method) {
-        AdminTask::Show(make(process))
-    } else {
-        AdminTask::Show(only_reading())
+    if !is_reading(&request.method) {
+        return AdminTask::Show(only_reading());
+    }
+    match path {
+        // Both look into the table of each limit.
+        "/metrics" | "/status" => AdminTask::Sample(make),
+        _ => AdminTask::Show(make(process)),
     }
 }
 

@@ -180,7 +180,7 @@ fn send(
     let (parts, ()) = request.body(()).expect("a request").into_parts();
     let response = match answer(&parts, &RequestSource::default(), gateway) {
         AdminResponse::Ready(response) => response,
-        AdminResponse::Walk(walk) => walk.run(gateway),
+        AdminResponse::Walk(walk) | AdminResponse::Sample(walk) => walk.run(gateway),
         AdminResponse::Stream => return (StatusCode::OK, HeaderMap::new(), String::new()),
     };
     let (head, body) = response.into_parts();
@@ -448,6 +448,25 @@ fn a_second_walk_is_put_off() {
     let response = walk.put_off();
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(response.headers()[RETRY_AFTER], "1");
+}
+
+/// Goal: a probe does not wait for a look into the tables of all limits, which takes some milliseconds a limit. Method: which responses
+/// are ready at once, and which are made on another thread.
+#[test]
+fn probes_do_not_wait_for_scrapes() {
+    let gateway = gateway(None);
+    let is_sampled = |path: &str| {
+        let request = Request::get(path).header(HOST, "127.0.0.1:9180");
+        let (parts, ()) = request.body(()).expect("a request").into_parts();
+        match answer(&parts, &RequestSource::default(), &gateway) {
+            AdminResponse::Sample(_) => true,
+            AdminResponse::Ready(_) => false,
+            other => panic!("{path}: {other:?}"),
+        }
+    };
+    assert_eq!(["/metrics", "/status"].map(is_sampled), [true; 2]);
+    let at_once = ["/healthz", "/readyz", "/config", "/routes"];
+    assert_eq!(at_once.map(is_sampled), [false; 4]);
 }
 
 /// Goal: who is banned can be seen, and pardoned by who can show that he may. Method: the page of bans; a pardon without a token

@@ -31,6 +31,8 @@ pub struct AdminApp {
     /// Allows one walk through a table at a time, so that the walks of all requests take at most one core; further requests get
     /// a retry answer.
     walks: Arc<Semaphore>,
+    /// Allows one look into the tables of all limits at a time; further requests wait for it.
+    samples: Arc<Semaphore>,
     events: Arc<EventHub>,
     permits: Arc<AdminPermits>,
 }
@@ -59,6 +61,7 @@ impl AdminApp {
         Self {
             process,
             walks: Arc::new(Semaphore::new(1)),
+            samples: Arc::new(Semaphore::new(1)),
             events: Arc::default(),
             permits: Arc::default(),
         }
@@ -117,7 +120,7 @@ impl AdminApp {
                 .await
                 .unwrap_or_default(),
         };
-        let walk = match answer(session.req_header(), &sender, &self.process) {
+        let (walk, turn) = match answer(session.req_header(), &sender, &self.process) {
             AdminResponse::Ready(response) => return AdminReply::Whole(response),
             AdminResponse::Stream => {
                 return match self.events.open(&self.process) {
@@ -125,9 +128,16 @@ impl AdminApp {
                     Err(too_many) => AdminReply::Whole(too_many.response()),
                 };
             }
-            AdminResponse::Walk(walk) => Arc::new(walk),
+            AdminResponse::Walk(walk) => {
+                let turn = Arc::clone(&self.walks).try_acquire_owned().ok();
+                (Arc::new(walk), turn)
+            }
+            AdminResponse::Sample(walk) => {
+                let turn = Arc::clone(&self.samples).acquire_owned().await.ok();
+                (Arc::new(walk), turn)
+            }
         };
-        let Ok(turn) = Arc::clone(&self.walks).try_acquire_owned() else {
+        let Some(turn) = turn else {
             return AdminReply::Whole(walk.put_off());
         };
         // Not on this service's only thread, which serves probes and scrapes. The permit moves along: when the client leaves,
