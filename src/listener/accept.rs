@@ -254,9 +254,10 @@ mod tests {
         (socket, clients)
     }
 
-    /// Returns the threads of a runtime.
-    fn threads(runtime: &Runtime) -> &NoStealRuntime {
-        match runtime {
+    /// Returns the threads of a runtime that lasts as long as the process: Pingora stores the handles of a service by the number of a
+    /// thread, so that a thread which got the number of an ended one would spawn on the runtime of that one.
+    fn threads(number: usize) -> &'static NoStealRuntime {
+        match Box::leak(Box::new(Runtime::new_no_steal(number, "test"))) {
             Runtime::NoSteal(threads) => threads,
             Runtime::Steal { .. } => panic!("a thread takes tasks of others"),
         }
@@ -266,13 +267,12 @@ mod tests {
     /// differ by sixty on average.
     #[test]
     fn threads_have_as_many_connections() {
-        let runtime = Runtime::new_no_steal(4, "test");
-        let spawned = runtime.get_handle().spawn(async {
+        let threads = threads(4);
+        let spawned = threads.get_runtime().spawn(async {
             for _ in 0..4_000 {
                 less_busy_thread().spawn(pending::<()>());
             }
         });
-        let threads = threads(&runtime);
         threads
             .get_runtime_at(0)
             .block_on(spawned)
@@ -288,8 +288,7 @@ mod tests {
     /// twenty connections three have permits, and the others are closed meanwhile.
     #[test]
     fn a_connection_counts_before_its_thread_looks_at_it() {
-        let runtime = Runtime::new_no_steal(2, "test");
-        let threads = threads(&runtime);
+        let threads = threads(2);
         let (unblock, blocked) = channel::<()>();
         threads.get_runtime_at(1).spawn(async move {
             // It ends when the test does.
@@ -325,15 +324,15 @@ mod tests {
     #[test]
     fn queued_connections_are_served_at_the_shutdown() {
         for (queue, expected) in [(QueuedConnections::Served, 5), (QueuedConnections::Left, 0)] {
-            let runtime = Runtime::new_no_steal(1, "test");
+            let thread = threads(1).get_runtime_at(0);
             let (app, served) = forever(9);
             let (socket, clients) = queued(5);
             let (_keep, shutdown) = watch::channel(true);
-            let accepting = threads(&runtime).get_runtime_at(0).spawn(async move {
+            let accepting = thread.spawn(async move {
                 let acceptor = Acceptor::new(socket).expect("a socket");
                 acceptor.serve(&app, shutdown, queue).await;
             });
-            let end = threads(&runtime).get_runtime_at(0).block_on(accepting);
+            let end = thread.block_on(accepting);
             end.expect("no panic");
             for _ in 0..expected {
                 served.recv_timeout(PATIENCE).expect("a served connection");
