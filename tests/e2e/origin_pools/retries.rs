@@ -158,6 +158,15 @@ fn failing_first() -> Origin {
     })
 }
 
+/// Waits until no request of the gateway is at this server.
+async fn is_idle(gateway: &Gateway, origin: &Origin) {
+    eventually("the server has no request", async || {
+        let server = server(gateway, origin.address()).await;
+        (server["in_flight"] == 0).then_some(())
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_retry_returns_to_the_server_that_failed_while_no_other_has_room() {
     // Goal: a retry prefers servers that have not failed the request, and meets the same one again only while every other one is full,
@@ -183,6 +192,8 @@ async fn a_retry_returns_to_the_server_that_failed_while_no_other_has_room() {
         assert!(failed >= 4, "{failed}");
         assert_eq!(steady.count(), 10);
 
+        // A client has its answer a moment before the place is free.
+        is_idle(&gateway, &steady).await;
         let mut stuck = gateway.client().await;
         let stuck = tokio::spawn(async move { stuck.try_send(get("/hold")).await });
         eventually("the other server holds a request", async || {
@@ -204,11 +215,7 @@ async fn a_retry_returns_to_the_server_that_failed_while_no_other_has_room() {
         assert_eq!((flaky.count(), steady.count()), (held.0 + 10, held.1));
 
         stuck.abort();
-        eventually("the place is free", async || {
-            let server = server(&gateway, steady.address()).await;
-            (server["in_flight"] == 0).then_some(())
-        })
-        .await;
+        is_idle(&gateway, &steady).await;
         for turn in 0..10 {
             let answer = client.get(&format!("/again/{turn}")).await;
             assert_eq!((answer.status, answer.text()), (200, "steady"));
