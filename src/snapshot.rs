@@ -224,7 +224,7 @@ impl Snapshot {
         Self {
             geo: geo_databases(&rules),
             crawlers: crawlers(&rules, previous),
-            router: RouteTable::compile(&rules.routes),
+            router: RouteTable::compile(&rules.routes, rules.server.max_body_bytes),
             generation: previous.map_or(0, |snapshot| snapshot.generation) + 1,
             compiled_at: now,
             fields: fields_read(&rules),

@@ -56,7 +56,8 @@ pub(super) fn check(report: &RouteReport<'_>) {
     };
     let probe = Probe {
         report,
-        compiled: RouteTable::compile(&rules),
+        // The paths of samples have one reading, so no treatments are compared.
+        compiled: RouteTable::compile(&rules, u64::MAX),
         rules,
     };
     for (index, rules) in probe.rules.iter().enumerate() {

@@ -9,12 +9,12 @@
 //!
 //! Paths are compared in the normal form of [`path`](sluicegate_base::path) and without regard to case, unless a route keeps it. That form
 //! is wider than the text that was sent. Where origins are known to read one spelling in two ways, the request is rejected,
-//! unless its route has every limit of the other reading's route and treats it the same.
+//! unless its route has every check of the other reading's route and treats what passes the same (`treatment`).
 //!
 //! # Invariants
 //!
-//! 1. The result is the greatest by `rank` of all routes that match the request, and it has the limits of those for every other
-//!    reading of its path.
+//! 1. The result is the greatest by `rank` of all routes that match the request, and it stands for those of every other reading of its
+//!    path.
 //! 2. A look-up of a path in normal form costs time in proportion to the path, not to the number of routes; it does not
 //!    allocate, unless its host has regular expressions.
 //!
@@ -40,11 +40,11 @@ mod regex_set;
 mod review;
 #[cfg(test)]
 mod tests;
+mod treatment;
 mod trie;
 mod unreachable;
 
 use std::fmt;
-use std::sync::Arc;
 
 use ahash::{HashMap, HashMapExt};
 use sluicegate_base::bounds;
@@ -57,7 +57,8 @@ use self::host_routes::HostRoutes;
 pub use self::rank::RankCriterion;
 use self::rank::RouteRank;
 pub use self::review::review;
-use crate::config::rules::{HostMatch, ListUse, Name, RouteAction, RouteRules, ShapeRules};
+use self::treatment::RouteTreatment;
+use crate::config::rules::{HostMatch, RouteRules};
 
 /// All routes of one configuration, compiled.
 #[derive(Debug)]
@@ -73,17 +74,7 @@ pub struct RouteTable {
     longest_path: usize,
 }
 
-/// The treatment of requests by a route.
-#[derive(Debug, PartialEq)]
-struct RouteTreatment {
-    limits: Box<[Name]>,
-    action: RouteAction,
-    lists: ListUse,
-    max_body_bytes: Option<u64>,
-    shape: Option<Arc<ShapeRules>>,
-}
-
-/// The path has two readings, and the other one is treated more strictly or differently: answer 400.
+/// The path has two readings, and the other one is checked more strictly or treated differently: answer 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AmbiguousPath {
     /// The route by the path's normal form.
@@ -104,9 +95,10 @@ pub struct RouteCandidate {
 }
 
 impl RouteTable {
-    /// Compiles routes; [`find`](Self::find) returns indices into this slice.
+    /// Compiles routes; [`find`](Self::find) returns indices into this slice. `usual_body` is the length in bytes of the largest body
+    /// where a route says nothing.
     #[must_use]
-    pub fn compile(rules: &[RouteRules]) -> Self {
+    pub fn compile(rules: &[RouteRules], usual_body: u64) -> Self {
         let mut by_host: HashMap<Option<HostMatch>, Vec<(usize, &RouteRules)>> = HashMap::new();
         for (index, rules) in rules.iter().enumerate() {
             let host = rules.matches.host.clone();
@@ -117,7 +109,9 @@ impl RouteTable {
             under: HashMap::new(),
             deepest_under: 0,
             any_host: HostRoutes::compile(&by_host.remove(&None).unwrap_or_default()),
-            treatments: rules.iter().map(RouteTreatment::of).collect(),
+            treatments: (rules.iter())
+                .map(|rules| RouteTreatment::new(rules, usual_body))
+                .collect(),
             longest_path: if rules.iter().any(|rules| rules.matches.regex.is_some()) {
                 bounds::PATH_REGEX_PATH
             } else {
@@ -147,7 +141,7 @@ impl RouteTable {
     ///
     /// # Errors
     ///
-    /// [`AmbiguousPath`] when the path has a second reading whose route differs in limits or treatment.
+    /// [`AmbiguousPath`] when the path has a second reading for whose route the first one does not stand.
     pub fn find(
         &self,
         host: &str,
@@ -166,7 +160,7 @@ impl RouteTable {
         }
         let of_scripts = path.readings_of_scripts().filter_map(best);
         for other in of_scripts {
-            if !self.limits_as(normal, other) {
+            if normal != other && !self.compare(normal, other, RouteTreatment::stands_for_script) {
                 let other = Some(other);
                 return Err(AmbiguousPath { normal, other });
             }
@@ -174,7 +168,7 @@ impl RouteTable {
         // A page or an image is requested with a safe method, and its name has an ending.
         let formats = (!asked.method.is_safe()).then(|| path.without_formats());
         for other in formats.into_iter().flatten().filter_map(best) {
-            if self.is_laxer(normal, other) {
+            if self.compare(normal, other, RouteTreatment::is_laxer) {
                 let other = Some(other);
                 return Err(AmbiguousPath { normal, other });
             }
@@ -284,70 +278,21 @@ impl RouteTable {
             .find_map(|ending| self.under.get(ending)?.find(path, takes))
     }
 
-    /// Returns whether the limits and the treatment of `route` cover those of `other`, so that either may serve the request.
+    /// Returns whether either of two routes may serve a request that is `route`'s by one reading and `other`'s by another.
     fn stands_for(&self, route: usize, other: usize) -> bool {
+        route == other || self.compare(route, other, RouteTreatment::stands_for)
+    }
+
+    /// Compares the treatments of two routes.
+    fn compare(
+        &self,
+        route: usize,
+        other: usize,
+        compare: fn(&RouteTreatment, &RouteTreatment) -> bool,
+    ) -> bool {
         let treatments = (self.treatments.get(route), self.treatments.get(other));
-        route == other
-            || matches!(treatments, (Some(route), Some(other)) if route.stands_for(other))
+        matches!(treatments, (Some(route), Some(other)) if compare(route, other))
     }
-
-    /// Returns whether `route` has every limit and every check of `other`, apart from the origin: an application below `/api`
-    /// has a front controller of its own there.
-    fn limits_as(&self, route: usize, other: usize) -> bool {
-        let treatments = (self.treatments.get(route), self.treatments.get(other));
-        route == other || matches!(treatments, (Some(route), Some(other)) if route.limits_as(other))
-    }
-
-    /// Returns whether `route` forwards to the origin of `other` without a limit or check of `other`.
-    fn is_laxer(&self, route: usize, other: usize) -> bool {
-        let treatments = (self.treatments.get(route), self.treatments.get(other));
-        matches!(treatments, (Some(route), Some(other)) if route.forwards_as(other) && !route.checks_as(other))
-    }
-}
-
-impl RouteTreatment {
-    fn of(rules: &RouteRules) -> Self {
-        Self {
-            limits: rules.limits.as_slice().into(),
-            action: rules.action.clone(),
-            lists: rules.lists.clone(),
-            max_body_bytes: rules.max_body_bytes,
-            shape: rules.shape.clone(),
-        }
-    }
-
-    /// Returns whether it is at least as strict as `other`, and treats admitted requests the same.
-    fn stands_for(&self, other: &Self) -> bool {
-        self.action == other.action && self.is_as_strict_as(other)
-    }
-
-    fn limits_as(&self, other: &Self) -> bool {
-        let forwards = |treatment: &Self| matches!(treatment.action, RouteAction::Forward(_));
-        let both_forward = forwards(self) && forwards(other);
-        (self.action == other.action || both_forward) && self.is_as_strict_as(other)
-    }
-
-    fn is_as_strict_as(&self, other: &Self) -> bool {
-        self.checks_as(other) && (self.shape == other.shape || other.shape.is_none())
-    }
-
-    /// Returns whether both forward to the same origin.
-    fn forwards_as(&self, other: &Self) -> bool {
-        matches!(self.action, RouteAction::Forward(_)) && self.action == other.action
-    }
-
-    /// Returns whether it has every limit and every check of `other`.
-    fn checks_as(&self, other: &Self) -> bool {
-        let largest = |treatment: &Self| treatment.max_body_bytes.unwrap_or(u64::MAX);
-        contains(&self.limits, &other.limits)
-            && contains(&other.lists.allow, &self.lists.allow)
-            && contains(&self.lists.block, &other.lists.block)
-            && largest(self) <= largest(other)
-    }
-}
-
-fn contains(names: &[Name], others: &[Name]) -> bool {
-    others.iter().all(|name| names.contains(name))
 }
 
 impl fmt::Display for AmbiguousPath {

@@ -3,6 +3,7 @@
 mod oracle;
 mod parsers;
 mod spellings;
+mod treatments;
 
 use http::{HeaderName, HeaderValue, Method};
 use proptest::prelude::*;
@@ -14,8 +15,11 @@ use sluicegate_base::received::ReceivedFields;
 use super::pattern::{CompiledPattern, PatternEnd, PatternSegment};
 use super::*;
 use crate::config::rules::{
-    ClientCondition, PathPattern, QueryCondition, RouteMatch, Segment, Tail,
+    ClientCondition, ListUse, PathPattern, QueryCondition, RouteAction, RouteMatch, Segment, Tail,
 };
+
+/// Bytes of the largest body where a route says nothing.
+const USUAL_BODY: u64 = 1 << 20;
 
 /// Returns a route with one limit of its own, so that no two are treated the same.
 fn route(host: Option<&str>, methods: &[Method], path: &str) -> RouteRules {
@@ -88,8 +92,11 @@ fn pattern(text: &str) -> PathPattern {
 fn taken<'a>(rules: &'a [RouteRules], host: &str, method: &str, path: &str) -> Option<&'a str> {
     let method = Method::from_bytes(method.as_bytes()).unwrap();
     let path = NormalPath::parse(path).unwrap();
-    let found =
-        RouteTable::compile(rules).find(host, &path, &asked(&method, &ReceivedFields::new()));
+    let found = RouteTable::compile(rules, USUAL_BODY).find(
+        host,
+        &path,
+        &asked(&method, &ReceivedFields::new()),
+    );
     found.unwrap().map(|index| &*rules[index].matches.path.text)
 }
 
@@ -269,7 +276,7 @@ fn an_expression_wins_over_patterns_and_text_over_expressions() {
         assert_eq!(by_path(&patterns, path).as_deref(), Some(winner), "{path}");
     }
     let rules: Vec<_> = patterns.iter().map(|path| route(None, &[], path)).collect();
-    let routes = RouteTable::compile(&rules);
+    let routes = RouteTable::compile(&rules, USUAL_BODY);
     for path in ["/v1%2Fotp", "/v1/x/../otp", "/v1\\otp"] {
         let path = NormalPath::parse(path).unwrap();
         let headers = ReceivedFields::new();
@@ -292,7 +299,7 @@ fn the_client_ranks_before_headers_and_these_before_the_query() {
     )];
     rules[2].matches.client.of = vec!["10.0.0.0/8".parse().unwrap()];
     rules[3].matches.client.of = vec!["10.1.0.0/16".parse().unwrap()];
-    let routes = RouteTable::compile(&rules);
+    let routes = RouteTable::compile(&rules, USUAL_BODY);
     let path = NormalPath::parse("/a").unwrap();
     let mut headers = ReceivedFields::new();
     headers.insert(
@@ -335,7 +342,7 @@ fn more_headers_win_then_methods_then_the_order_of_the_file() {
         HeaderValue::from_static("free"),
     )];
     rules[4].matches.methods = vec![Method::HEAD];
-    let routes = RouteTable::compile(&rules);
+    let routes = RouteTable::compile(&rules, USUAL_BODY);
     let path = NormalPath::parse("/a").unwrap();
     let mut headers = ReceivedFields::new();
     assert_eq!(
@@ -371,7 +378,7 @@ fn a_pattern_deeper_than_the_bound_keeps_its_limit_as_a_tail() {
 fn a_path_that_two_origins_read_differently_is_refused_where_it_matters() {
     let find = |patterns: &[&str], path: &str| {
         let rules: Vec<RouteRules> = patterns.iter().map(|path| route(None, &[], path)).collect();
-        RouteTable::compile(&rules).find(
+        RouteTable::compile(&rules, USUAL_BODY).find(
             "",
             &NormalPath::parse(path).unwrap(),
             &asked(&Method::GET, &ReceivedFields::new()),
@@ -429,7 +436,7 @@ fn routes_that_treat_a_request_alike_may_stand_for_each_other() {
     let mut rules = [route(None, &[], "/projects/{id}"), route(None, &[], "/*")];
     rules[1].limits = rules[0].limits.clone();
     let path = NormalPath::parse("/projects/group%2Fproject").unwrap();
-    let routes = RouteTable::compile(&rules);
+    let routes = RouteTable::compile(&rules, USUAL_BODY);
     assert_eq!(
         routes.find("", &path, &asked(&Method::GET, &ReceivedFields::new())),
         Ok(Some(0))

@@ -351,7 +351,7 @@ proptest! {
         let mut rules = [route(None, &[], LIMITED), route(None, &[], "/*")];
         rules[1].limits.clear();
         let Ok(path) = NormalPath::parse(&target) else { return Ok(()) };
-        let found = RouteTable::compile(&rules).find("", &path, &asked(&Method::POST, &ReceivedFields::new()));
+        let found = RouteTable::compile(&rules, USUAL_BODY).find("", &path, &asked(&Method::POST, &ReceivedFields::new()));
         if matches!(found, Err(_) | Ok(Some(0))) {
             return Ok(());
         }

@@ -46,9 +46,9 @@ fn a_path_that_is_limited_without_its_ending_is_refused() {
     let mut rest = route(None, &[], "/*");
     rest.limits.clear();
     let mut elsewhere = rest.clone();
-    elsewhere.action = RouteAction::Forward(Name::from("other"));
+    elsewhere.action = RouteAction::Forward("other".into());
     let find = |rest: &RouteRules, method: Method, path: &str| {
-        RouteTable::compile(&[limited.clone(), rest.clone()]).find(
+        RouteTable::compile(&[limited.clone(), rest.clone()], USUAL_BODY).find(
             "",
             &NormalPath::parse(path).unwrap(),
             &asked(&method, &ReceivedFields::new()),
@@ -88,7 +88,7 @@ fn every_spelling_of_a_limited_path_is_limited_or_refused() {
         route(None, &[], "/*"),
     ];
     rules[1].limits.clear();
-    let routes = RouteTable::compile(&rules);
+    let routes = RouteTable::compile(&rules, USUAL_BODY);
     for (spelling, lands) in [
         ("/auth/sendOTP", true),
         ("/auth/sendOTP/", true),
@@ -248,7 +248,11 @@ fn a_front_controller_may_lie_below_a_path_of_its_own() {
     rules[2].limits.clear();
     let find = |rules: &[RouteRules], path| {
         let path = NormalPath::parse(path).unwrap();
-        RouteTable::compile(rules).find("", &path, &asked(&Method::GET, &ReceivedFields::new()))
+        RouteTable::compile(rules, USUAL_BODY).find(
+            "",
+            &path,
+            &asked(&Method::GET, &ReceivedFields::new()),
+        )
     };
     assert_eq!(find(&rules, "/api/index.php/users"), Ok(Some(1)));
     assert_eq!(find(&rules[..2], "/api/index.php/users"), Ok(Some(1)));

@@ -3,6 +3,7 @@
 //! No test waits for an answer to grow old: an origin that says `Age: 100` and `max-age=60` gives one that is.
 
 mod crowds;
+mod deception;
 mod freshness;
 mod heads;
 mod limits;

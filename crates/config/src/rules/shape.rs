@@ -38,6 +38,13 @@ impl ShapeRules {
     pub fn reads_path(&self) -> bool {
         self.path.is_some() || self.request.read_path() || self.response.read_path()
     }
+
+    /// Returns whether a field has the name of the route.
+    #[must_use]
+    pub fn writes_route(&self) -> bool {
+        let of_route = |slot: &Slot| *slot == Slot::Route;
+        self.request.fill(of_route) || self.response.fill(of_route)
+    }
 }
 
 /// Edits of fields, in the order in which they are made.
@@ -81,8 +88,13 @@ impl FieldEdits {
     }
 
     fn read_path(&self) -> bool {
+        self.fill(Slot::is_of_path)
+    }
+
+    /// Returns whether a slot of this kind is filled in.
+    fn fill(&self, is_wanted: impl Fn(&Slot) -> bool) -> bool {
         let mut templates = self.set.iter().chain(&self.add);
-        templates.any(|(_, template)| template.reads_path())
+        templates.any(|(_, template)| template.slots().iter().any(&is_wanted))
     }
 }
 
@@ -99,12 +111,14 @@ impl Template {
     /// Returns whether a part of the path is filled in.
     #[must_use]
     pub fn reads_path(&self) -> bool {
-        let Self::Filled(slots) = self else {
-            return false;
-        };
-        let of_path =
-            |slot: &Slot| matches!(slot, Slot::Segment(_) | Slot::Rest(_) | Slot::Group(_));
-        slots.iter().any(of_path)
+        self.slots().iter().any(Slot::is_of_path)
+    }
+
+    fn slots(&self) -> &[Slot] {
+        match self {
+            Self::Fixed(_) => &[],
+            Self::Filled(slots) => slots,
+        }
     }
 }
 
@@ -127,6 +141,12 @@ pub enum Slot {
     Rest(usize),
     /// `{path.id}` or `{path.1}`: the group of this name or number.
     Group(Name),
+}
+
+impl Slot {
+    fn is_of_path(&self) -> bool {
+        matches!(self, Self::Segment(_) | Self::Rest(_) | Self::Group(_))
+    }
 }
 
 /// `redirect`: where clients are sent.
