@@ -16,7 +16,7 @@ use sluicegate_base::received::ReceivedFields;
 use sluicegate_limiter::{Seed, Timestamp};
 
 use crate::admission::{ActiveLimit, AdmissionReport, KeySeed, LimitEnvironment, RouteLimits};
-use crate::challenge::{ChallengePage, OpenChallenge, SigningKeys};
+use crate::challenge::{ChallengeCookies, ChallengePage, OpenChallenge, SigningKeys};
 use crate::client::{ClientLists, FieldPolicy, ListEffect};
 use crate::config::Action;
 use crate::config::rules::{
@@ -63,6 +63,8 @@ pub struct Snapshot {
     pub certificates: Arc<Certificates>,
     /// The store; `None` without `[store]`. The code that puts the snapshot in force starts it.
     pub store: Option<Arc<Store>>,
+    /// The cookies of the challenges of all limits.
+    pub challenge_cookies: ChallengeCookies,
     /// True if some route caches.
     pub stores: bool,
     /// True if some listener redirects to https.
@@ -234,6 +236,11 @@ impl Snapshot {
                 rules.server.defence.path_override_headers,
                 rules.server.defence.underscores,
                 named_fields::of(&rules),
+            ),
+            challenge_cookies: ChallengeCookies::new(
+                (limits.values())
+                    .filter(|limit| limit.challenge.is_some())
+                    .map(|limit| Arc::clone(&limit.name)),
             ),
             stores: rules.routes.iter().any(|route| route.cache.is_some()),
             redirects: (rules.listeners.iter())

@@ -17,6 +17,7 @@ use sluicegate::cache::request_directives::{
     FreshnessLeft, RequestCacheControl, StoredAge, StoredUse,
 };
 use sluicegate::cache::vary;
+use sluicegate::challenge::ChallengeCookies;
 use sluicegate::config::rules::{ClientNoCache, CookieMeaning, RouteCacheRules};
 use sluicegate_base::received::ReceivedFields;
 
@@ -31,7 +32,11 @@ fuzz_target!(|case: &str| {
     };
     let (answer, request) = (fields(answer), fields(request));
     let asked = ReceivedFields::from(request.clone());
-    let audience = CacheAudience::of(&asked, CookieMeaning::Personal);
+    let audience = CacheAudience::of(
+        &asked,
+        CookieMeaning::Personal,
+        &ChallengeCookies::default(),
+    );
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(2_000_000_000);
     let given = OriginResponse {
         status,

@@ -20,7 +20,7 @@ use pingora::cache::cache_control::{CacheControl, DirectiveKey};
 use sluicegate_base::received::ReceivedFields;
 
 use super::vary;
-use crate::challenge::has_site_cookies;
+use crate::challenge::ChallengeCookies;
 use crate::config::rules::{CookieMeaning, RouteCacheRules};
 
 /// The audience of a response, as far as its request shows.
@@ -35,12 +35,16 @@ pub enum CacheAudience {
 }
 
 impl CacheAudience {
-    /// Returns the audience of a request with these fields.
+    /// Returns the audience of a request with these fields; cookies of challenges are nobody's.
     #[must_use]
-    pub fn of(fields: &ReceivedFields, cookies: CookieMeaning) -> Self {
+    pub fn of(
+        fields: &ReceivedFields,
+        cookies: CookieMeaning,
+        challenges: &ChallengeCookies,
+    ) -> Self {
         if fields.contains_key(AUTHORIZATION) {
             Self::Authorised
-        } else if cookies == CookieMeaning::Personal && has_site_cookies(fields) {
+        } else if cookies == CookieMeaning::Personal && challenges.leave_any(fields) {
             Self::WithCookie
         } else {
             Self::Anybody

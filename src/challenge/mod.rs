@@ -19,7 +19,7 @@ mod token;
 
 pub use active::ActiveChallenge;
 pub use audience::{PageAudience, PageVisit};
-pub use cookies::has_site_cookies;
+pub use cookies::{ChallengeCookies, SiteCookies};
 pub use keys::{KeyBinding, SigningKeys};
 pub use page::ChallengePage;
 pub use solution::{ChallengePass, OpenChallenge, PresentedSolution};

@@ -17,7 +17,7 @@ use super::token::{ChallengeTerms, ChallengeToken};
 /// The most by which the clock of the gateway that made a challenge may be ahead.
 const CLOCK_SKEW: Duration = Duration::from_secs(60);
 /// Digits of the counter of a proof, at most.
-const COUNTER_DIGITS: usize = 16;
+pub(super) const COUNTER_DIGITS: usize = 16;
 /// Cookies of one name that are judged: a browser sends one, or one for each path that somebody has set it for.
 const COOKIES_OF_ONE_NAME: usize = 4;
 

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::Uri;
 use http::header::{COOKIE, HOST, HeaderValue};
 use http::uri::PathAndQuery;
 use sluicegate_base::received::ReceivedHead;
 use sluicegate_http1::{is_framing_lookalike, raw_query};
 
+use crate::challenge::{ChallengeCookies, SiteCookies};
 use crate::failure::{RequestFailure, Result};
 use crate::origin::FieldEdit;
 
@@ -51,22 +52,31 @@ pub(super) fn has_framing_name(request: &ReceivedHead) -> bool {
         && names.any(|(name, _)| is_framing_lookalike(name.as_bytes()))
 }
 
-/// Joins the cookie crumbs into which HTTP/2 splits a cookie for compression. RFC 9113 §8.2.3: they are one field again before
-/// HTTP/1.1.
-pub(super) fn join_cookies(received: &ReceivedHead, fields: &mut dyn FieldEdit) -> Result<()> {
-    if received.version != http::Version::HTTP_2 {
-        return Ok(());
-    }
-    let mut crumbs = received.headers.get_all(COOKIE);
-    let (Some(first), Some(second)) = (crumbs.next(), crumbs.next()) else {
-        return Ok(());
+/// Takes the cookies of challenges out, and joins the cookie crumbs into which HTTP/2 splits a cookie for compression. RFC 9113 §8.2.3:
+/// they are one field again before HTTP/1.1.
+pub(super) fn write_cookies(
+    received: &ReceivedHead,
+    challenges: &ChallengeCookies,
+    fields: &mut dyn FieldEdit,
+) -> Result<()> {
+    let headers = &received.headers;
+    let is_http2 = received.version == http::Version::HTTP_2;
+    let site = match challenges.site_cookies(headers) {
+        SiteCookies::Others(site) => site,
+        SiteCookies::AsSent if is_http2 && headers.get_all(COOKIE).nth(1).is_some() => {
+            let crumbs = headers.get_all(COOKIE);
+            crumbs.map(|crumb| crumb.as_bytes().to_vec()).collect()
+        }
+        SiteCookies::AsSent => return Ok(()),
     };
-    let mut whole = BytesMut::from(first.as_bytes());
-    for crumb in std::iter::once(second).chain(crumbs) {
-        whole.extend_from_slice(b"; ");
-        whole.extend_from_slice(crumb.as_bytes());
+    let lines = match is_http2 && !site.is_empty() {
+        true => vec![site.join(&b"; "[..])],
+        false => site,
+    };
+    fields.remove(&COOKIE);
+    for line in lines {
+        let line = HeaderValue::from_maybe_shared(Bytes::from(line));
+        fields.append(COOKIE, line.map_err(RequestFailure::internal)?);
     }
-    let whole = HeaderValue::from_maybe_shared(whole.freeze());
-    fields.insert(COOKIE, whole.map_err(RequestFailure::internal)?);
     Ok(())
 }

@@ -128,7 +128,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         remove_hop_by_hop(&mut fields, received);
         cached::ask_for_whole(&mut fields, forwarded);
         http_versions::name_host(head, &mut fields)?;
-        http_versions::join_cookies(head, &mut fields)?;
+        http_versions::write_cookies(head, &context.snapshot.challenge_cookies, &mut fields)?;
         self.gateway
             .edit_fields_for_origin(head, &mut fields, forwarded, context);
         if forwarded.route.limits.read_response_body() {

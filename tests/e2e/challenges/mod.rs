@@ -1,6 +1,7 @@
 //! Challenges: what a browser gets that exceeds a limit, what a solution is worth, and what everybody else gets.
 
 mod browsers;
+mod cookies;
 mod fleets;
 mod forgeries;
 mod tiers;
