@@ -297,6 +297,7 @@ pub fn relocate<'a>(
         if route.reads_parameters && path.is_ambiguous()
             || route.counts_by_path && path.is_disputed()
             || !agrees_on_parameters(snapshot, index, &host, &path, &asked)
+            || !agrees_on_fields(route, client.address, &host, &path)
         {
             return Err(GatewayProblem::AmbiguousPath);
         }
@@ -390,6 +391,38 @@ fn agrees_on_parameters(
                 value(index, path.as_str(), name),
             );
             matches!(values, (Some(one), Some(other)) if path::are_alike(one, other))
+        })
+    })
+}
+
+/// Returns whether the fields that the origin gets with a part of the path are the same in every reading of it. A path that is rewritten
+/// has one reading.
+fn agrees_on_fields(
+    route: &ActiveRoute,
+    client: IpAddr,
+    host: &str,
+    path: &NormalPath<'_>,
+) -> bool {
+    let Some(shape) = route.shape.as_deref().filter(|shape| shape.path.is_none()) else {
+        return true;
+    };
+    if shape.request.of_path().next().is_none() {
+        return true;
+    }
+    let values = |path| TemplateValues {
+        client,
+        host,
+        path,
+        query: "",
+        route: route.metrics.name(),
+        request_id: RequestId::from_bits(0),
+        groups: shape.groups.as_ref(),
+    };
+    path.other_readings().all(|reading| {
+        let mut templates = shape.request.of_path();
+        templates.all(|template| {
+            let own = template::field(template, &values(path.as_str()));
+            own == template::field(template, &values(reading))
         })
     })
 }

@@ -114,3 +114,24 @@ async fn no_spelling_takes_the_fields_of_another_route() {
     assert_eq!(ask(&gateway, "/svc/x", "").await.text(), "svc of service");
     assert_eq!(ask(&gateway, "/admin", "").await.text(), "page of ");
 }
+
+/// Goal: a field with a part of the path says of it what the origin reads. Method: spellings in which origins see two tenants, and one in
+/// which they see one.
+#[tokio::test]
+async fn a_field_of_a_part_of_the_path_has_one_value_in_all_readings() {
+    let origin = Origin::echo();
+    let rules = "[[route]]\npath = \"/{tenant}/*\"\norigin = \"app\"\n\
+         request_headers = { set = { x-tenant = \"{path.tenant}\" } }\n";
+    let gateway = Gateway::before(&origin, rules).await;
+    for target in [
+        "//evil/victim/x",
+        "/evil%2f..%2fvictim/x",
+        "/evil/../victim/x",
+    ] {
+        assert_eq!(ask(&gateway, target, "").await.status, 400, "{target}");
+    }
+    for target in ["/victim/x", "/victim//x;v=1"] {
+        let answer = ask(&gateway, target, "").await;
+        assert_eq!(answer.echo().header("x-tenant"), Some("victim"), "{target}");
+    }
+}

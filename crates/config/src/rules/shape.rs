@@ -91,6 +91,13 @@ impl FieldEdits {
         self.fill(Slot::is_of_path)
     }
 
+    /// Returns the values with a part of the path.
+    pub fn of_path(&self) -> impl Iterator<Item = &Template> {
+        let templates = self.set.iter().chain(&self.add);
+        let templates = templates.map(|(_, template)| template);
+        templates.filter(|template| template.reads_path())
+    }
+
     /// Returns whether a slot of this kind is filled in.
     fn fill(&self, is_wanted: impl Fn(&Slot) -> bool) -> bool {
         let mut templates = self.set.iter().chain(&self.add);
