@@ -7,6 +7,7 @@ mod addresses;
 mod named_fields;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
@@ -29,7 +30,7 @@ use crate::record::{RequestMetrics, RouteMetrics};
 use crate::rejection::{LimitRejection, RejectionReason};
 use crate::request_id::RequestId;
 use crate::response::{RefusalContext, RefusalResponse, rate_limit_policy, varies};
-use crate::route::RouteTable;
+use crate::route::{RequestListener, RouteTable};
 use crate::state::CounterStorage;
 use crate::store::Store;
 use crate::tls::{self, Certificates, Listeners};
@@ -67,6 +68,8 @@ pub struct Snapshot {
     pub challenge_cookies: ChallengeCookies,
     /// True if some route caches.
     pub stores: bool,
+    /// True if some route names listeners.
+    names_listeners: bool,
     /// True if some listener redirects to https.
     pub redirects: bool,
     /// True if an origin of a route gets the names of fields in the case in which they were sent.
@@ -101,6 +104,8 @@ pub struct ActiveRoute {
     pub reads_body: bool,
     /// True if a key of its limits is in the query, with which frameworks merge the parameters of a body.
     pub compares_body: bool,
+    /// True if a request without a verified certificate of its client is rejected.
+    pub needs_certificate: bool,
     /// Largest request body, in bytes.
     pub max_body_bytes: u64,
     /// The caching rules; `None` for no caching.
@@ -243,6 +248,7 @@ impl Snapshot {
                     .map(|limit| Arc::clone(&limit.name)),
             ),
             stores: rules.routes.iter().any(|route| route.cache.is_some()),
+            names_listeners: (rules.routes.iter()).any(|route| !route.matches.listeners.is_empty()),
             redirects: (rules.listeners.iter())
                 .any(|listener| listener.redirect_to_https.is_some()),
             keeps_case: routes.iter().any(|route| route.action.keeps_case()),
@@ -258,6 +264,20 @@ impl Snapshot {
             store,
             rules,
         }
+    }
+
+    /// Returns the listener of requests that come to this address, as routes name it; `None` stands for an unknown address.
+    #[must_use]
+    pub fn request_listener(&self, address: Option<SocketAddr>) -> RequestListener<'_> {
+        let Some(address) = address else {
+            return RequestListener::Unknown;
+        };
+        // Without a look-up: most configurations have no such route.
+        let listener = (self.names_listeners).then(|| self.listeners.get(&address));
+        let name = listener
+            .flatten()
+            .and_then(|listener| listener.rules.name.as_deref());
+        RequestListener::Known(name)
     }
 
     /// Returns the request fields, other than `Host`, on which a decision may depend.
@@ -481,6 +501,7 @@ fn compile_route(
             .flatten(),
         refusal: route.refusal.clone(),
         shape: route.shape.clone(),
+        needs_certificate: route.require.needs_certificate(),
         max_body_bytes: route.max_body_bytes.unwrap_or(rules.server.max_body_bytes),
         cache: route.cache.clone(),
         metrics: metrics.route(&route.name, &names),

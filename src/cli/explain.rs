@@ -27,6 +27,9 @@ pub(super) struct ExplainCommand {
         requires = "request"
     )]
     client: IpAddr,
+    /// The name of the listener that it comes by; any where none is given.
+    #[arg(long, value_name = "NAME", requires = "request")]
+    listener: Option<String>,
     /// A header field of it: 'X-Plan: free'; may be repeated.
     #[arg(long, value_name = "FIELD", requires = "request")]
     header: Vec<String>,
@@ -50,8 +53,11 @@ impl ExplainCommand {
             .as_deref()
             .map(|request| RequestQuestion::parse(request, &self.header, self.client))
             .transpose();
-        let explained =
-            question.and_then(|question| ConfigExplanation::of(&loaded, question.as_ref()));
+        let explained = question.and_then(|question| {
+            let listener = self.listener.as_deref();
+            let question = question.map(|question| question.by_listener(listener));
+            ConfigExplanation::of(&loaded, question.as_ref())
+        });
         let explanation = match explained {
             Ok(explanation) => explanation,
             Err(reason) => {

@@ -8,11 +8,13 @@ use http::HeaderValue;
 use super::certificate::ClientCertificate;
 use crate::url_scheme::UrlScheme;
 
-/// The other end of a connection: its address, and the facts of its handshake.
+/// The other end of a connection: its address, where it came to, and the facts of its handshake.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionPeer<'a> {
     /// Its address.
     pub address: std::net::IpAddr,
+    /// The address of the listener that accepted it; `None` where that is not known.
+    pub listener: Option<std::net::SocketAddr>,
     /// The facts of its handshake; `None` where the connection is in clear text.
     pub secured: Option<&'a TlsFacts>,
 }
@@ -46,11 +48,12 @@ pub enum ClientCertPolicy {
 }
 
 impl<'a> ConnectionPeer<'a> {
-    /// Returns a peer at `address`, in clear text.
+    /// Returns a peer at `address`, in clear text, by a listener that is not known.
     #[must_use]
     pub fn plain(address: std::net::IpAddr) -> Self {
         Self {
             address,
+            listener: None,
             secured: None,
         }
     }

@@ -29,7 +29,7 @@ use crate::gateway::{Located, RequestHead, crawler_request, locate};
 use crate::request_id::RequestId;
 use crate::response::GatewayProblem;
 use crate::rfc3339;
-use crate::route::{RankCriterion, RequestFields, RouteCandidate, RouteCondition};
+use crate::route::{RankCriterion, RequestFields, RequestListener, RouteCandidate, RouteCondition};
 use crate::snapshot::{ActiveAction, Snapshot};
 
 /// A request to explain.
@@ -40,6 +40,8 @@ pub struct RequestQuestion {
     target: String,
     headers: ReceivedFields,
     peer: IpAddr,
+    /// The name of the listener; `None` for any.
+    listener: Option<String>,
 }
 
 /// The reason for which a request cannot be explained, and what to write instead.
@@ -108,6 +110,38 @@ impl RequestQuestion {
             target,
             headers: fields(headers)?,
             peer,
+            listener: None,
+        })
+    }
+
+    /// Returns the question about the request by the listener of this name.
+    #[must_use]
+    pub fn by_listener(self, name: Option<&str>) -> Self {
+        Self {
+            listener: name.map(str::to_owned),
+            ..self
+        }
+    }
+
+    /// Returns the other end of the connection.
+    ///
+    /// # Errors
+    /// No listener has the name.
+    fn connection_peer(&self, snapshot: &Snapshot) -> Result<ConnectionPeer<'static>, BadRequest> {
+        let peer = ConnectionPeer::plain(self.peer);
+        let Some(name) = &self.listener else {
+            return Ok(peer);
+        };
+        let mut listeners = snapshot.rules.listeners.iter();
+        let found = listeners.find(|listener| listener.name.as_deref() == Some(name.as_str()));
+        let found = found.ok_or_else(|| {
+            BadRequest(format!(
+                "there is no listener {name:?}; write the `name` of a [[listener]]"
+            ))
+        })?;
+        Ok(ConnectionPeer {
+            listener: Some(found.address),
+            ..peer
         })
     }
 
@@ -152,10 +186,12 @@ impl RequestExplained {
         let removed = removed(snapshot, &mut question);
         let head = question.head();
         let client = identify(question.peer, head.headers, &snapshot.rules.client);
-        let (peer, now) = (ConnectionPeer::plain(question.peer), clock::now());
+        let peer = question.connection_peer(snapshot)?;
+        let now = clock::now();
         let crawler = crawler_request(client.address, peer, (&head, head.host()), now);
         let path = NormalPath::parse(head.target).map_err(|error| BadRequest(error.to_string()))?;
-        let candidates = candidates(snapshot, &head, &path, &crawler)?;
+        let listener = snapshot.request_listener(peer.listener);
+        let candidates = candidates(snapshot, &head, &path, &crawler, listener)?;
         let mut explained = Self {
             client: client_text(client),
             place: place_text(snapshot, client.address),
@@ -191,6 +227,12 @@ impl RequestExplained {
             None if self.limits.is_empty() => action_text(located),
             None => format!("{}, if all of these limits admit it", action_text(located)),
         };
+        if located.lacks_certificate() {
+            let outcome = &self.outcome;
+            self.outcome = format!(
+                "rejected with 403 without a verified client certificate; with one {outcome}"
+            );
+        }
     }
 
     /// Adds a line for each limit of the request, and returns the first one whose tier blocks the request.
@@ -239,6 +281,7 @@ fn candidates(
     head: &RequestHead<'_>,
     path: &NormalPath<'_>,
     crawler: &CrawlerRequest<'_>,
+    listener: RequestListener<'_>,
 ) -> Result<Vec<RouteCandidate>, BadRequest> {
     let client = crawler.client;
     let place = ClientPlace::new(&snapshot.geo, client);
@@ -251,6 +294,7 @@ fn candidates(
         method: head.method,
         headers: head.headers,
         query: head.query(),
+        listener,
         client,
         place: Some(&place),
         crawler: Some(&crawler),
@@ -459,6 +503,7 @@ fn reasons(snapshot: &Snapshot, candidates: &[RouteCandidate]) -> Vec<String> {
             (Some(objection), _) => {
                 let what = match objection {
                     RouteCondition::Methods => "does not match the method",
+                    RouteCondition::Listener => "names other listeners",
                     RouteCondition::Client => "does not match the client",
                     RouteCondition::Place => "does not match the client's country, city or network",
                     RouteCondition::Crawler => "does not match the client's crawler",
@@ -490,6 +535,7 @@ fn criterion(criterion: RankCriterion) -> &'static str {
     match criterion {
         RankCriterion::Host => "its host is less specific",
         RankCriterion::Path => "its path is less specific",
+        RankCriterion::Listener => "it names no listener, or more",
         RankCriterion::Client => "its condition on the client is wider",
         RankCriterion::Place => "it has fewer conditions on country, city or network",
         RankCriterion::Crawler => "it has no condition on crawlers",

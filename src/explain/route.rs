@@ -18,6 +18,9 @@ pub struct RouteExplained {
     pub name: String,
     /// All its conditions.
     pub takes: Vec<String>,
+    /// The proofs that a client must bring.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub require: Option<String>,
     /// Lists whose clients skip the limits.
     pub allow: Vec<String>,
     /// Lists whose clients are rejected.
@@ -71,6 +74,9 @@ impl RouteExplained {
         Self {
             name: route.name.to_string(),
             takes: conditions(route, values),
+            require: (route.require.needs_certificate()).then(|| {
+                "Requests without a verified client certificate are rejected with 403.".to_owned()
+            }),
             allow: both(&of_all.allow, &route.lists.allow),
             block: both(&of_all.block, &route.lists.block),
             limits: route.limits.iter().map(ToString::to_string).collect(),
@@ -113,6 +119,7 @@ impl RouteExplained {
                 lines.push(format!("Clients of {} {effect}.", listed(lists)));
             }
         }
+        lines.extend(self.require.clone());
         let is_asked = |name: &&String| !self.shadow.contains(name);
         let asked: Vec<String> = self.limits.iter().filter(is_asked).cloned().collect();
         if self.limits.is_empty() {
@@ -207,6 +214,9 @@ fn conditions(route: &RouteRules, values: HeaderValues) -> Vec<String> {
         PathCase::Ignored => format!("the path {}", matches.path.text),
         PathCase::Kept => format!("the path {} in this case", matches.path.text),
     });
+    if !matches.listeners.is_empty() {
+        all.push(format!("the listener {}", matches.listeners.join(" or ")));
+    }
     if !matches.client.is_any() {
         all.push(format!("clients in {}", matches.client));
     }

@@ -4,7 +4,7 @@
 //! [`ForwardedRequest`], which the stages from the forwarding on take beside the context.
 
 use std::borrow::Cow;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +64,8 @@ pub struct Context {
     pub request_id: RequestId,
     /// The peer address of the connection.
     pub peer: Option<PeerAddress>,
+    /// The address of the listener that it came by; `None` before it is decided.
+    pub(super) listener: Option<SocketAddr>,
     /// The facts of the TLS handshake; `None` in clear text.
     pub secured: Option<Arc<TlsFacts>>,
     /// The rules of an answer to a proxy that asks about this request; `None` for a request that is to be served.
@@ -111,6 +113,7 @@ impl Context {
             snapshot,
             request_id: RequestId::next(),
             peer: None,
+            listener: None,
             secured: None,
             forward_auth: None,
             hits: 1,

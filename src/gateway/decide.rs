@@ -44,6 +44,7 @@ impl Gateway {
         context: &mut Context,
     ) -> Step {
         let peer = context.peer_address();
+        context.listener = Some(self.1);
         if let Some(given) = given_request_id(peer, &head.headers, &snapshot.rules.client) {
             context.request_id = given;
         }
@@ -59,6 +60,7 @@ impl Gateway {
         }
         let connection_peer = ConnectionPeer {
             address: peer,
+            listener: context.listener,
             secured,
         };
         // Passed on by reference: a large value, which each move would copy.
@@ -96,6 +98,10 @@ impl Gateway {
             // Before the limits, and uncounted: only the request that a preflight asks about counts. A proxy that asks about a preflight
             // forwards it, so it counts.
             return Err(AnswerStep::Preflight);
+        }
+        // After a preflight, for which browsers show no certificate.
+        if located.lacks_certificate() {
+            return Err(AnswerStep::Reject(GatewayProblem::NoClientCertificate));
         }
         let mut target = OriginTarget {
             path: (located.target(context.request_id)).map_err(AnswerStep::Reject)?,
@@ -227,6 +233,7 @@ impl Gateway {
         let secured = context.secured.clone();
         let peer = ConnectionPeer {
             address,
+            listener: context.listener,
             secured: secured.as_deref(),
         };
         let known = std::mem::take(&mut context.known);

@@ -157,6 +157,15 @@ impl<'a> Located<'a> {
         self.head.headers
     }
 
+    /// Returns whether its route needs a certificate of the client, and its connection has none.
+    #[must_use]
+    pub fn lacks_certificate(&self) -> bool {
+        let shown = self
+            .secured
+            .and_then(|secured| secured.certificate.as_ref());
+        self.route.needs_certificate && shown.is_none()
+    }
+
     /// Returns the limits that apply: none for a client on an allow list.
     #[must_use]
     pub fn limits(&self) -> &'a RouteLimits {
@@ -286,6 +295,7 @@ pub fn relocate<'a>(
         method: head.method,
         headers: head.headers,
         query,
+        listener: snapshot.request_listener(peer.listener),
         client: client.address,
         place: Some(&place),
         crawler: Some(&crawler),

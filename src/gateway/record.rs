@@ -133,6 +133,7 @@ fn values(head: RequestHead<'_>, context: &Context, limit: usize) -> Vec<String>
 fn locate_again<'a>(head: RequestHead<'a>, context: &'a Context) -> Option<Located<'a>> {
     let peer = ConnectionPeer {
         address: context.peer_address(),
+        listener: context.listener,
         secured: context.secured.as_deref(),
     };
     let (now, known) = (context.decided_at, context.known.clone());

@@ -75,6 +75,7 @@ impl LogCoverage {
             }
         }
         for route in &rules.routes {
+            coverage.notes.extend(unknown_connection(route));
             if let Some(note) = unmatched(route, facts, has_host) {
                 coverage.add_lack(note);
             }
@@ -324,6 +325,18 @@ fn missing_value(source: &ValueSource, facts: &LogFacts) -> Option<String> {
         | ValueSource::CertificateFingerprint
         | ValueSource::Ja4 => Some("the TLS handshake".to_owned()),
     }
+}
+
+/// Returns what is assumed of the connections of a route's requests, which no log has.
+fn unknown_connection(route: &RouteRules) -> Option<String> {
+    let name = &route.name;
+    if !route.matches.listeners.is_empty() {
+        return Some(format!(
+            "route {name:?} is judged as if every request had come by a listener that it names, since no log has the listener"
+        ));
+    }
+    (route.require.needs_certificate())
+        .then(|| format!("route {name:?} is judged as if every client had shown a certificate"))
 }
 
 /// Returns why a route takes no logged request although it takes live ones.

@@ -37,6 +37,8 @@ pub enum GatewayProblem {
     HeadTimeout,
     /// The body is larger than the route allows.
     BodyTooLarge,
+    /// The route needs a certificate of the client, and the connection has none.
+    NoClientCertificate,
     /// A list blocks the client.
     Blocked,
     /// The overrides or tiers of a limit block the request.
@@ -96,7 +98,8 @@ impl GatewayProblem {
             Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::UriTooLong => StatusCode::URI_TOO_LONG,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Blocked | Self::KeyBlocked => StatusCode::FORBIDDEN,
+            // RFC 9110 §15.5.20: 421 would have the client try another connection, which comes to the same listener.
+            Self::NoClientCertificate | Self::Blocked | Self::KeyBlocked => StatusCode::FORBIDDEN,
             Self::HeadTimeout | Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::BadGateway => StatusCode::BAD_GATEWAY,
@@ -179,6 +182,9 @@ impl GatewayProblem {
             Self::UriTooLong => "the target of the request is too long",
             Self::HeadTimeout => "the head of the request did not come in time",
             Self::BodyTooLarge => "the request body is larger than this route accepts",
+            Self::NoClientCertificate => {
+                "a client certificate is needed here, and the connection has none that is verified"
+            }
             Self::KeyBlocked => "this client, or what it asks for, is blocked here",
             Self::Blocked => "the address that this request comes from is blocked here",
             Self::BodyTimeout => "the request body did not come in time",

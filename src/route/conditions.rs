@@ -6,11 +6,12 @@ use sluicegate_base::geo::PlaceCondition;
 use super::client::ClientMatch;
 use super::header::HeaderMatch;
 use super::query::QueryMatch;
-use crate::config::rules::RouteMatch;
+use crate::config::rules::{Name, RouteMatch};
 
 /// The conditions on a request beside host, path and method.
 #[derive(Debug)]
 pub(super) struct RouteConditions {
+    pub(super) listeners: Box<[Name]>,
     pub(super) client: ClientMatch,
     pub(super) place: PlaceCondition,
     pub(super) crawler: CrawlerCondition,
@@ -21,6 +22,7 @@ pub(super) struct RouteConditions {
 impl RouteConditions {
     pub(super) fn compile(matches: &RouteMatch) -> Self {
         Self {
+            listeners: matches.listeners.as_slice().into(),
             client: ClientMatch::compile(&matches.client),
             place: matches.place.clone(),
             crawler: matches.crawler.clone(),

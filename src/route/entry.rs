@@ -11,6 +11,7 @@ use sluicegate_base::geo::ClientPlace;
 use sluicegate_base::received::ReceivedFields;
 
 use super::conditions::RouteConditions;
+use super::listener::RequestListener;
 use super::method::MethodMatch;
 use super::rank::RouteRank;
 use crate::config::rules::RouteMatch;
@@ -24,6 +25,8 @@ pub struct RequestFields<'a> {
     pub headers: &'a ReceivedFields,
     /// The query after the `?` of the target, as sent; empty where there is none.
     pub query: &'a str,
+    /// The listener by which it came.
+    pub listener: RequestListener<'a>,
     /// The client's address.
     pub client: IpAddr,
     /// Its place; `None` for a request that stands for those of every place that a route takes.
@@ -37,6 +40,8 @@ pub struct RequestFields<'a> {
 pub enum RouteCondition {
     /// `methods`
     Methods,
+    /// `listeners`
+    Listener,
     /// `client`
     Client,
     /// `countries`, `cities` or `asns`
@@ -94,6 +99,9 @@ impl RouteEntry {
             return Some(RouteCondition::Methods);
         }
         let conditions = &self.conditions;
+        if !asked.listener.is_of(&conditions.listeners) {
+            return Some(RouteCondition::Listener);
+        }
         if !conditions.client.takes(asked.client) {
             return Some(RouteCondition::Client);
         }

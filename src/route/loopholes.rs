@@ -11,9 +11,11 @@ use sluicegate_base::host;
 use sluicegate_base::path::{NormalPath, PathCase};
 use sluicegate_base::received::ReceivedFields;
 
-use super::{RequestFields, RouteTable};
+use super::{RequestFields, RequestListener, RouteTable};
 use crate::config::RouteReport;
-use crate::config::rules::{ClientCondition, HostMatch, RouteAction, RouteRules, Segment, Tail};
+use crate::config::rules::{
+    ClientCondition, HostMatch, Name, RouteAction, RouteRules, Segment, Tail,
+};
 
 /// Methods by which frameworks run the code of a route.
 const METHODS: [Method; 6] = [
@@ -40,6 +42,8 @@ struct Sample {
     method: Method,
     headers: ReceivedFields,
     query: String,
+    /// A name of a listener; `None` for one without.
+    listener: Option<Name>,
     client: IpAddr,
 }
 
@@ -138,6 +142,7 @@ impl Probe<'_> {
             method: &sample.method,
             headers: &sample.headers,
             query: &sample.query,
+            listener: RequestListener::Known(sample.listener.as_deref()),
             client: sample.client,
             place: None,
             crawler: None,
@@ -167,6 +172,7 @@ impl Sample {
             method: matches.methods.first().cloned().unwrap_or(Method::POST),
             headers: matches.headers.iter().cloned().collect(),
             query: query.collect::<Vec<_>>().join("&"),
+            listener: matches.listeners.first().cloned(),
             client: client_sample(&matches.client),
         })
     }

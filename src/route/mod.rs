@@ -2,7 +2,8 @@
 //!
 //! The most specific route wins, wherever it stands in the file: an exact host before `*.example.com`, the longer of two such
 //! before the shorter, and all before any host; then the path: one of text alone, then a regular expression, then patterns,
-//! segment by segment from the left, text before `{name}` before `*`; then the narrower condition on the client; then more
+//! segment by segment from the left, text before `{name}` before `*`; then fewer named listeners; then the narrower condition on the
+//! client; then more
 //! conditions on headers; then on the query; then named methods; then the order of the file. If one condition of a route is not
 //! met, the next less specific route is tried, so a limit on `POST /auth/sendOTP` leaves `GET` to `/*`. `rank` defines that
 //! order as one `Ord`; each kind of condition has a file.
@@ -30,6 +31,7 @@ mod conditions;
 mod entry;
 mod header;
 mod host_routes;
+mod listener;
 mod loopholes;
 mod method;
 mod overlap;
@@ -54,6 +56,7 @@ use sluicegate_base::path::NormalPath;
 use self::entry::RouteEntry;
 pub use self::entry::{RequestFields, RouteCondition};
 use self::host_routes::HostRoutes;
+pub use self::listener::RequestListener;
 pub use self::rank::RankCriterion;
 use self::rank::RouteRank;
 pub use self::review::review;

@@ -17,7 +17,7 @@ use super::rank::RankCriterion;
 use super::unreachable::{UnreachableRoute, dead_routes};
 use crate::config::RouteReport;
 use crate::config::rules::{
-    ClientCondition, HostMatch, QueryCondition, RouteMatch, RouteRules, Segment, Tail,
+    ClientCondition, HostMatch, Name, QueryCondition, RouteMatch, RouteRules, Segment, Tail,
 };
 
 /// The properties that must be equal for two routes to compete.
@@ -29,6 +29,7 @@ struct Shape<'r> {
     case: PathCase,
     takes_more: bool,
     regex: Option<&'r PathRegex>,
+    listeners: &'r [Name],
     client: &'r ClientCondition,
     place: &'r PlaceCondition,
     crawler: &'r CrawlerCondition,
@@ -118,7 +119,7 @@ fn check_alike(report: &RouteReport<'_>) -> Vec<usize> {
                     "the route on line {} takes the same requests",
                     report.line(*first)
                 ),
-                "leave one of the two out, or tell them apart by host, path, methods, client, headers or query; \
+                "leave one of the two out, or tell them apart by host, path, methods, listeners, client, headers or query; \
                  write ignore_case = false in both where they differ in case",
             );
         } else if !methods.is_empty()
@@ -162,6 +163,7 @@ fn shape(matches: &RouteMatch) -> Shape<'_> {
         case: matches.case,
         takes_more: matches.path.tail == Tail::Any,
         regex: matches.regex.as_ref(),
+        listeners: &matches.listeners,
         client: &matches.client,
         place: &matches.place,
         crawler: &matches.crawler,

@@ -9,6 +9,7 @@ use sluicegate_base::path::PathCase;
 
 use super::client::ClientRank;
 use super::conditions::RouteConditions;
+use super::listener::ListenerRank;
 use super::method::{MethodMatch, MethodRank};
 use super::pattern::{CompiledPattern, SegmentRank};
 use crate::config::rules::{HostMatch, RouteMatch};
@@ -20,6 +21,7 @@ pub(super) struct RouteRank {
     path: PathRank,
     /// True if case matters: a path in one case is narrower than one in any.
     keeps_case: bool,
+    listener: ListenerRank,
     client: ClientRank,
     /// Number of fields of the client's place that it names.
     place: usize,
@@ -60,6 +62,8 @@ pub enum RankCriterion {
     Host,
     /// Its path.
     Path,
+    /// It names fewer listeners.
+    Listener,
     /// Its condition on the client is narrower.
     Client,
     /// It has more conditions on the client's country, city and network.
@@ -87,6 +91,7 @@ impl RouteRank {
             host: HostRank::of(matches.host.as_ref()),
             path: PathRank::of(matches),
             keeps_case: matches.case == PathCase::Kept,
+            listener: ListenerRank::new(&conditions.listeners),
             client: conditions.client.rank(),
             place: conditions.place.fields().count(),
             crawler: !conditions.crawler.is_any(),
@@ -105,6 +110,7 @@ impl RouteRank {
                 (&self.path, self.keeps_case) != (&other.path, other.keeps_case),
                 RankCriterion::Path,
             ),
+            (self.listener != other.listener, RankCriterion::Listener),
             (self.client != other.client, RankCriterion::Client),
             (self.place != other.place, RankCriterion::Place),
             (self.crawler != other.crawler, RankCriterion::Crawler),

@@ -15,7 +15,8 @@ use sluicegate_base::received::ReceivedFields;
 use super::pattern::{CompiledPattern, PatternEnd, PatternSegment};
 use super::*;
 use crate::config::rules::{
-    ClientCondition, ListUse, PathPattern, QueryCondition, RouteAction, RouteMatch, Segment, Tail,
+    ClientCondition, ListUse, PathPattern, QueryCondition, RequireRules, RouteAction, RouteMatch,
+    Segment, Tail,
 };
 
 /// Bytes of the largest body where a route says nothing.
@@ -35,6 +36,7 @@ fn route(host: Option<&str>, methods: &[Method], path: &str) -> RouteRules {
                 .strip_prefix("~ ")
                 .map(|regex| PathRegex::new(regex).unwrap().with_case(PathCase::Ignored)),
             case: PathCase::Ignored,
+            listeners: Vec::new(),
             methods: methods.to_vec(),
             client: ClientCondition::default(),
             place: PlaceCondition::default(),
@@ -45,6 +47,7 @@ fn route(host: Option<&str>, methods: &[Method], path: &str) -> RouteRules {
         limits: vec![format!("{host:?} {methods:?} {path}").into()],
         action: RouteAction::Forward("app".into()),
         lists: ListUse::default(),
+        require: RequireRules::default(),
         max_body_bytes: None,
         refusal: None,
         cache: None,
@@ -58,6 +61,7 @@ fn asked<'a>(method: &'a Method, headers: &'a ReceivedFields) -> RequestFields<'
         method,
         headers,
         query: "",
+        listener: RequestListener::Known(None),
         client: "192.0.2.1".parse().unwrap(),
         place: None,
         crawler: None,
@@ -331,6 +335,38 @@ fn the_client_ranks_before_headers_and_these_before_the_query() {
             (4, None, None),
         ]
     );
+}
+
+/// Goal: the listener ranks before the client, and fewer names before more. Method: one path by both of two listeners, by one, and by any.
+#[test]
+fn a_route_of_fewer_listeners_wins() {
+    let mut rules: Vec<RouteRules> = (0..4).map(|_| route(None, &[], "/a")).collect();
+    rules[0].matches.client.of = vec!["192.0.2.0/24".parse().unwrap()];
+    rules[1].matches.listeners = vec!["inside".into(), "outside".into()];
+    rules[2].matches.listeners = vec!["inside".into()];
+    let routes = RouteTable::compile(&rules, USUAL_BODY);
+    let path = NormalPath::parse("/a").unwrap();
+    let headers = ReceivedFields::new();
+    for (listener, found) in [
+        (RequestListener::Known(Some("inside")), 2),
+        (RequestListener::Known(Some("outside")), 1),
+        (RequestListener::Known(Some("other")), 0),
+        (RequestListener::Known(None), 0),
+        (RequestListener::Unknown, 2),
+    ] {
+        let asked = RequestFields {
+            listener,
+            ..asked(&Method::GET, &headers)
+        };
+        assert_eq!(
+            routes.find("", &path, &asked),
+            Ok(Some(found)),
+            "{listener:?}"
+        );
+        let first = routes.candidates("", &path, &asked);
+        let first = first.iter().find(|candidate| candidate.objection.is_none());
+        assert_eq!(first.map(|candidate| candidate.route), Some(found));
+    }
 }
 
 #[test]

@@ -32,6 +32,7 @@ struct RouteChecks {
     max_body_bytes: u64,
     /// True if the route itself bounds bodies.
     bounds_bodies: bool,
+    needs_certificate: bool,
 }
 
 /// The course of an admitted request and of its response. Equality is that of all of it.
@@ -55,6 +56,7 @@ impl RouteTreatment {
             limits,
             action,
             lists,
+            require,
             max_body_bytes,
             refusal,
             cache,
@@ -68,6 +70,7 @@ impl RouteTreatment {
                 lists: lists.clone(),
                 max_body_bytes: max_body_bytes.unwrap_or(usual_body),
                 bounds_bodies: max_body_bytes.is_some(),
+                needs_certificate: require.needs_certificate(),
             },
             admitted: AdmittedTreatment {
                 action: action.clone(),
@@ -120,11 +123,12 @@ impl RouteChecks {
         self.cover_names(others) && self.max_body_bytes <= others.max_body_bytes
     }
 
-    /// Returns whether these have every limit and list of `others`.
+    /// Returns whether these have every limit and list of `others`, and their need for a certificate.
     fn cover_names(&self, others: &Self) -> bool {
         contains(&self.limits, &others.limits)
             && contains(&others.lists.allow, &self.lists.allow)
             && contains(&self.lists.block, &others.lists.block)
+            && (self.needs_certificate || !others.needs_certificate)
     }
 
     /// Returns whether rejections by the limits of `others` look the same.

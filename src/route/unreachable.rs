@@ -7,7 +7,8 @@
 //! other expressions are not analyzed.
 //!
 //! Which places there are, databases say, and which crawlers, their proofs: a route with a condition on the place or the crawler is
-//! compared with those of the same condition and those without one.
+//! compared with those of the same condition and those without one. A route that names listeners is compared with those that name all of
+//! these, and those that name none.
 //!
 //! # Limits
 //! Routes are compared with those of the same host whose paths cover theirs, at most [`MOST`]: larger groups are not checked.
@@ -23,6 +24,7 @@ use sluicegate_base::path::PathRegex;
 use sluicegate_base::received::ReceivedFields;
 
 use super::entry::{RequestFields, RouteEntry};
+use super::listener::RequestListener;
 use super::method::MethodMatch;
 use super::pattern::{CompiledPattern, PatternSegment};
 use super::rank::RankCriterion;
@@ -111,7 +113,11 @@ impl HostScope<'_> {
                     .filter_map(|(_, other)| self.alike.get(other));
                 let mut others: Vec<&ComparedRoute<'_>> = wider.flatten().collect();
                 others.extend(alike.iter().filter(|other| route.is_within(other)));
-                others.retain(|other| route.is_of_place(other) && route.is_of_crawler(other));
+                others.retain(|other| {
+                    route.is_of_listener(other)
+                        && route.is_of_place(other)
+                        && route.is_of_crawler(other)
+                });
                 if others.len() <= MOST
                     && let Some(why) = route.why_dead(&others)
                 {
@@ -157,6 +163,13 @@ impl<'r> ComparedRoute<'r> {
             }
     }
 
+    /// Returns whether each listener that it takes is one of `other`'s.
+    fn is_of_listener(&self, other: &Self) -> bool {
+        let own = &self.matches.listeners;
+        let theirs = &other.matches.listeners;
+        theirs.is_empty() || !own.is_empty() && own.iter().all(|name| theirs.contains(name))
+    }
+
     /// Returns whether each place that it takes is one of `other`'s, as far as that is known without databases.
     fn is_of_place(&self, other: &Self) -> bool {
         other.matches.place.is_any() || other.matches.place == self.matches.place
@@ -197,6 +210,7 @@ impl<'r> ComparedRoute<'r> {
                         method: &method,
                         headers: &headers,
                         query: &query,
+                        listener: RequestListener::Unknown,
                         client: *client,
                         place: None,
                         crawler: None,
@@ -295,7 +309,10 @@ mod tests {
 
     /// Returns the lines of the unreachable routes, each with that of the route before it; 0 for none.
     fn dead(routes: &[&str]) -> Vec<(usize, usize)> {
-        let mut text = "[[listener]]\naddress = \"127.0.0.1:80\"\n".to_owned();
+        let mut text = String::new();
+        for (name, port) in [("a", 80), ("b", 81)] {
+            text += &format!("[[listener]]\nname = \"{name}\"\naddress = \"127.0.0.1:{port}\"\n");
+        }
         for route in routes {
             text += &format!("[[route]]\n{route}\nrespond = {{ status = 200 }}\n");
         }
@@ -362,6 +379,13 @@ mod tests {
             ),
             (
                 &[
+                    "path = \"~ ^/.*$\"\nlisteners = [\"b\", \"a\"]",
+                    "path = \"/b/*\"\nlisteners = [\"a\"]",
+                ],
+                (1, 0),
+            ),
+            (
+                &[
                     "path = \"/{a}/*\"\nmethods = [\"GET\"]",
                     "path = \"/{b}/*\"\nignore_case = false",
                 ],
@@ -409,6 +433,12 @@ mod tests {
                 "path = \"/*\"\nmethods = [\"GET\"]",
             ],
             &["path = \"/a\"", "path = \"/a\"\nignore_case = false"],
+            &[
+                "path = \"~ ^/.*$\"\nlisteners = [\"a\"]",
+                "path = \"/b/*\"",
+                "path = \"/c/*\"\nlisteners = [\"b\"]",
+                "path = \"/d/*\"\nlisteners = [\"a\", \"b\"]",
+            ],
             &[
                 "path = \"/a\"\nclient = [\"10.0.0.0/8\"]",
                 "path = \"/a\"\nclient = [\"10.0.0.0/9\", \"10.129.0.0/16\"]",

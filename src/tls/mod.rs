@@ -178,6 +178,7 @@ mod tests {
     fn listener(certificate: &ServerCertificate) -> ListenerRules {
         ListenerRules {
             address: SocketAddr::from(([127, 0, 0, 1], 443)),
+            name: None,
             protocol: ListenerProtocol::Http,
             http2: Http2::Accepted,
             proxy_protocol: ProxyProtocol::Off,

@@ -18,8 +18,8 @@ use super::rules::{
     AccountBinding, AcmeRules, AdaptiveConcurrencyRules, AdminRules, CacheRules, ChallengeKeyRules,
     ChallengeRules, CircuitBreakerRules, ClientRules, CompressRules, CorsRules, CrawlerRules,
     FixedResponse, GeoRules, HealthRules, Http2Rules, ListRules, ListenerRules, LogRules,
-    OriginRules, OriginTimeouts, OriginTls, OtlpRules, OutlierDetectionRules, RetryRules,
-    RouteCacheRules, ServerRules, StickyRules, StoreRules, TlsRules, TracingRules,
+    OriginRules, OriginTimeouts, OriginTls, OtlpRules, OutlierDetectionRules, RequireRules,
+    RetryRules, RouteCacheRules, ServerRules, StickyRules, StoreRules, TlsRules, TracingRules,
 };
 use super::section::TableSection;
 use super::tables::servers::ServerEntry;
@@ -333,6 +333,7 @@ pub(super) fn declared_tables() -> Vec<TableDeclaration> {
         ListRules::declaration(),
         CacheRules::declaration(),
         RouteCacheRules::declaration(),
+        RequireRules::declaration(),
         CorsRules::declaration(),
         CompressRules::declaration(),
         FixedResponse::declaration(),

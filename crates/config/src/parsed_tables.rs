@@ -28,7 +28,7 @@ use super::shared;
 use super::tables::route::{ParsedRoute, RouteDefaults};
 use super::tables::{
     acme, admin, cache, challenge, client, crawler, geo, jwt, limit, list, listener, listener_tls,
-    log, origin, route, store, transform,
+    log, origin, require, route, store, transform,
 };
 
 /// The tables of a file, each as far as it can be read.
@@ -165,6 +165,7 @@ impl ParsedTables {
         } = self;
         let limits = &self.limits.rules;
         listener::check_distinct(listeners, report);
+        listener::check_names(listeners, report);
         acme::check(self.acme.as_ref(), listeners, report);
         if let Some(admin) = &self.admin {
             admin::check_apart(admin, listeners, report);
@@ -184,6 +185,9 @@ impl ParsedTables {
         references::check_parameters(limits, routes, report);
         // Offline a listener with a certificate is not made.
         if !report.environment.is_offline() {
+            references::check_listeners(listeners, routes, report);
+            require::check_asked(listeners, routes, report);
+            require::check_guarded(listeners, routes, report);
             listener_tls::check_told(listeners, limits, defined, report);
         }
         let jwt = self.jwt.as_ref().map(|jwt| &jwt.place);

@@ -11,7 +11,7 @@ use super::fallback_limit::FallbackLimits;
 use super::field::quoted;
 use super::report::{KeyPlace, PlacedValue, ProblemReport};
 use super::rules::{
-    ClientRules, KeyPart, LimitRules, Name, OverrideFields, ValuePart, ValueSource,
+    ClientRules, KeyPart, LimitRules, ListenerRules, Name, OverrideFields, ValuePart, ValueSource,
 };
 use super::section::is_name;
 use super::suggest;
@@ -104,6 +104,33 @@ pub(super) fn check_used(
                 report.unused(place, format!("no route uses this {kind}"), advice);
             }
         }
+    }
+}
+
+/// Reports listeners that routes name and nobody defines.
+pub(super) fn check_listeners(
+    listeners: &[PlacedValue<ListenerRules>],
+    routes: &[ParsedRoute],
+    report: &ProblemReport<'_>,
+) {
+    let defined = || {
+        let names = listeners.iter().filter_map(|each| each.value.name.as_ref());
+        names.map(|name| &**name)
+    };
+    let named = routes.iter().flat_map(|route| &route.listeners);
+    let undefined = named.filter(|name| !defined().any(|other| *other == *name.value));
+    for (at, name) in undefined.enumerate() {
+        let meant = if at < GUESSES {
+            suggest::nearest(&name.value, defined())
+        } else {
+            None
+        };
+        let advice = match meant {
+            Some(meant) => format!("did you mean \"{meant}\"?"),
+            None => format!("write name = {} in its [[listener]]", quoted(&name.value)),
+        };
+        let message = format!("there is no listener {}", quoted(&name.value));
+        report.absent(&name.place, message, advice);
     }
 }
 

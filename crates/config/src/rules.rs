@@ -44,6 +44,7 @@ pub use super::tables::origin::{HeaderCase, HostPolicy, OriginRules, OriginTrans
 pub use super::tables::origin_steps::{HealthRules, OriginTimeouts};
 pub use super::tables::origin_tls::OriginTls;
 pub use super::tables::otlp::{OtlpPlace, OtlpRules};
+pub use super::tables::require::{CertificateNeed, RequireRules};
 pub use super::tables::resilience::{CircuitBreakerRules, OutlierDetectionRules, RetryRules};
 pub use super::tables::respond::FixedResponse;
 pub use super::tables::server::{Http2Rules, ServerRules};
@@ -285,6 +286,8 @@ pub struct RouteRules {
     pub action: RouteAction,
     /// The lists that apply to it, beside those of `[client]`.
     pub lists: ListUse,
+    /// `require`: what clients must have shown.
+    pub require: RequireRules,
     /// Largest request body on this route; default: the server's.
     pub max_body_bytes: Option<u64>,
     /// The response to rejections here, whatever limit rejects; `None` leaves that to the limit.
@@ -306,6 +309,8 @@ pub struct RouteMatch {
     pub regex: Option<PathRegex>,
     /// `ignore_case`
     pub case: PathCase,
+    /// `listeners`, by name; any when empty.
+    pub listeners: Vec<Name>,
     /// `client`; any when it names nobody.
     pub client: ClientCondition,
     /// `countries`, `cities` and `asns`.

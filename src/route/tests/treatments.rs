@@ -7,8 +7,8 @@ use http::StatusCode;
 
 use super::*;
 use crate::config::rules::{
-    ClientNoCache, CookieMeaning, FieldEdits, Name, RefusalRules, RouteCacheRules, ShapeRules,
-    Slot, Template,
+    CertificateNeed, ClientNoCache, CookieMeaning, FieldEdits, Name, RefusalRules, RouteCacheRules,
+    ShapeRules, Slot, Template,
 };
 
 /// Returns a route without limits.
@@ -57,7 +57,7 @@ fn setting(template: Template) -> Arc<ShapeRules> {
 type Property = (&'static str, fn(&mut RouteRules));
 
 /// Properties that another route must not get.
-const GRANTS: [Property; 9] = [
+const GRANTS: [Property; 10] = [
     ("cache", |route| route.cache = Some(cache())),
     ("shape", |route| {
         route.shape = Some(setting(Template::Fixed(HeaderValue::from_static(
@@ -71,6 +71,9 @@ const GRANTS: [Property; 9] = [
         route.action = RouteAction::Forward("other".into())
     }),
     ("allow", |route| route.lists.allow = vec!["friends".into()]),
+    ("no certificate", |route| {
+        route.require.client_certificate = CertificateNeed::NotNeeded;
+    }),
     ("larger bodies", |route| {
         route.max_body_bytes = Some(USUAL_BODY + 1)
     }),
@@ -117,6 +120,9 @@ fn no_property_of_a_route_is_given_to_the_path_of_another() {
             rules
                 .iter_mut()
                 .for_each(|route| route.limits = vec!["one".into()]);
+        }
+        if property == "no certificate" {
+            rules[1].require.client_certificate = CertificateNeed::Required;
         }
         grant(&mut rules[0]);
         if property == "name" {
@@ -181,6 +187,7 @@ fn a_route_with_more_checks_takes_spellings_of_its_own_path() {
     rules[0].refusal = Some(refusal());
     rules[0].lists.block = vec![Name::from("enemies")];
     rules[0].max_body_bytes = Some(1);
+    rules[0].require.client_certificate = CertificateNeed::Required;
     for path in ["//auth/sendOTP", "/auth/sendOTP;x=1"] {
         assert_eq!(find(&rules, path), Some(Ok(Some(0))), "{path}");
     }

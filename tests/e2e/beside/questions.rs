@@ -50,6 +50,16 @@ async fn ask(asked: SocketAddr, question: Request) -> Response {
 }
 
 #[tokio::test]
+async fn a_route_can_name_the_listener_that_is_asked() {
+    // Goal: a question comes by the listener that is asked, whatever the proxy in front has. Method: one path, by a question and by itself.
+    let rules = "[[route]]\npath = \"/*\"\nlisteners = [\"asked\"]\nrespond = { status = 451 }\n\
+         [[route]]\npath = \"/*\"\nrespond = { status = 202 }\n";
+    let (gateway, asked) = gateway_asked("name = \"asked\"", rules).await;
+    assert_eq!(ask(asked, about("GET", "/x")).await.status, 451);
+    assert_eq!(gateway.get("/x").await.status, 202);
+}
+
+#[tokio::test]
 async fn a_question_takes_from_the_same_counters() {
     // Goal: nothing is forwarded, and requests and questions of a client share its counters. Method: a question, a request, and one of each
     // too many; the origin of the route does not exist.

@@ -261,6 +261,13 @@ impl Client {
         }
     }
 
+    /// One of HTTP/2 on a connection that stands.
+    pub(super) fn over_http2(client: H2cClient) -> Self {
+        Self {
+            sender: Sender::Http2(client),
+        }
+    }
+
     /// Connects, or says why not.
     pub async fn try_connect(to: SocketAddr) -> std::io::Result<Self> {
         Self::try_connect_from(Version::Http1, None, to).await
@@ -282,8 +289,7 @@ impl Client {
         let stream = socket.connect(to).await?;
         stream.set_nodelay(true)?;
         if by == Version::Http2 {
-            let sender = Sender::Http2(H2cClient::over(stream).await);
-            return Ok(Self { sender });
+            return Ok(Self::over_http2(H2cClient::over(stream).await));
         }
         let (sender, connection) = http1::handshake(TokioIo::new(stream))
             .await

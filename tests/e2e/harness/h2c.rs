@@ -1,9 +1,10 @@
-//! A cleartext HTTP/2 client with prior knowledge.
+//! An HTTP/2 client with prior knowledge, in clear text or over TLS.
 
 use std::net::SocketAddr;
 
 use bytes::{Bytes, BytesMut};
 use h2::client::SendRequest;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -32,7 +33,7 @@ impl H2cClient {
     }
 
     /// Exchanges the prefaces on a connection that stands.
-    pub(super) async fn over(stream: TcpStream) -> Self {
+    pub(super) async fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
         let (sender, connection) = timeout(PATIENCE, h2::client::handshake(stream))
             .await
             .unwrap()

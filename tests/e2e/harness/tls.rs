@@ -23,6 +23,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::client::{Client, Request, Response};
 use super::eventually::PATIENCE;
+use super::h2c::H2cClient;
 
 /// Signs certificates.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>, String);
@@ -114,7 +115,7 @@ pub struct TlsClients {
     config: ClientConfig,
 }
 
-/// A connection under TLS that speaks HTTP/1.1.
+/// A connection under TLS, of HTTP/2 where both sides offered it.
 pub struct TlsClient {
     client: Client,
     pub version: ProtocolVersion,
@@ -218,12 +219,17 @@ impl TlsClients {
         let protocol = session.alpn_protocol().map(<[u8]>::to_vec);
         let certificate = session.peer_certificates().unwrap()[0].clone().into_owned();
         let kind = session.handshake_kind().unwrap();
-        let (sender, connection) = http1::handshake::<_, Full<Bytes>>(TokioIo::new(tls))
-            .await
-            .map_err(std::io::Error::other)?;
-        tokio::spawn(connection);
+        let client = if protocol.as_deref() == Some(b"h2") {
+            Client::over_http2(H2cClient::over(tls).await)
+        } else {
+            let (sender, connection) = http1::handshake::<_, Full<Bytes>>(TokioIo::new(tls))
+                .await
+                .map_err(std::io::Error::other)?;
+            tokio::spawn(connection);
+            Client::over(sender)
+        };
         Ok(TlsClient {
-            client: Client::over(sender),
+            client,
             version,
             protocol,
             certificate,

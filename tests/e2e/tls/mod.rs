@@ -3,6 +3,7 @@
 mod clear;
 mod clients;
 mod handshakes;
+mod listeners;
 mod renewal;
 
 use crate::harness::*;

@@ -10,13 +10,13 @@ use toml::de::DeValue;
 
 use super::listener_tls::TlsRules;
 use crate::cidr;
-use crate::declaration::{Flag, ListBy, ReadBy, StatusIn, TableOf, WordOf};
+use crate::declaration::{Flag, ListBy, ParsedText, ReadBy, StatusIn, TableOf, WordOf};
 use crate::field::{KeyField, all, quoted};
 use crate::form::ValueKind;
 use crate::problem::ParseError;
 use crate::report::{PlacedValue, ProblemReport};
-use crate::rules::{Http2, ListenerProtocol, ProxyProtocol};
-use crate::section::TableSection;
+use crate::rules::{Http2, ListenerProtocol, Name, ProxyProtocol};
+use crate::section::{TableSection, is_name};
 
 pub(crate) const EXAMPLE: &str = "with address = \"0.0.0.0:8080\"";
 
@@ -31,6 +31,9 @@ pub struct ListenerRules {
     /// Required. An IP address with a port; "[::]:8080" takes IPv6 and IPv4. No two listeners may have the same.
     #[key(example = "\"0.0.0.0:8080\"", reader = ReadBy(address, &[ValueKind::String]))]
     pub address: SocketAddr,
+    /// Its name for the `listeners` of routes, which must be unique. Default: none.
+    #[key(example = "\"public\"", reader = ParsedText(listener_name))]
+    pub name: Option<Name>,
     /// The meaning of the requests that come here.
     #[part(read = protocol, keys = ProtocolTable::keys)]
     pub protocol: ListenerProtocol,
@@ -320,6 +323,37 @@ pub(super) fn address(field: &KeyField<'_>) -> Option<SocketAddr> {
             )
         })
     })
+}
+
+fn listener_name(text: &str) -> Result<Name, ParseError> {
+    if is_name(text) {
+        return Ok(text.into());
+    }
+    Err(ParseError::with_advice(
+        format!("{} cannot be a name", quoted(text)),
+        "write 1 to 64 of the characters a-z A-Z 0-9 _ - . as in name = \"public\"",
+    ))
+}
+
+/// Reports every name that an earlier listener has.
+pub(crate) fn check_names(listeners: &[PlacedValue<ListenerRules>], report: &ProblemReport<'_>) {
+    for (at, listener) in listeners.iter().enumerate() {
+        let Some(name) = &listener.value.name else {
+            continue;
+        };
+        let mut earlier = listeners[..at].iter();
+        if let Some(other) = earlier.find(|other| other.value.name.as_ref() == Some(name)) {
+            let line = report.line_of(&other.place);
+            report.error(
+                &listener.place,
+                format!(
+                    "{} is the name of the listener on line {line}",
+                    quoted(name)
+                ),
+                "give each listener a name of its own: routes know it by that",
+            );
+        }
+    }
 }
 
 /// Reports every address that cannot be bound because an earlier one has it.

@@ -24,8 +24,8 @@ use crate::problem::ParseError;
 use crate::refusal;
 use crate::report::{KeyPlace, PlacedValue};
 use crate::rules::{
-    ClientCondition, Name, PathPattern, RouteAction, RouteCacheRules, RouteMatch, RouteRules,
-    ShapeRules,
+    ClientCondition, Name, PathPattern, RequireRules, RouteAction, RouteCacheRules, RouteMatch,
+    RouteRules, ShapeRules,
 };
 use crate::section::{TableSection, is_name, step};
 use crate::suggest;
@@ -70,6 +70,8 @@ pub(crate) struct ParsedRoute {
     /// `None` when the list could not be read.
     pub(crate) limits: Option<Vec<PlacedValue<Name>>>,
     pub(crate) origin: Option<PlacedValue<Name>>,
+    /// The listeners that it names.
+    pub(crate) listeners: Vec<PlacedValue<Name>>,
     pub(crate) rules: Option<RouteRules>,
 }
 
@@ -87,7 +89,10 @@ pub(crate) fn read(section: TableSection<'_>, of_all: &RouteDefaults<'_>) -> Par
     let written_name = section.optional("name", "\"login\"", |field| {
         Some(field.placed(field.parsed(name)?))
     });
-    let (path, matches) = matches(&section);
+    let listeners = section.or("listeners", "[\"public\"]", Vec::new(), listeners);
+    let named = listeners.iter().flatten();
+    let named = named.map(|listener| listener.value.clone()).collect();
+    let (path, matches) = matches(&section, named);
     let path = path.as_ref().map(|(path, regex)| TemplatePath {
         path,
         regex: regex.as_ref(),
@@ -102,6 +107,12 @@ pub(crate) fn read(section: TableSection<'_>, of_all: &RouteDefaults<'_>) -> Par
     let max_body_bytes = section.optional("max_body_bytes", "\"1MiB\"", |field| {
         field.size(0..=LARGEST_BODY)
     });
+    let require = section.or(
+        "require",
+        "{ client_certificate = true }",
+        RequireRules::default(),
+        |field| RequireRules::read(field.section()?),
+    );
     let refusal = refusal::of(&section);
     let cache = section.optional("cache", "{ stale_if_error = \"1h\" }", |field| {
         RouteCacheRules::read(field.section()?)
@@ -119,12 +130,14 @@ pub(crate) fn read(section: TableSection<'_>, of_all: &RouteDefaults<'_>) -> Par
     });
     let rules = || {
         let limits = limits.as_ref()?.iter();
+        listeners.as_ref()?;
         Some(RouteRules {
             name: name.as_ref()?.value.clone(),
             matches: matches?,
             limits: limits.map(|limit| limit.value.clone()).collect(),
             action: action?,
             lists: lists?,
+            require: require?,
             max_body_bytes: max_body_bytes?,
             refusal: refusal?,
             cache: cache?,
@@ -137,14 +150,16 @@ pub(crate) fn read(section: TableSection<'_>, of_all: &RouteDefaults<'_>) -> Par
         name,
         limits,
         origin: origin_name,
+        listeners: listeners.unwrap_or_default(),
         rules,
     }
 }
 
-/// Reads the keys that say which requests the route matches. The path is returned apart as well: it is checked with the templates of the
-/// route even where another of these keys is wrong.
+/// Reads the keys that say which requests the route matches, beside the `listeners`. The path is returned apart as well: it is checked with
+/// the templates of the route even where another of these keys is wrong.
 fn matches(
     section: &TableSection<'_>,
+    listeners: Vec<Name>,
 ) -> (Option<(PathPattern, Option<PathRegex>)>, Option<RouteMatch>) {
     let host = section.optional("host", "\"api.example.com\"", |field| {
         field.parsed(host::matched)
@@ -195,6 +210,7 @@ fn matches(
             path,
             regex,
             case: case?,
+            listeners,
             methods: methods?,
             client: client?,
             place: place?,
@@ -300,6 +316,9 @@ fn described(matches: &RouteMatch) -> Name {
         name.push_str(&host.to_string());
     }
     name.push_str(&matches.path.text);
+    if !matches.listeners.is_empty() {
+        name.push_str(&format!(" listener={}", matches.listeners.join(",")));
+    }
     if !matches.client.is_any() {
         name.push_str(&format!(" client={}", matches.client));
     }
@@ -318,6 +337,25 @@ fn described(matches: &RouteMatch) -> Name {
         name.push_str(&format!(" ?{condition}"));
     }
     name.into()
+}
+
+/// Reads the names of listeners, in their order, so that the order written makes no other route. Whether they are defined is judged when
+/// all are known.
+fn listeners(field: &KeyField<'_>) -> Option<Vec<PlacedValue<Name>>> {
+    let elements = field.list()?;
+    let mut seen: Vec<&str> = Vec::new();
+    let names = elements.iter().map(|element| {
+        let text = element.text()?;
+        if seen.contains(&text) {
+            let message = format!("the listener {} stands here already", quoted(text));
+            return element.refuse(message, "write it once");
+        }
+        seen.push(text);
+        Some(element.placed(Arc::from(text)))
+    });
+    let mut names: Vec<PlacedValue<Name>> = all(names.collect::<Vec<_>>())?;
+    names.sort_by(|a, b| a.value.cmp(&b.value));
+    Some(names)
 }
 
 /// Methods in the order of their names, so that the order written makes no other route.
