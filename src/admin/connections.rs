@@ -3,8 +3,8 @@
 use sluicegate_telemetry::exposition::SampledFamily;
 
 use crate::budgets::{
-    BudgetCap, BudgetTallies, ClientStreams, ConnectionCaps, ConnectionLimiter, RequestCap,
-    RequestCaps, StreamCaps, TlsHandshakes,
+    BudgetCap, BudgetTallies, ClientStreams, ConnectionCaps, ConnectionLimiter, ReclaimedWait,
+    RequestCap, RequestCaps, StreamCaps, TlsHandshakes,
 };
 use crate::config::rules::Rules;
 use crate::process::SharedState;
@@ -14,6 +14,8 @@ use crate::process::SharedState;
 pub(super) struct ConnectionsView {
     /// The counts of connections.
     pub tallies: BudgetTallies,
+    /// The connections that were closed for new ones, by their wait.
+    pub reclaimed: [u64; ReclaimedWait::ALL.len()],
     /// The caps on connections.
     pub caps: ConnectionCaps,
     /// The TLS handshakes in progress.
@@ -55,6 +57,7 @@ impl ConnectionsView {
     pub(super) fn of(shared: &SharedState, rules: &Rules) -> Self {
         Self {
             tallies: shared.connection_limiter.tallies(),
+            reclaimed: shared.connection_limiter.reclaimed(),
             caps: shared.connection_limiter.caps(&rules.server.defence),
             handshakes: shared.tls_handshakes.tallies().held,
             most_handshakes: TlsHandshakes::most(&rules.server.defence),
@@ -85,9 +88,9 @@ pub(super) fn families(view: &ConnectionsView) -> impl Iterator<Item = SampledFa
     families.chain(of_handshakes(view))
 }
 
-fn of_connections(view: &ConnectionsView) -> [SampledFamily; 3] {
+fn of_connections(view: &ConnectionsView) -> [SampledFamily; 4] {
     let caps = ConnectionLimiter::KEYS;
-    let max = [view.caps.all, view.caps.of_client].map(|cap| cap.get().into());
+    let max = [view.caps.all, view.caps.of_one_alone()].map(|cap| cap.get().into());
     [
         SampledFamily::gauge(
             "sluicegate_connections",
@@ -110,7 +113,19 @@ fn of_connections(view: &ConnectionsView) -> [SampledFamily; 3] {
             caps,
             view.tallies.refused,
         ),
+        of_reclaimed(view),
     ]
+}
+
+fn of_reclaimed(view: &ConnectionsView) -> SampledFamily {
+    let mut family = SampledFamily::counter(
+        "sluicegate_connections_reclaimed_total",
+        "Connections that were closed for new ones, by what they waited for.",
+    );
+    for wait in ReclaimedWait::ALL {
+        family.push(&[("state", wait.as_str())], view.reclaimed[wait as usize]);
+    }
+    family
 }
 
 fn of_requests(view: &ConnectionsView) -> [SampledFamily; 3] {

@@ -39,6 +39,11 @@ impl CancelledStreams {
         OpenRequest(Arc::clone(self))
     }
 
+    /// Returns whether no request is open.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.open.load(Ordering::Relaxed) == 0
+    }
+
     /// Completes when no request was open for as long as `patience` returns once the last one has ended.
     pub(crate) async fn idle(&self, patience: impl FnOnce() -> Duration) {
         while self.open.load(Ordering::Relaxed) > 0 {

@@ -3,14 +3,16 @@
 //! A connection finds the account of its client once, and its requests are charged there; a request that a trusted proxy sends for
 //! another client finds that client's account by the address. A charge is one compare-and-swap, and ends when it is dropped.
 //!
-//! A client is an address of IPv4, or a /64 of IPv6, as `client.ip` in a key. A trusted proxy carries many clients, so its own account
-//! has no bound.
+//! A client is an address of IPv4, or a /64 of IPv6, as `client.ip` in a key. A customer may have a /56 or a /48 of IPv6, which are 256 and
+//! 65,536 of them, so a charge of a /64 is charged to its /56 and to its /48 too. These have twice and four times the share of a client:
+//! one /64 does not take the whole share of the others around it. A trusted proxy carries many clients, so its own account has no bound.
 //!
 //! # Concurrency
 //! Accounts are found under the lock of a shard; charges take no lock. A number never exceeds its bound, under any interleaving.
 //!
 //! # Limits
-//! An account exists while a connection, a request or a charge refers to it, so there are no more accounts than of those.
+//! An account exists while a connection, a request or a charge refers to it, so there are no more clients with an account than of those,
+//! and at most two networks for each.
 
 use std::fmt::{self, Display, Formatter};
 use std::mem;
@@ -27,6 +29,15 @@ use crate::config::rules::ClientRules;
 
 /// One address of either family.
 const ONE_ADDRESS: PrefixBits = PrefixBits { v4: 32, v6: 128 };
+
+/// The networks of IPv6 around a client, the widest first.
+const NETWORKS: [PrefixBits; 2] = [PrefixBits { v4: 32, v6: 48 }, PrefixBits { v4: 32, v6: 56 }];
+
+/// The accounts that a charge is made to: of the networks around the client, the widest first, and of the client.
+pub(super) const LEVELS: usize = NETWORKS.len() + 1;
+
+/// The shares of these accounts, in shares of a client.
+pub(super) const SHARES: [u64; LEVELS] = [4, 2, 1];
 
 /// A resource that is counted for each client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +88,8 @@ struct AccountOwner {
 struct AccountEntry {
     owner: AccountOwner,
     held: [AtomicU64; Resource::COUNT],
+    /// The account of the next wider network; `None` for the widest, and outside of IPv6.
+    network: Option<Arc<AccountEntry>>,
     shards: Arc<AccountShards>,
 }
 
@@ -106,21 +119,37 @@ impl ClientAccounts {
     #[must_use]
     pub fn find(&self, address: IpAddr, rules: &ClientRules) -> ClientAccount {
         let owner = AccountOwner::of(address, hop(address, rules));
+        let known = self.0.shard(owner).get(&owner).and_then(Weak::upgrade);
+        if let Some(entry) = known {
+            return ClientAccount(entry);
+        }
+        let mut network = None;
+        if owner.has_networks() {
+            for bits in NETWORKS {
+                network = Some(self.entry(owner.within(address, bits), network));
+            }
+        }
+        ClientAccount(self.entry(owner, network))
+    }
+
+    /// Returns the account of `owner`, which is new within `network` where there is none.
+    fn entry(&self, owner: AccountOwner, network: Option<Arc<AccountEntry>>) -> Arc<AccountEntry> {
         let mut shard = self.0.shard(owner);
         if let Some(entry) = shard.get(&owner).and_then(Weak::upgrade) {
-            return ClientAccount(entry);
+            return entry;
         }
         let entry = Arc::new(AccountEntry {
             owner,
             held: Default::default(),
+            network,
             shards: Arc::clone(&self.0),
         });
         shard.insert(owner, Arc::downgrade(&entry));
-        ClientAccount(entry)
+        entry
     }
 
-    /// Returns the accounts that hold most, by this number of each, at most `most` of them, the largest first. It looks at all accounts, so
-    /// it is for operators, and for a few lines of the log.
+    /// Returns the accounts of the clients that hold most, by this number of each, at most `most` of them, the largest first. It looks at
+    /// all accounts, so it is for operators, and for a few lines of the log.
     #[must_use]
     pub fn largest<Held: Ord + Default>(
         &self,
@@ -134,7 +163,8 @@ impl ClientAccounts {
                 let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
                 shard.values().filter_map(Weak::upgrade).collect()
             };
-            let accounts = entries.into_iter().map(ClientAccount);
+            let clients = |entry: &Arc<AccountEntry>| entry.owner.is_client();
+            let accounts = entries.into_iter().filter(clients).map(ClientAccount);
             let accounts = accounts.map(|account| (held(&account), account));
             largest.extend(accounts.filter(|(held, _)| *held > Held::default()));
             largest.sort_by(|(held, account), (other_held, other)| {
@@ -164,27 +194,86 @@ impl ClientAccount {
     /// Returns how much of a resource its client holds.
     #[must_use]
     pub fn held(&self, resource: Resource) -> u64 {
-        // Relaxed: a number to look at.
-        self.0.held[resource as usize].load(Ordering::Relaxed)
+        self.0.held(resource)
     }
 
-    /// Charges so much of a resource, if it `fits` beside what the client holds of it. What a trusted proxy holds always fits.
+    /// Returns what the widest network of its client, the next one and the client hold of a resource. A trusted proxy is a client without a
+    /// share, and stands for none.
+    pub(super) fn load(&self, resource: Resource) -> [u64; LEVELS] {
+        match self.is_exempt() {
+            true => [0; LEVELS],
+            false => (self.levels()).map(|level| level.held(resource)),
+        }
+    }
+
+    /// Returns whether `other` may get a part of a resource in place of this client: in the widest networks that are not of both this one
+    /// holds more, or they are one client. The parts of a trusted proxy are for trusted proxies.
+    pub(super) fn makes_room_for(&self, other: &Self, resource: Resource) -> bool {
+        if self.is_exempt() || other.is_exempt() {
+            return other.is_exempt();
+        }
+        let both = self.levels().into_iter().zip(other.levels());
+        let mut differing = both.skip_while(|(own, its)| std::ptr::eq(*own, *its));
+        differing
+            .next()
+            .is_none_or(|(own, its)| own.held(resource) > its.held(resource))
+    }
+
+    /// Returns the accounts that its charges are made to, the widest network first. Where there are no networks, each is its own.
+    fn levels(&self) -> [&AccountEntry; LEVELS] {
+        let client = &*self.0;
+        let narrow = client.network.as_deref().unwrap_or(client);
+        let wide = narrow.network.as_deref().unwrap_or(narrow);
+        [wide, narrow, client]
+    }
+
+    /// Charges so much of a resource, if it `fits` beside what the client holds of it, and beside the same part of what each network around
+    /// it holds. What a trusted proxy holds always fits.
     pub(super) fn charge(
         &self,
         resource: Resource,
         amount: u64,
         fits: impl Fn(u64) -> bool,
     ) -> Option<AccountCharge> {
-        let add = |held: u64| (self.is_exempt() || fits(held)).then(|| held.saturating_add(amount));
-        // Relaxed, here and below: the numbers bound memory and descriptors, and publish nothing.
-        let held = &self.0.held[resource as usize];
-        held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
-            .ok()?;
+        let is_exempt = self.is_exempt();
+        for (entry, share) in self.0.with_networks().zip(SHARES.into_iter().rev()) {
+            if !entry.add(resource, amount, |held| is_exempt || fits(held / share)) {
+                let charged = self.0.with_networks();
+                charged
+                    .take_while(|charged| !std::ptr::eq(*charged, entry))
+                    .for_each(|charged| charged.release(resource, amount));
+                return None;
+            }
+        }
         Some(AccountCharge {
             account: self.clone(),
             resource,
             amount,
         })
+    }
+}
+
+impl AccountEntry {
+    /// Returns this account, and those of the networks around it.
+    fn with_networks(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |entry| entry.network.as_deref())
+    }
+
+    fn held(&self, resource: Resource) -> u64 {
+        // Relaxed: a number to look at.
+        self.held[resource as usize].load(Ordering::Relaxed)
+    }
+
+    /// Adds so much, if it `fits` beside what is held. Returns whether it did.
+    fn add(&self, resource: Resource, amount: u64, fits: impl Fn(u64) -> bool) -> bool {
+        let add = |held: u64| fits(held).then(|| held.saturating_add(amount));
+        // Relaxed, here and below: the numbers bound memory and descriptors, and publish nothing.
+        let held = &self.held[resource as usize];
+        (held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)).is_ok()
+    }
+
+    fn release(&self, resource: Resource, amount: u64) {
+        self.held[resource as usize].fetch_sub(amount, Ordering::Relaxed);
     }
 }
 
@@ -216,7 +305,9 @@ impl AccountCharge {
     pub(super) fn reduce(&mut self, by: u64) {
         let by = by.min(self.amount);
         self.amount -= by;
-        self.account.0.held[self.resource as usize].fetch_sub(by, Ordering::Relaxed);
+        for entry in self.account.0.with_networks() {
+            entry.release(self.resource, by);
+        }
     }
 }
 
@@ -236,6 +327,24 @@ impl AccountOwner {
             network: prefix(address, bits),
             trust,
         }
+    }
+
+    /// Returns whether networks around it are charged too.
+    fn has_networks(self) -> bool {
+        self.trust == PeerTrust::Stranger && self.network.network().is_ipv6()
+    }
+
+    /// Returns the network of so many bits around this client, which is at `address`.
+    fn within(self, address: IpAddr, bits: PrefixBits) -> Self {
+        Self {
+            network: prefix(address, bits),
+            ..self
+        }
+    }
+
+    /// Returns whether it is a client, not a network around clients.
+    fn is_client(self) -> bool {
+        !self.has_networks() || self.network.length() >= PrefixBits::default().v6
     }
 }
 
@@ -264,6 +373,8 @@ impl Drop for AccountEntry {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::config::{no_review, parse};
 
@@ -307,13 +418,71 @@ mod tests {
         let other = all.find(address("192.0.2.1"), &rules);
         assert!(other.is_of(address("::ffff:192.0.2.1")));
         assert_eq!(fill(&other, 3, &mut kept), 3);
-        assert_eq!(accounts(&all), 2);
+        // One with its two networks, and one.
+        assert_eq!(accounts(&all), 4);
         kept.truncate(2);
         assert_eq!(fill(&again, 3, &mut kept), 1);
         drop((again, other));
-        assert_eq!(accounts(&all), 1);
+        assert_eq!(accounts(&all), 3);
         kept.clear();
         assert_eq!(accounts(&all), 0);
+    }
+
+    /// Goal: the networks around an IPv6 client have shares of their own, and a client that is refused leaves nothing in them. Method: a
+    /// bound of three for a client: six for its /56, twelve for its /48; then all charges end.
+    #[test]
+    fn networks_have_shares() {
+        let (all, rules) = (ClientAccounts::default(), rules(""));
+        let mut kept = Vec::new();
+        let mut filled = |from: &str| fill(&all.find(address(from), &rules), 3, &mut kept);
+        assert_eq!(filled("2001:db8:0:1::1"), 3);
+        assert_eq!(filled("2001:db8:0:2::1"), 3);
+        assert_eq!(filled("2001:db8:0:3::1"), 0);
+        assert_eq!(filled("2001:db8:0:100::1"), 3);
+        assert_eq!(filled("2001:db8:0:200::1"), 3);
+        assert_eq!(filled("2001:db8:0:300::1"), 0);
+        assert_eq!(filled("2001:db8:1::1"), 3);
+        assert_eq!(filled("192.0.2.1"), 3);
+        let client = all.find(address("2001:db8:0:300::1"), &rules);
+        assert_eq!(client.load(Resource::Streams), [12, 0, 0]);
+        let held = |account: &ClientAccount| account.held(Resource::Streams);
+        assert_eq!(all.largest(100, held).len(), 6);
+        kept.clear();
+        assert_eq!(client.load(Resource::Streams), [0, 0, 0]);
+        assert_eq!(accounts(&all), 3);
+        drop(client);
+        assert_eq!(accounts(&all), 0);
+    }
+
+    proptest! {
+        /// Goal: no set of addresses gets around the share of a network, and what ends is returned at every level. Method: charges of any
+        /// addresses of some networks, some of which end, against a count of each network.
+        #[test]
+        fn no_network_exceeds_its_share(
+            steps in proptest::collection::vec((0_u16..3, 0_u16..0x400, any::<bool>()), 1..300),
+        ) {
+            let (all, rules) = (ClientAccounts::default(), rules(""));
+            let mut kept = Vec::new();
+            for (wide, narrow, ends) in steps {
+                let from = IpAddr::from([0x2001, 0xdb8, wide, narrow, 0, 0, 0, 1]);
+                let account = all.find(from, &rules);
+                if ends && !kept.is_empty() {
+                    drop(kept.swap_remove(usize::from(narrow) % kept.len()));
+                } else {
+                    let charge = account.charge(Resource::Streams, 1, |held| held < 3);
+                    kept.extend(charge.map(|charge| (wide, narrow, charge)));
+                }
+                let count = |bits: u16| {
+                    let is_near = |kept: &&(u16, u16, AccountCharge)| kept.0 == wide && kept.1 >> bits == narrow >> bits;
+                    kept.iter().filter(is_near).count() as u64
+                };
+                let held = [count(15), count(8), count(0)];
+                prop_assert_eq!(account.load(Resource::Streams), held);
+                prop_assert!(held[0] <= 12 && held[1] <= 6 && held[2] <= 3);
+            }
+            kept.clear();
+            prop_assert_eq!(accounts(&all), 0);
+        }
     }
 
     /// Goal: a trusted proxy has no bound, and lends it to no client. Method: a proxy, and another address of its /64.

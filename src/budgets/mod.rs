@@ -11,6 +11,7 @@ mod client_bytes;
 mod client_streams;
 mod connections;
 pub(crate) mod delay_queue;
+mod open_connections;
 mod open_files;
 mod origin_requests;
 mod tally;
@@ -21,6 +22,7 @@ pub use client_bytes::{BytesPermit, ClientBytes, NamedBytes};
 pub use client_streams::{ClientStreams, StreamCaps, StreamPermit};
 pub use connections::{ClientConnectionPermit, ConnectionCaps, ConnectionLimiter};
 pub use delay_queue::DelayedRequests;
+pub use open_connections::ReclaimedWait;
 pub use open_files::{OpenFiles, OwnFiles};
 pub use origin_requests::{
     FileShares, OriginRequests, OriginShare, RequestCap, RequestCaps, RequestPermit,

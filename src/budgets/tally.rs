@@ -77,12 +77,8 @@ impl ResourceTally {
     /// Adds so much, if all clients then hold no more than `most`. Returns what they hold.
     ///
     /// # Errors
-    /// They would hold more. It is counted.
-    pub(super) fn add(&self, amount: u64, most: u64) -> Result<u64, BudgetCap> {
-        self.try_add(amount, most).or_else(|cap| self.refuse(cap))
-    }
-
-    fn try_add(&self, amount: u64, most: u64) -> Result<u64, BudgetCap> {
+    /// They would hold more. It is not counted.
+    pub(super) fn try_add(&self, amount: u64, most: u64) -> Result<u64, BudgetCap> {
         // Relaxed, here and below: the numbers bound files and memory, and publish nothing.
         let before = self.held.fetch_add(amount, Ordering::Relaxed);
         let held = before.saturating_add(amount);
@@ -93,7 +89,7 @@ impl ResourceTally {
         Err(BudgetCap::All)
     }
 
-    /// Adds so much, as [`add`](Self::add) does, and charges it to its client by `charge`, which gets what all clients hold.
+    /// Adds so much, as [`try_add`](Self::try_add) does, and charges it to its client by `charge`, which gets what all clients hold.
     ///
     /// # Errors
     /// There is no room. It is counted.

@@ -1,9 +1,11 @@
 //! Reads the heads of one HTTP/1 connection, each within its time and size, and keeps the bytes that a client sends ahead.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -22,7 +24,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use super::guarded_stream::{GuardedStream, ReadPace};
 use super::reset::reset_on_close;
 use crate::body_end::BodyEnd;
-use crate::budgets::{BudgetCap, BytesPermit, ClientAccount, ClientBytes};
+use crate::budgets::{BudgetCap, BytesPermit, ClientAccount, ClientBytes, ClientConnectionPermit};
 use crate::client::PeerAddress;
 use crate::config::rules::ServerRules;
 use crate::failure::{ClientFailure, GatewayFailure};
@@ -92,13 +94,17 @@ pub(super) struct Http1Connection {
     pending_records: u64,
     /// True while the end of the connection would be the end of an answer that is not whole.
     is_cut_short: bool,
+    /// True until a request has come.
+    is_new: bool,
     shared: Arc<SharedState>,
+    permit: ClientConnectionPermit,
 }
 
 impl Http1Connection {
     /// Returns a connection with these facts from which nothing has been read, but for the beginning of a head.
     pub(super) fn new(
         stream: Stream,
+        permit: ClientConnectionPermit,
         begun: Option<BegunHead>,
         facts: &ConnectionFacts,
         shared: Arc<SharedState>,
@@ -120,7 +126,9 @@ impl Http1Connection {
                 0
             },
             is_cut_short: false,
+            is_new: true,
             shared,
+            permit,
         }
     }
 
@@ -138,6 +146,9 @@ impl Http1Connection {
         loop {
             match self.head.parse(&self.read, &limits) {
                 Ok(HeadProgress::Partial) => {}
+                Ok(HeadProgress::Whole(_)) | Err(_) if !self.permit.begin() => {
+                    return NextHead::End;
+                }
                 Ok(HeadProgress::Whole(bytes)) => return self.check_body(bytes, rules),
                 Err(error) => return NextHead::Problem(error.into()),
             }
@@ -147,10 +158,12 @@ impl Http1Connection {
             // An empty line after the previous request does not begin the next one, which may never come.
             let is_idle = leading_line_end(&self.read) == self.read.len();
             let patience = if is_idle {
-                IDLE_AFTER.min(rules.keepalive_timeout)
+                self.permit.wait();
+                IDLE_AFTER.min(self.idle_patience(rules))
             } else {
                 // The whole head has one deadline, so that a field every few seconds does not hold a connection forever.
                 let began = *began.get_or_insert_with(clock::now);
+                self.permit.wait_for_rest(began);
                 (rules.defence)
                     .client_header_timeout
                     .saturating_sub(clock::since(began))
@@ -175,15 +188,23 @@ impl Http1Connection {
         }
     }
 
+    /// Returns the time for which it may be idle: before its first request, that of a head.
+    pub(super) fn idle_patience(&self, rules: &ServerRules) -> Duration {
+        match self.is_new {
+            true => rules.defence.client_header_timeout,
+            false => rules.keepalive_timeout,
+        }
+    }
+
     /// Waits for bytes of the next request of an idle connection, for what is left of the time that it may be idle. Returns whether they
     /// came.
-    pub(super) async fn await_request(&mut self, keepalive_timeout: Duration) -> bool {
+    pub(super) async fn await_request(&mut self, patience: Duration) -> bool {
         if self.read.is_empty() {
             // An idle connection holds no memory for bytes, and none for the places of fields.
             self.read = BytesMut::new();
             self.head = RequestHead::new();
         }
-        let left = keepalive_timeout.saturating_sub(IDLE_AFTER);
+        let left = patience.saturating_sub(IDLE_AFTER);
         matches!(self.read_more(left).await, Wait::Read)
     }
 
@@ -238,16 +259,24 @@ impl Http1Connection {
         NextHead::Head(head_bytes)
     }
 
-    /// Reads once.
+    /// Reads once, unless the connection is closed for another one.
     async fn read_more(&mut self, patience: Duration) -> Wait {
         if patience.is_zero() {
             return Wait::Over;
         }
         // A body that was sent along comes with its head.
-        let read = read_through(&mut *self.stream, &mut self.read, bounds::BODY_READ);
-        let read = pin!(read);
-        let read = self.timeout.wait(read, patience).await;
-        read.map_or(Wait::Over, Wait::of)
+        let mut read = pin!(read_through(
+            &mut *self.stream,
+            &mut self.read,
+            bounds::BODY_READ
+        ));
+        let permit = &self.permit;
+        let read = poll_fn(|context| match read.as_mut().poll(context) {
+            Poll::Ready(read) => Poll::Ready(Wait::of(read)),
+            Poll::Pending => permit.poll_reclaimed(context).map(|()| Wait::Gone),
+        });
+        let read = self.timeout.wait(pin!(read), patience).await;
+        read.unwrap_or(Wait::Over)
     }
 
     /// Reads once what has come; `None` where nothing has.
@@ -309,6 +338,7 @@ impl Http1Connection {
 
     /// Begins the body of a request whose head was taken.
     pub(super) fn begin_body(&mut self, rules: &ServerRules) {
+        self.is_new = false;
         self.head.clear();
         self.stream.begin(read_pace(rules));
     }

@@ -157,6 +157,9 @@ impl GuardedStream {
         context: &mut Context<'_>,
     ) -> Poll<Result<T>> {
         let inner = &self.inner;
+        if let (Poll::Pending, Some(frames)) = (&result, &self.frames) {
+            frames.block();
+        }
         match &result {
             Poll::Pending
                 if self
@@ -311,6 +314,9 @@ impl AsyncWrite for GuardedStream {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let flushed = Pin::new(&mut self.inner).poll_flush(context);
+        if let (Poll::Ready(Ok(())), Some(frames)) = (&flushed, &self.frames) {
+            frames.flush();
+        }
         self.unless_stalled(flushed, |()| 0, context)
     }
 

@@ -44,7 +44,9 @@ use super::incoming::{IncomingFrames, ReceiveWatch};
 use super::outgoing::{ENHANCE_YOUR_CALM, FrameWatch, NO_ERROR, OutgoingFrames};
 use super::receive_window::{BodyWindow, ConnectionWindow};
 use crate::budgets::cancelled_streams::CancelledStreams;
-use crate::budgets::{BudgetCap, ClientAccount, ClientStreams, StreamCaps, StreamPermit};
+use crate::budgets::{
+    BudgetCap, ClientAccount, ClientConnectionPermit, ClientStreams, StreamCaps, StreamPermit,
+};
 use crate::client::{PeerAddress, TlsFacts, identify, identify_in_map};
 use crate::config::rules::{ListenerProtocol, ServerRules};
 use crate::gateway::{ConnectionFacts, Gateway};
@@ -58,6 +60,7 @@ pub(super) async fn serve(
     shared: &Arc<SharedState>,
     address: SocketAddr,
     stream: Stream,
+    permit: ClientConnectionPermit,
     facts: ConnectionFacts,
     shutdown: &ShutdownWatch,
 ) {
@@ -78,6 +81,8 @@ pub(super) async fn serve(
         shared: Arc::clone(shared),
         peer: super::peer_address(&*stream),
         secured: facts.secured.clone(),
+        permit,
+        cancelled: Arc::clone(&cancelled),
         is_reported: AtomicBool::new(false),
         flooded: Notify::new(),
     });
@@ -97,9 +102,14 @@ pub(super) async fn serve(
         cancelled: Arc::clone(&cancelled),
         shutdown: shutdown.clone(),
     });
+    let preface_patience = shared.snapshot().rules.server.defence.client_header_timeout;
     let served = async {
+        let handshake = tokio::select! {
+            handshake = timeout(preface_patience, options.handshake(stream)) => handshake,
+            () = report.permit.reclaimed() => return,
+        };
         // The error of a handshake is the client's, and ends the connection.
-        if let Ok(mut connection) = options.handshake(stream).await {
+        if let Ok(Ok(mut connection)) = handshake {
             accept(&mut connection, &streams, &report).await;
         }
     };
@@ -113,7 +123,7 @@ pub(super) async fn serve(
 /// Accepts streams until the connection ends, and serves each in a task of its own.
 ///
 /// A drain tells the client to open no more (RFC 9113 §6.8), and ends the connection with its last stream. A connection without a stream
-/// ends with `NO_ERROR` after `keepalive_timeout`, which is read when its last stream has ended.
+/// ends with `NO_ERROR` after `keepalive_timeout`, which is read when its last stream has ended, or where it is closed for another one.
 /// One whose client only causes work ends with `ENHANCE_YOUR_CALM`.
 async fn accept(
     connection: &mut Connection<Stream, Bytes>,
@@ -134,6 +144,10 @@ async fn accept(
             // Before the streams, which such a client opens without a pause.
             () = &mut abused => return close(connection, Reason::ENHANCE_YOUR_CALM).await,
             accepted = connection.accept() => accepted,
+            // Behind the streams, so that it has written what it can.
+            () = report.permit.reclaimed() => {
+                return close(connection, Reason::NO_ERROR).await;
+            }
             () = streams.cancelled.idle(|| streams.keepalive_timeout()), if !is_draining => {
                 return close(connection, Reason::NO_ERROR).await;
             }
@@ -141,6 +155,10 @@ async fn accept(
         let Some(Ok((request, mut respond))) = accepted else {
             return;
         };
+        if !report.permit.begin() {
+            respond.send_reset(Reason::REFUSED_STREAM);
+            return close(connection, Reason::NO_ERROR).await;
+        }
         let account = streams.account(request.headers());
         let window = || streams.reserve(request.body(), request.headers(), &account);
         let permit = streams.enter(&account);
@@ -185,6 +203,8 @@ struct ConnectionReport {
     shared: Arc<SharedState>,
     peer: Option<IpAddr>,
     secured: Option<Arc<TlsFacts>>,
+    permit: ClientConnectionPermit,
+    cancelled: Arc<CancelledStreams>,
     /// True if the reason of its end was logged.
     is_reported: AtomicBool,
     /// Notified when its client has sent too many frames that only make work.
@@ -268,6 +288,18 @@ impl FrameWatch for Arc<ConnectionReport> {
             ..Outcome::rejected(arrived, request_id, "HTTP/2")
         });
         request_id.text().to_string()
+    }
+
+    fn flushed(&self) {
+        // Its answers have left too.
+        if self.cancelled.is_idle() {
+            self.permit.wait();
+        }
+    }
+
+    fn blocked(&self) {
+        // One that is closed for another one ends anyway.
+        let _ = self.permit.begin();
     }
 }
 

@@ -4,10 +4,12 @@
 //! read here, so that they have a deadline and a size, and so that none is served that two parsers could read in two ways
 //! ([`sluicegate_http1`]). The answers of the gateway's own to pipelined requests leave in one write.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -21,14 +23,14 @@ use super::accept::ConnectionApp;
 use super::connection::{BegunHead, Http1Connection, NextHead};
 use super::{http2, proxy_protocol, timer_keepalive};
 use crate::budgets::{ClientAccount, ClientConnectionPermit, RefusedHandshake, TlsHandshakes};
-use crate::config::rules::{Http2, ListenerProtocol, Rules};
+use crate::config::rules::{Http2, ListenerProtocol};
 use crate::gateway::{ConnectionFacts, ConnectionState, Gateway, ServingCourse};
 use crate::process::SharedState;
 use crate::record::HandshakeFailure;
 use crate::response::{GatewayProblem, HttpViolation};
 use crate::snapshot::Snapshot;
 use crate::thread_buffer::read_through;
-use crate::tls::{self, ActiveListener};
+use crate::tls::{self, ActiveListener, HandshakeTimes};
 
 /// The first bytes of every HTTP/2 connection, RFC 9113 §3.4.
 const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -38,7 +40,6 @@ struct AcceptedConnection {
     stream: Stream,
     first_bytes: FirstBytes,
     protocol: ListenerProtocol,
-    permit: ClientConnectionPermit,
     account: ClientAccount,
 }
 
@@ -82,11 +83,11 @@ impl Intake {
     }
 
     /// Reads the first bytes of a connection in clear text, which tell HTTP/2 from HTTP/1; `None` when it broke. The client may take
-    /// `patience` for its first byte, and `head_patience` from there to the end of HTTP/2's preface.
+    /// `patience` for its first byte, and as long from there to the end of HTTP/2's preface.
     async fn first_bytes(
         mut stream: Stream,
+        permit: &ClientConnectionPermit,
         patience: Duration,
-        head_patience: Duration,
     ) -> Option<(Stream, FirstBytes)> {
         let mut bytes = BytesMut::new();
         let read = read_through(&mut stream, &mut bytes, bounds::BODY_READ);
@@ -94,6 +95,7 @@ impl Intake {
             return None;
         }
         let since = clock::now();
+        permit.wait_for_rest(since);
         let read_preface = async {
             while bytes.len() < HTTP2_PREFACE.len() && HTTP2_PREFACE.starts_with(&bytes) {
                 let read = read_through(&mut stream, &mut bytes, bounds::BODY_READ);
@@ -104,7 +106,7 @@ impl Intake {
             Some(())
         };
         // A head that stops in what could be the preface is answered as one of HTTP/1.
-        if let Ok(read) = timeout(head_patience, read_preface).await {
+        if let Ok(read) = timeout(patience, read_preface).await {
             read?;
         }
         if !bytes.starts_with(HTTP2_PREFACE) {
@@ -123,19 +125,29 @@ impl Intake {
         permit: IntakePermit,
         shutdown: &ShutdownWatch,
     ) -> Option<()> {
-        // Boxed, like the calls below: a connection that idles should not hold the room for its beginning.
-        let accepted = Box::pin(self.accept(stream, permit)).await?;
-        // The permit is kept to the end of the connection.
-        let _permit = accepted.permit;
+        let IntakePermit { permit, account } = permit;
+        let accepted = {
+            // Boxed, like the calls below: a connection that idles should not hold the room for its beginning.
+            let mut accepting = Box::pin(self.accept(stream, &permit, account));
+            poll_fn(|context| match accepting.as_mut().poll(context) {
+                Poll::Pending => permit.poll_reclaimed(context).map(|()| None),
+                accepted => accepted,
+            })
+            .await?
+        };
         let stream = accepted.stream;
         let facts = super::facts(&*stream, accepted.protocol, accepted.account);
         match accepted.first_bytes {
             FirstBytes::Http2 => {
-                let served = http2::serve(&self.shared, self.address, stream, facts, shutdown);
+                let shared = &self.shared;
+                let served = http2::serve(shared, self.address, stream, permit, facts, shutdown);
                 Box::pin(served).await;
                 None
             }
-            FirstBytes::Http1(begun) => self.serve_http1(stream, begun, facts, shutdown).await,
+            FirstBytes::Http1(begun) => {
+                self.serve_http1(stream, permit, begun, facts, shutdown)
+                    .await
+            }
         }
     }
 
@@ -143,10 +155,8 @@ impl Intake {
     async fn accept(
         &self,
         mut stream: Stream,
-        IntakePermit {
-            mut permit,
-            account,
-        }: IntakePermit,
+        permit: &ClientConnectionPermit,
+        account: Option<ClientAccount>,
     ) -> Option<AcceptedConnection> {
         // A connection may stay open for days, and should not keep the configuration of its beginning alive.
         let snapshot = self.shared.snapshot();
@@ -157,7 +167,8 @@ impl Intake {
         let announced = &listener.rules.proxy_protocol;
         let notices = &self.shared.recorder.notices;
         let peer = super::peer_address(&*stream);
-        let read = proxy_protocol::read(stream, announced, &metrics.proxy_headers, patience);
+        let counts = &metrics.proxy_headers;
+        let read = proxy_protocol::read(stream, announced, counts, head_patience);
         let read = Box::pin(read).await;
         stream = read
             .inspect_err(|why| {
@@ -172,16 +183,27 @@ impl Intake {
         let address = peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let account = match account.filter(|account| account.is_of(address)) {
             Some(account) => account,
-            None => self.charge(&mut permit, address, rules)?,
+            None => {
+                let account = self.shared.accounts.find(address, &rules.client);
+                permit.belongs_to(&account, &rules.server.defence).ok()?;
+                permit.wait();
+                account
+            }
         };
         let most_handshakes = TlsHandshakes::most(&rules.server.defence);
         drop(snapshot);
         let (stream, first_bytes) = if let Some(termination) = &listener.tls {
             let (installed, counts) = (&self.shared.certificates, &metrics.handshakes);
             let handshakes = &self.shared.tls_handshakes;
-            let enter = || Ok(handshakes.enter(&account, most_handshakes)?);
-            let begin = (patience, enter);
-            let shaken = tls::shake_hands(stream, termination, installed, counts, begin);
+            let enter = || {
+                permit.wait_for_rest(clock::now());
+                Ok(handshakes.enter(&account, most_handshakes)?)
+            };
+            let times = HandshakeTimes {
+                first_byte: head_patience,
+                whole: patience,
+            };
+            let shaken = tls::shake_hands(stream, termination, installed, counts, times, enter);
             // Boxed: a connection in clear text should not pay for the size of a handshake.
             let shaken = Box::pin(shaken).await;
             let stream = shaken
@@ -193,7 +215,7 @@ impl Intake {
             };
             (stream, first_bytes)
         } else if listener.rules.http2() == Http2::Accepted {
-            Self::first_bytes(stream, patience, head_patience).await?
+            Self::first_bytes(stream, permit, head_patience).await?
         } else {
             (stream, FirstBytes::Http1(None))
         };
@@ -201,21 +223,8 @@ impl Intake {
             stream,
             first_bytes,
             protocol: listener.rules.protocol,
-            permit,
             account,
         })
-    }
-
-    /// Charges a connection to the client at this address, and returns the account; `None` where the client has as many as may be.
-    fn charge(
-        &self,
-        permit: &mut ClientConnectionPermit,
-        address: IpAddr,
-        rules: &Rules,
-    ) -> Option<ClientAccount> {
-        let account = self.shared.accounts.find(address, &rules.client);
-        permit.belongs_to(&account, &rules.server.defence).ok()?;
-        Some(account)
     }
 
     /// Logs a TLS handshake that failed, of which there may be `most` at a time.
@@ -241,18 +250,20 @@ impl Intake {
     async fn serve_http1(
         &self,
         stream: Stream,
+        permit: ClientConnectionPermit,
         begun: Option<BegunHead>,
         facts: ConnectionFacts,
         shutdown: &ShutdownWatch,
     ) -> Option<()> {
-        let mut connection = Http1Connection::new(stream, begun, &facts, Arc::clone(&self.shared));
+        let shared = Arc::clone(&self.shared);
+        let mut connection = Http1Connection::new(stream, permit, begun, &facts, shared);
         loop {
             // Boxed, so that an idle connection does not hold the room for a request. Requests in close succession use the same room.
             let served = Box::pin(self.serve_requests(&mut connection, &facts, shutdown)).await?;
             match served {
                 RequestsEnd::Idle => {
-                    let timeout = self.shared.snapshot().rules.server.keepalive_timeout;
-                    if !connection.await_request(timeout).await {
+                    let patience = connection.idle_patience(&self.shared.snapshot().rules.server);
+                    if !connection.await_request(patience).await {
                         Box::pin(connection.end()).await;
                         return None;
                     }
@@ -367,14 +378,14 @@ impl ConnectionApp for Intake {
         let snapshot = self.shared.snapshot();
         let rules = &snapshot.rules;
         let announced = &self.listener(&snapshot)?.rules.proxy_protocol;
-        let mut permit = (self.shared.connection_limiter)
-            .enter(&rules.server.defence)
-            .ok()?;
         let peer = peer.ip().to_canonical();
         let account = match proxy_protocol::may_send_header(announced, peer) {
             true => None,
-            false => Some(self.charge(&mut permit, peer, rules)?),
+            false => Some(self.shared.accounts.find(peer, &rules.client)),
         };
+        let permit = (self.shared.connection_limiter)
+            .enter(account.as_ref(), &rules.server.defence)
+            .ok()?;
         Some(IntakePermit { permit, account })
     }
 

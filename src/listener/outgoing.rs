@@ -44,6 +44,10 @@ pub(super) trait FrameWatch: Send + Sync {
     fn ends(&self, reason: u32);
     /// Reports that a malformed request is answered with 400. Returns the request id for its client.
     fn record_malformed(&self) -> String;
+    /// Reports that everything that was written has left.
+    fn flushed(&self);
+    /// Reports that the client does not take what is written.
+    fn blocked(&self);
 }
 
 /// The frames that go out on one connection.
@@ -122,6 +126,16 @@ impl OutgoingFrames {
     /// Returns the number of DATA frames that were written since the last call.
     pub(super) fn take_data_frames(&mut self) -> u32 {
         mem::take(&mut self.data_frames)
+    }
+
+    /// Notes that everything that was written has left.
+    pub(super) fn flush(&self) {
+        self.watch.flushed();
+    }
+
+    /// Notes that the client does not take what is written.
+    pub(super) fn block(&self) {
+        self.watch.blocked();
     }
 
     /// Returns the size of HPACK's table, which SETTINGS of the client change.
@@ -315,6 +329,10 @@ mod tests {
             self.0.lock().unwrap().1 += 1;
             "id".to_owned()
         }
+
+        fn flushed(&self) {}
+
+        fn blocked(&self) {}
     }
 
     fn frame(kind: u8, stream: u32, payload: &[u8]) -> Vec<u8> {

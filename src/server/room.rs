@@ -21,7 +21,7 @@ pub(super) fn log_room(
         "{now} files may be open ({before} before); at most {} connections, {} of one client; at most {} requests on their way to \
          origins, {} of one client",
         connections.all.get(),
-        connections.of_client.get(),
+        connections.of_one_alone().get(),
         requests.all,
         requests.of_client.get()
     );

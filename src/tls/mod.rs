@@ -35,6 +35,15 @@ use crate::record::{HandshakeCounts, HandshakeFailure, HandshakeKind};
 use sluicegate_base::bounds;
 use stream::SecuredStream;
 
+/// The times that a client has for its handshake.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HandshakeTimes {
+    /// For its first byte.
+    pub(crate) first_byte: Duration,
+    /// For all of it, where [`bounds::HANDSHAKE_TIME`] is not less.
+    pub(crate) whole: Duration,
+}
+
 /// Performs the handshake and returns the connection under TLS; `None` where it was a validation by a certificate authority. `enter`
 /// acquires a permit once the first byte is here, which is kept to the end of the handshake.
 ///
@@ -45,10 +54,12 @@ pub(crate) async fn shake_hands<Permit>(
     termination: &Termination,
     installed: &Certificates,
     handshakes: &HandshakeCounts,
-    (patience, enter): (Duration, impl FnOnce() -> Result<Permit, HandshakeFailure>),
+    times: HandshakeTimes,
+    enter: impl FnOnce() -> Result<Permit, HandshakeFailure>,
 ) -> Result<Option<Stream>, HandshakeFailure> {
-    let shake = shake(stream, termination, installed, handshakes, enter);
-    let ended = timeout(patience.min(bounds::HANDSHAKE_TIME), shake).await;
+    let silence = times.first_byte;
+    let shake = shake(stream, termination, installed, handshakes, silence, enter);
+    let ended = timeout(times.whole.min(bounds::HANDSHAKE_TIME), shake).await;
     let ended = ended.unwrap_or(Err(HandshakeFailure::TimedOut));
     ended.inspect_err(|failure| handshakes.failed(*failure))
 }
@@ -59,9 +70,12 @@ async fn shake<Permit>(
     termination: &Termination,
     installed: &Certificates,
     handshakes: &HandshakeCounts,
+    silence: Duration,
     enter: impl FnOnce() -> Result<Permit, HandshakeFailure>,
 ) -> Result<Option<Stream>, HandshakeFailure> {
-    let (stream, first) = hello::begin(stream).await.ok_or(HandshakeFailure::Gone)?;
+    let begun = timeout(silence, hello::begin(stream)).await;
+    let begun = begun.map_err(|_| HandshakeFailure::TimedOut)?;
+    let (stream, first) = begun.ok_or(HandshakeFailure::Gone)?;
     let _permit = enter()?;
     let looked = hello::look(stream, first).await;
     let (stream, ja4) = looked.ok_or(HandshakeFailure::Gone)?;
@@ -226,9 +240,12 @@ mod tests {
             let stream: Stream = Box::new(Accepted::from(stream));
             let counts = HandshakeCounts::default();
             let patience = Duration::from_secs(60);
+            let times = HandshakeTimes {
+                first_byte: patience,
+                whole: patience,
+            };
             let enter = || Ok(());
-            let shaken =
-                shake_hands(stream, termination, installed, &counts, (patience, enter)).await;
+            let shaken = shake_hands(stream, termination, installed, &counts, times, enter).await;
             let goes_on = shaken.ok().flatten();
             goes_on.is_some()
         };

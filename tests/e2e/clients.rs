@@ -73,7 +73,7 @@ async fn a_connection_that_was_idle_serves_its_next_request() {
 #[tokio::test]
 async fn a_silent_connection_is_closed_at_its_timeout() {
     // Goal: idle connections are closed. Method: connect and send nothing; send half a preface of HTTP/2.
-    let settings = "[server]\nkeepalive_timeout = \"1s\"\nclient_read_timeout = \"1s\"\n";
+    let settings = "[server]\nclient_header_timeout = \"1s\"\n";
     let gateway = Gateway::start(&format!("{settings}{RESPOND}")).await;
     let mut silent = gateway.raw().await;
     let mut half = gateway.raw().await;

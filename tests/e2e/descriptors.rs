@@ -223,11 +223,12 @@ async fn listeners_and_counters_take_files_too() {
     assert!(machine.contains(&sentence), "{report}");
 }
 
-/// Connections that were counted, and those among them that were closed for a cap, theirs or that of their request.
+/// Connections that were counted, and those among them that were closed for a cap, theirs or that of their request, or for another one.
 async fn connections(gateway: &Gateway) -> usize {
     let text = gateway.admin(get("/metrics")).await.text().to_owned();
     let counted = [
         "sluicegate_connections ",
+        "sluicegate_connections_reclaimed_total{",
         "sluicegate_connections_refused_total{",
         "sluicegate_origin_requests_refused_total{",
     ];

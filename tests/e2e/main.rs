@@ -37,6 +37,7 @@ mod concurrency;
 mod conditions;
 mod costs;
 mod crawlers;
+mod crowded;
 mod delays;
 mod demonstration;
 mod descriptors;

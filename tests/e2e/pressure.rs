@@ -8,6 +8,9 @@ use crate::harness::*;
 const TENTH: Duration = Duration::from_millis(100);
 
 const PASS: &str = "[[route]]\npath = \"/*\"\norigin = \"app\"\n";
+/// Requests for `/free` are answered, others go to `app`.
+const HANG_OR_RESPOND: &str = "[[route]]\npath = \"/*\"\norigin = \"app\"\n\
+     [[route]]\npath = \"/free\"\nrespond = { status = 200, body = \"here\" }\n";
 const RESPOND: &str = "[[route]]\npath = \"/*\"\nrespond = { status = 200, body = \"here\" }\n";
 
 async fn refused(gateway: &Gateway, cap: &str) -> f64 {
@@ -18,7 +21,14 @@ async fn refused(gateway: &Gateway, cap: &str) -> f64 {
 /// Whether a new connection from `address` is let in: it is answered.
 async fn is_let_in(gateway: &Gateway, address: &str) -> bool {
     let mut client = gateway.client_from(address).await;
-    client.try_send(get("/")).await.is_ok()
+    client.try_send(get("/free")).await.is_ok()
+}
+
+/// A connection from `address` with a request that hangs at its origin.
+async fn hanging(gateway: &Gateway, address: &str) -> RawConnection {
+    let mut raw = RawConnection::connect_from(address, gateway.address()).await;
+    raw.write("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").await;
+    raw
 }
 
 #[tokio::test]
@@ -45,16 +55,19 @@ async fn one_client_has_no_more_than_its_connections() {
 
 #[tokio::test]
 async fn a_connection_too_many_is_closed_without_a_byte() {
-    // Goal: `max_connections`, whatever is spoken. Method: three are held by three clients, one of them by HTTP/2; a fourth reads the
-    // end at once.
-    let rules = format!("[server]\nmax_connections = 3\nmax_connections_per_client = 3\n{RESPOND}");
-    let gateway = Gateway::start(&rules).await;
-    let mut one = gateway.client_from("127.0.0.2").await;
-    let mut other = gateway.client_from("127.0.0.3").await;
-    assert_eq!(one.get("/").await.status, 200);
-    assert_eq!(other.get("/").await.status, 200);
+    // Goal: `max_connections`, whatever is spoken. Method: three carry requests of three clients, one of them by HTTP/2; a fourth reads
+    // the end at once.
+    let origin = Origin::answering(|_| Reply::Hang);
+    let rules =
+        format!("[server]\nmax_connections = 3\nmax_connections_per_client = 3\n{HANG_OR_RESPOND}");
+    let gateway = Gateway::before(&origin, &rules).await;
+    let held = [
+        hanging(&gateway, "127.0.0.2").await,
+        hanging(&gateway, "127.0.0.3").await,
+    ];
     let third = gateway.h2c().await;
-    assert_eq!(third.send(get("/")).await.status, 200);
+    let third = tokio::spawn(async move { third.send(get("/")).await });
+    origin.is_asked(3).await;
     let mut raw = gateway.raw().await;
     assert_eq!(raw.read_to_end().await, b"");
     assert_eq!(refused(&gateway, "max_connections").await, 1.0);
@@ -62,12 +75,12 @@ async fn a_connection_too_many_is_closed_without_a_byte() {
         gateway.metrics().await.sum("sluicegate_connections", &[]),
         3.0
     );
-    assert_eq!(one.get("/").await.status, 200);
-    drop(third);
+    third.abort();
     eventually("the place is free", async || {
         is_let_in(&gateway, "127.0.0.4").await.then_some(())
     })
     .await;
+    drop(held);
 }
 
 #[tokio::test]
@@ -87,25 +100,27 @@ async fn a_trusted_proxy_has_no_bound_of_its_own() {
 
 #[tokio::test]
 async fn the_caps_follow_a_reload() {
-    // Goal: an operator under attack need not restart. Method: two connections held, each cap set to two, a third; then to four.
+    // Goal: an operator under attack need not restart. Method: two connections whose requests hang, each cap set to two, a third; then to
+    // four.
+    let origin = Origin::answering(|_| Reply::Hang);
     for caps in [[(100, 2), (100, 4)], [(2, 100), (4, 100)]] {
         let rules = |(all, each): (u32, u32)| {
             format!(
-                "[server]\nmax_connections = {all}\nmax_connections_per_client = {each}\n{RESPOND}"
+                "[server]\nmax_connections = {all}\nmax_connections_per_client = {each}\n{HANG_OR_RESPOND}"
             )
         };
-        let mut gateway = Gateway::start(&rules((100, 100))).await;
-        let mut kept = vec![
-            gateway.client_from("127.0.0.7").await,
-            gateway.client_from("127.0.0.7").await,
+        let mut gateway = Gateway::before(&origin, &rules((100, 100))).await;
+        let asked = origin.count();
+        let kept = [
+            hanging(&gateway, "127.0.0.7").await,
+            hanging(&gateway, "127.0.0.7").await,
         ];
-        for client in &mut kept {
-            assert_eq!(client.get("/").await.status, 200);
-        }
+        origin.is_asked(asked + 2).await;
         gateway.reload(&rules(caps[0])).await;
         assert!(!is_let_in(&gateway, "127.0.0.7").await);
         gateway.reload(&rules(caps[1])).await;
         assert!(is_let_in(&gateway, "127.0.0.7").await);
+        drop(kept);
     }
 }
 

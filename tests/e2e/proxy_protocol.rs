@@ -213,7 +213,7 @@ async fn untrusted_peers_and_malformed_headers_are_rejected() {
 async fn a_late_header_closes_the_connection() {
     // Goal: a header has the time of a request's head. Method: silence, and half a header.
     let setup = Setup::new().listener_line(REQUIRED);
-    let rules = "[[route]]\npath = \"/\"\nrespond = { status = 200 }\n[server]\nclient_read_timeout = \"1s\"\n";
+    let rules = "[[route]]\npath = \"/\"\nrespond = { status = 200 }\n[server]\nclient_header_timeout = \"1s\"\n";
     let gateway = setup.rules(rules).start().await;
     let mut silent = gateway.raw().await;
     let mut half = gateway.raw().await;

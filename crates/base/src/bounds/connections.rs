@@ -22,6 +22,17 @@ pub const LINGER_TIME: Duration = Duration::from_millis(500);
 /// closed at once.
 pub const DEFAULT_CONNECTIONS: u32 = 128 * 1024;
 
+/// Connections that are closed for new ones, and whose threads have not closed their sockets yet. Each takes a descriptor beside those of
+/// `max_connections`, out of [`OTHER_FILES`]. Beyond them new connections are closed.
+pub const CLOSING_CONNECTIONS: u64 = 96;
+
+/// Connections that are looked at to find the one that is closed for a new one: some microseconds of work. As long as there are no more,
+/// the order is exact.
+pub const EXAMINED_CONNECTIONS: usize = 512;
+
+/// Parts of the table of open connections, each under a lock of its own: more than threads of requests.
+pub const CONNECTION_SHARDS: usize = 32;
+
 /// Descriptors that are not for connections, with one listener: its own, log, store, and a reload that opens files beside those in use.
 pub const OTHER_FILES: u64 = 128;
 

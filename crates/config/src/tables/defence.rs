@@ -18,13 +18,14 @@ const MOST_UNREAD: u64 = 1 << 40;
 /// The keys of `[server]` that stand before the limits.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct DefenceRules {
-    /// Maximum number of client connections, 1 to 1048575; a further one is closed at once, without a response. Default: half of the
-    /// open-file limit, since each connection may need another one to an origin, and at most 131072. The soft limit of open files is raised
-    /// to the hard limit.
+    /// Maximum number of client connections, 1 to 1048575. For a further one a connection is closed that waits for a request, of the client
+    /// that holds most; without one it is closed at once, without a response. Default: half of the open-file limit,
+    /// since each connection may need another one to an origin, and at most 131072. The soft limit of open files is raised to the hard
+    /// limit.
     #[key(example = "100000", reader = ReadBy(concurrency, NUMBER))]
     pub max_connections: Option<Concurrency>,
-    /// Maximum number of connections of one client: of an address, or of an IPv6 /64. Trusted proxies are exempt. Default: a quarter of
-    /// max_connections.
+    /// Maximum number of connections of one client: of an address, or of an IPv6 /64; of a /56 twice, of a /48 four times as many. Trusted
+    /// proxies are exempt. Default: as many as are left, half of max_connections if the client is alone.
     #[key(example = "1000", reader = ReadBy(concurrency, NUMBER))]
     pub max_connections_per_client: Option<Concurrency>,
     /// Maximum number of TLS handshakes in progress, 1 to 1048575, from the first byte of the client; a further connection is closed at
@@ -75,7 +76,8 @@ pub struct DefenceRules {
     /// the process may use.
     #[key(example = "\"256MiB\"", reader = SizeIn(0..=MOST_UNREAD))]
     pub max_received_bytes: Option<u64>,
-    /// The maximum duration of the head of a request from its first byte to its last; then the client is answered with 408. 1ms to 1h.
+    /// The maximum duration of the head of a request from its first byte to its last; then the client is answered with 408. Also the time
+    /// that a new connection has for its first byte. 1ms to 1h.
     #[key(
         example = "\"10s\"",
         default = Duration::from_secs(10),
