@@ -4,7 +4,8 @@
 //! transaction of the request. Dropping it settles that: an error, a client that leaves, a panic or a cancelled task leaks nothing.
 //!
 //! Permits of limits with `concurrency` are held here too, beyond the head of the response: a download or a WebSocket is in flight as long
-//! as it lasts. They are given back just before the last bytes are written, so that a client that has its response may ask again at once.
+//! as it lasts. They are given back when its bytes have left, just before its end is sent, so that a client that has its response may ask
+//! again at once.
 
 use sluicegate_limiter::Timestamp;
 
@@ -61,7 +62,7 @@ impl Admitted {
         pending.is_some_and(|pending| pending.holds_permits())
     }
 
-    /// Gives the permits back: the response is about to end.
+    /// Gives the permits back: of the response only its end is still to be sent.
     pub fn finish_response(&mut self) {
         if let Some(pending) = &mut self.pending {
             pending.release_permits();

@@ -206,7 +206,6 @@ pub(super) fn end_here(request: &ReceivedHead, context: &mut Context) -> OwnAnsw
         StatusCode::METHOD_NOT_ALLOWED
     };
     context.settle(status, &HeaderMap::new());
-    context.finish_response();
     let mut answer = OwnAnswer::with_status(status, context);
     let allowed = HeaderValue::from_static("OPTIONS");
     answer.fields.insert(ALLOW, allowed);

@@ -160,7 +160,6 @@ pub(super) fn max_object(route: &ActiveRoute, context: &Context) -> usize {
 pub(super) fn not_stored(request: &ReceivedHead, context: &mut Context) -> OwnAnswer {
     let status = StatusCode::GATEWAY_TIMEOUT;
     context.settle_as(ResponseSource::Cache, status, &HeaderMap::new());
-    context.finish_response();
     context.disposition = Some(RequestDisposition::Rejected);
     context.cause = Some(Cause::of_problem(GatewayProblem::NotStored));
     answer::problem(request, context, GatewayProblem::NotStored)

@@ -198,7 +198,13 @@ impl Context {
             .saturating_add(self.decision.as_deref().map_or(Duration::ZERO, spent))
     }
 
-    /// Releases the permits that end with the answer: only its last bytes are still to be written.
+    /// Returns whether the request holds permits, which others may wait for.
+    pub(super) fn holds_permits(&self) -> bool {
+        let admitted = self.decision.as_deref().and_then(RequestDecision::admitted);
+        admitted.is_some_and(Admitted::holds_permits)
+    }
+
+    /// Releases the permits that end with the answer: only its end is still to be sent.
     pub(super) fn finish_response(&mut self) {
         if let Some(decision) = &mut self.decision
             && let Some((admitted, _)) = decision.admitted_mut()
@@ -217,7 +223,6 @@ impl Context {
         };
         self.disposition = Some(disposition);
         self.settle_as(by, status, &HeaderMap::new());
-        self.finish_response();
     }
 
     /// Settles the charges that depend on the origin's answer, by its status and fields.

@@ -43,6 +43,5 @@ pub(super) fn answer_to_failure(
 ) -> OwnAnswer {
     let by = ResponseSource::Failure;
     context.settle_as(by, problem.status(), &HeaderMap::new());
-    context.finish_response();
     answer::problem(request, context, problem)
 }

@@ -96,6 +96,10 @@ pub(super) struct Http1Connection {
     is_cut_short: bool,
     /// True until a request has come.
     is_new: bool,
+    /// True if the end of the answer is withheld.
+    withholds_end: bool,
+    /// The last byte of an answer, while it is withheld.
+    last_byte: Option<u8>,
     shared: Arc<SharedState>,
     permit: ClientConnectionPermit,
 }
@@ -127,6 +131,8 @@ impl Http1Connection {
             },
             is_cut_short: false,
             is_new: true,
+            withholds_end: false,
+            last_byte: None,
             shared,
             permit,
         }
@@ -339,6 +345,7 @@ impl Http1Connection {
     /// Begins the body of a request whose head was taken.
     pub(super) fn begin_body(&mut self, rules: &ServerRules) {
         self.is_new = false;
+        self.withholds_end = false;
         self.head.clear();
         self.stream.begin(read_pace(rules));
     }
@@ -405,7 +412,10 @@ impl RequestClient for Http1Connection {
         Ok(())
     }
 
-    async fn write(&mut self, pieces: [&[u8]; 2], end: BodyEnd) -> Result<(), ClientFailure> {
+    async fn write(&mut self, mut pieces: [&[u8]; 2], end: BodyEnd) -> Result<(), ClientFailure> {
+        if self.withholds_end && end.is_here() {
+            self.last_byte = split_last(&mut pieces);
+        }
         match pieces {
             [b"", b""] => {}
             [bytes, b""] | [b"", bytes] => {
@@ -418,13 +428,23 @@ impl RequestClient for Http1Connection {
                 self.stream.flush().await?;
             }
         }
-        if end == BodyEnd::Here {
+        if end.is_here() && !self.withholds_end {
             self.is_cut_short = false;
         }
         Ok(())
     }
 
-    fn write_trailers(&mut self, _: HeaderMap) -> io::Result<()> {
+    fn withhold_end(&mut self) {
+        self.withholds_end = true;
+    }
+
+    async fn end_answer(&mut self, _: Option<HeaderMap>) -> Result<(), ClientFailure> {
+        if let Some(last) = self.last_byte.take() {
+            self.stream.write_all(&[last]).await?;
+            self.stream.flush().await?;
+        }
+        self.withholds_end = false;
+        self.is_cut_short = false;
         Ok(())
     }
 
@@ -449,6 +469,15 @@ impl Drop for Http1Connection {
             self.shared.recorder.notices.tell(self.peer, &why);
         }
     }
+}
+
+/// Takes the last byte of the pieces.
+fn split_last(pieces: &mut [&[u8]; 2]) -> Option<u8> {
+    let last = pieces.iter_mut().rfind(|piece| !piece.is_empty())?;
+    let whole = *last;
+    let (byte, before) = whole.split_last()?;
+    *last = before;
+    Some(*byte)
 }
 
 /// Returns the bounds of a request's head.

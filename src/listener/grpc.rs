@@ -146,7 +146,7 @@ async fn send(stream: &mut Http2Stream, message: &[u8]) -> Result<(), ClientFail
     stream.write([&framed, b""], BodyEnd::NotYet).await?;
     let [_, (name, status), _] = GrpcDialect::Http2.fields(GrpcStatus::OK, "");
     let trailers = HeaderMap::from_iter([(name, status)]);
-    Ok(stream.write_trailers(trailers)?)
+    stream.end_answer(Some(trailers)).await
 }
 
 fn send_end(stream: &mut Http2Stream, end: &CallEnd) -> Result<(), ClientFailure> {

@@ -43,6 +43,7 @@ use super::http2_stream::Http2Stream;
 use super::incoming::{IncomingFrames, ReceiveWatch};
 use super::outgoing::{ENHANCE_YOUR_CALM, FrameWatch, NO_ERROR, OutgoingFrames};
 use super::receive_window::{BodyWindow, ConnectionWindow};
+use super::sent_bytes::SentBytes;
 use crate::budgets::cancelled_streams::CancelledStreams;
 use crate::budgets::{
     BudgetCap, ClientAccount, ClientConnectionPermit, ClientStreams, StreamCaps, StreamPermit,
@@ -86,7 +87,8 @@ pub(super) async fn serve(
         is_reported: AtomicBool::new(false),
         flooded: Notify::new(),
     });
-    let frames = OutgoingFrames::new(Box::new(Arc::clone(&report)));
+    let sent = Arc::new(SentBytes::default());
+    let frames = OutgoingFrames::new(Box::new(Arc::clone(&report)), Arc::clone(&sent));
     let gathered = match facts.protocol {
         ListenerProtocol::RateLimitService => GatheredFrames::Small,
         ListenerProtocol::Http | ListenerProtocol::ForwardAuth { .. } => GatheredFrames::Tiny,
@@ -100,6 +102,7 @@ pub(super) async fn serve(
         caps,
         window,
         cancelled: Arc::clone(&cancelled),
+        sent,
         shutdown: shutdown.clone(),
     });
     let preface_patience = shared.snapshot().rules.server.defence.client_header_timeout;
@@ -310,6 +313,7 @@ struct ConnectionStreams {
     caps: StreamCaps,
     window: Arc<ConnectionWindow>,
     cancelled: Arc<CancelledStreams>,
+    sent: Arc<SentBytes>,
     shutdown: ShutdownWatch,
 }
 
@@ -407,6 +411,7 @@ impl ConnectionStreams {
         let patience = decided.server_rules().client_write_timeout;
         let announced = decided.body_length();
         let mut client = Http2Stream::new((body, respond, window), account, announced, patience);
+        client.sent = Some(Arc::clone(&self.sent));
         self.gateway
             .serve_request(decided, &mut client, &self.shutdown)
             .await;

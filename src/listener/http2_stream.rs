@@ -5,6 +5,7 @@
 
 use std::future::poll_fn;
 use std::io::{self, Error, ErrorKind};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -16,6 +17,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::receive_window::BodyWindow;
+use super::sent_bytes::{SentBytes, UnsentBytes};
 use crate::body_end::BodyEnd;
 use crate::budgets::ClientAccount;
 use crate::failure::ClientFailure;
@@ -42,6 +44,10 @@ pub(super) struct Http2Stream {
     is_read: bool,
     /// True once the end of the answer was sent.
     is_ended: bool,
+    /// The counts of the connection, where answers may be counted.
+    pub(super) sent: Option<Arc<SentBytes>>,
+    /// The bytes of the answer that have not left, if its end is withheld for them.
+    unsent: Option<UnsentBytes>,
 }
 
 impl Http2Stream {
@@ -64,6 +70,8 @@ impl Http2Stream {
             before_end: announced.map_or(u64::MAX, |bytes| bytes.saturating_sub(1)),
             last: None,
             is_ended: false,
+            sent: None,
+            unsent: None,
         }
     }
 
@@ -137,6 +145,9 @@ impl Http2Stream {
             let (piece, rest) = bytes.split_at(free.min(bytes.len()));
             bytes = rest;
             let is_last = end.is_here() && bytes.is_empty();
+            if let Some(unsent) = &self.unsent {
+                unsent.add(piece.len());
+            }
             let sent = answer.send_data(Bytes::copy_from_slice(piece), is_last);
             sent.map_err(Error::other)?;
             self.is_ended |= is_last;
@@ -175,6 +186,10 @@ impl RequestClient for Http2Stream {
     }
 
     async fn write(&mut self, pieces: [&[u8]; 2], end: BodyEnd) -> Result<(), ClientFailure> {
+        let end = match self.unsent {
+            Some(_) => BodyEnd::NotYet,
+            None => end,
+        };
         if self.is_ended || pieces == [b"", b""] && end == BodyEnd::NotYet {
             return Ok(());
         }
@@ -195,10 +210,49 @@ impl RequestClient for Http2Stream {
         }
     }
 
-    fn write_trailers(&mut self, trailers: HeaderMap) -> io::Result<()> {
-        let answer = self.answer.as_mut().ok_or(ErrorKind::NotConnected)?;
+    fn withhold_end(&mut self) {
+        let stream = self.respond.stream_id().as_u32();
+        self.unsent = self.sent.as_ref().map(|sent| sent.count(stream));
+    }
+
+    async fn sent(&mut self) -> Result<(), ClientFailure> {
+        let Some(unsent) = &self.unsent else {
+            return Ok(());
+        };
+        let Some(answer) = &mut self.answer else {
+            return Ok(());
+        };
+        let sent = async {
+            tokio::select! {
+                biased;
+                () = unsent.sent() => Ok(()),
+                // What the client did not take is dropped.
+                _ = poll_fn(|context| answer.poll_reset(context)) => {
+                    Err(ErrorKind::ConnectionReset)
+                }
+            }
+        };
+        match timeout(self.write_timeout, sent).await {
+            Ok(sent) => Ok(sent.map_err(Error::from)?),
+            Err(_) => Err(ClientFailure::Unread),
+        }
+    }
+
+    async fn end_answer(&mut self, trailers: Option<HeaderMap>) -> Result<(), ClientFailure> {
+        self.unsent = None;
+        if self.is_ended {
+            return Ok(());
+        }
+        let answer = self
+            .answer
+            .as_mut()
+            .ok_or(Error::from(ErrorKind::NotConnected))?;
+        let ended = match trailers {
+            Some(trailers) => answer.send_trailers(trailers),
+            None => answer.send_data(Bytes::new(), true),
+        };
         self.is_ended = true;
-        answer.send_trailers(trailers).map_err(Error::other)
+        Ok(ended.map_err(Error::other)?)
     }
 
     async fn left(&mut self) {

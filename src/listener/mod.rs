@@ -13,6 +13,7 @@ mod outgoing;
 pub(crate) mod proxy_protocol;
 mod receive_window;
 mod reset;
+mod sent_bytes;
 mod table_size;
 mod timer_keepalive;
 

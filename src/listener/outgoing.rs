@@ -13,11 +13,13 @@
 use std::io::{ErrorKind, IoSlice, Result};
 use std::mem;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BytesMut};
 use tokio::io::AsyncWrite;
 
+use super::sent_bytes::SentBytes;
 use super::table_size::TableSize;
 
 /// Frame types, RFC 9113 §6.
@@ -58,6 +60,9 @@ pub(super) struct OutgoingFrames {
     table: TableSize,
     /// DATA frames that were written.
     data_frames: u32,
+    /// The stream of the DATA frame that is being written, if its bytes are counted.
+    counted: Option<u32>,
+    sent: Arc<SentBytes>,
     /// An answer that goes before the next frame.
     inserted: BytesMut,
 }
@@ -80,13 +85,15 @@ struct Frame {
 
 impl OutgoingFrames {
     /// Returns the state of a connection on which nothing was sent.
-    pub(super) fn new(watch: Box<dyn FrameWatch>) -> Self {
+    pub(super) fn new(watch: Box<dyn FrameWatch>, sent: Arc<SentBytes>) -> Self {
         Self {
             watch,
             at: FramePosition::default(),
             answered: AnsweredStreams::default(),
             table: TableSize::default(),
             data_frames: 0,
+            counted: None,
+            sent,
             inserted: BytesMut::new(),
         }
     }
@@ -130,6 +137,7 @@ impl OutgoingFrames {
 
     /// Notes that everything that was written has left.
     pub(super) fn flush(&self) {
+        self.sent.flush();
         self.watch.flushed();
     }
 
@@ -184,10 +192,20 @@ impl OutgoingFrames {
             let mut rest = &piece[..bytes.min(piece.len())];
             bytes -= rest.len();
             while !rest.is_empty() {
+                let is_payload = self.at.left > 0;
                 let (passed, begun) = self.at.advance(rest);
                 rest = &rest[passed..];
+                if let Some(stream) = self.counted.filter(|_| is_payload) {
+                    self.sent.write(stream, passed);
+                }
+                if begun.is_some() {
+                    self.counted = None;
+                }
                 match begun {
-                    Some((DATA, _)) => self.data_frames = self.data_frames.saturating_add(1),
+                    Some((DATA, _)) => {
+                        self.data_frames = self.data_frames.saturating_add(1);
+                        self.counted = self.sent.is_counting().then(|| self.at.stream());
+                    }
                     Some((HEADERS, _)) => self.table.pass_block(),
                     Some((SETTINGS, flags)) if flags & ACK != 0 => self.table.acknowledge(),
                     Some(_) | None => {}
@@ -241,6 +259,11 @@ impl FramePosition {
         let kind = *rest.get(3).filter(|_| begins)?;
         let stream = number(rest, 5)?;
         Some(Frame { kind, stream })
+    }
+
+    /// Returns the stream of the frame whose head has passed.
+    fn stream(&self) -> u32 {
+        number(&self.head, 5).unwrap_or_default()
     }
 
     /// Advances through a head or a payload, as far as `rest` goes, which is not empty. Returns how many bytes that was, and the type and
@@ -370,7 +393,7 @@ mod tests {
         #[test]
         fn a_refused_stream_is_answered_once(most in 1_usize..200) {
             let notes = Notes::default();
-            let mut frames = OutgoingFrames::new(Box::new(notes.clone()));
+            let mut frames = OutgoingFrames::new(Box::new(notes.clone()), Arc::default());
             let reset = |stream, code: u32| frame(RST_STREAM, stream, &code.to_be_bytes());
             let before = [
                 frame(SETTINGS, 0, &[0; 36]),

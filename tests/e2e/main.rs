@@ -40,6 +40,7 @@ mod crawlers;
 mod crowded;
 mod delays;
 mod demonstration;
+mod departing;
 mod descriptors;
 mod encoders;
 mod explain;

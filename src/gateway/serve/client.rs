@@ -2,6 +2,7 @@
 //!
 //! A connection of HTTP/1 and a stream of HTTP/2 implement it.
 
+use std::future::ready;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,11 +77,28 @@ pub trait RequestClient: Send {
         end: BodyEnd,
     ) -> impl Future<Output = Result<(), ClientFailure>> + Send;
 
-    /// Ends an answer of HTTP/2 with trailers. Answers of HTTP/1 have none.
+    /// Keeps the end of the answer back until [`end_answer`](Self::end_answer), so that the client does not have the whole answer before:
+    /// the frame that ends a stream of HTTP/2, or the last byte. A head that ends an answer of HTTP/2 is not kept back.
+    fn withhold_end(&mut self) {}
+
+    /// Completes when the bytes of an answer whose end is withheld have left the gateway. Those of other answers may lie in buffers.
+    ///
+    /// # Errors
+    /// The client has left, or reads too slowly.
+    fn sent(&mut self) -> impl Future<Output = Result<(), ClientFailure>> + Send {
+        ready(Ok(()))
+    }
+
+    /// Ends an answer whose last bytes were written, with trailers over HTTP/2, if there are some.
     ///
     /// # Errors
     /// The client has left.
-    fn write_trailers(&mut self, trailers: HeaderMap) -> io::Result<()>;
+    fn end_answer(
+        &mut self,
+        _trailers: Option<HeaderMap>,
+    ) -> impl Future<Output = Result<(), ClientFailure>> + Send {
+        ready(Ok(()))
+    }
 
     /// Returns once the client has left.
     fn left(&mut self) -> impl Future<Output = ()> + Send;

@@ -298,10 +298,17 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         self.write_or_wait((pieces, end), reserve).await
     }
 
-    /// Ends the answer with trailers.
-    pub(super) fn write_trailers(&mut self, trailers: HeaderMap) -> Result<()> {
-        let written = self.client.write_trailers(trailers);
-        Ok(written.map_err(ClientFailure::Broken)?)
+    /// Gives the permits of the request back, once the bytes of its answer that were written have left: only the end of the answer is still
+    /// to be sent, so a client that has the whole of it may ask again at once.
+    pub(super) async fn release_permits(&mut self, context: &mut Context) -> Result<()> {
+        self.client.sent().await?;
+        context.finish_response();
+        Ok(())
+    }
+
+    /// Ends the answer, with trailers if there are some.
+    pub(super) async fn end_answer(&mut self, trailers: Option<HeaderMap>) -> Result<()> {
+        Ok(self.client.end_answer(trailers).await?)
     }
 
     /// Writes bytes of the answer. Calls `reserve` if the client does not take them at once; its error ends the write.
@@ -322,12 +329,17 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         .await
     }
 
-    /// Writes an answer of the gateway's own.
-    pub(super) async fn answer(&mut self, answer: OwnAnswer) -> Result<()> {
+    /// Writes an answer of the gateway's own, with which the request ends.
+    pub(super) async fn answer(&mut self, answer: OwnAnswer, context: &mut Context) -> Result<()> {
         self.drain().await;
         let mut bytes = WriteBuffer::take();
         self.append_answer(&mut bytes, answer)?;
-        let written = self.write(&bytes, BodyEnd::Here).await;
+        let written = async {
+            self.write(&bytes, BodyEnd::Here).await?;
+            self.release_permits(context).await?;
+            self.end_answer(None).await
+        };
+        let written = written.await;
         if written.is_err() {
             self.body_bytes = 0;
         }

@@ -107,7 +107,9 @@ impl DecidedRequest {
         };
         match self.step {
             Step::Decided(DecidedStep::Answer(step))
-                if is_received && self.context.delay().is_zero() =>
+                if is_received
+                    && self.context.delay().is_zero()
+                    && !self.context.holds_permits() =>
             {
                 ServingCourse::AtOnce(AnsweredRequest {
                     received: self.received,
@@ -336,6 +338,9 @@ impl Gateway {
                 Step::Decided(decided) => break decided,
             };
         };
+        if context.holds_permits() {
+            exchange.client.withhold_end();
+        }
         if !context.delay().is_zero() {
             let left = exchange.client.left();
             if let Some(rejection) = Box::pin(self.wait_for_delay(left, context)).await? {
@@ -346,7 +351,7 @@ impl Gateway {
             DecidedStep::Forward(route) => route,
             DecidedStep::Answer(step) => {
                 let answer = answer_to(step, exchange.head, context, exchange.field_form());
-                return Box::pin(exchange.answer(answer)).await;
+                return Box::pin(exchange.answer(answer, context)).await;
             }
         };
         let account = exchange.account(&self.0, context).into_owned();
@@ -375,7 +380,7 @@ impl Gateway {
         let Some(answer) = self.answer_failed(failure, exchange, context) else {
             return;
         };
-        if Box::pin(exchange.answer(answer)).await.is_err() {
+        if Box::pin(exchange.answer(answer, context)).await.is_err() {
             context.disposition = Some(RequestDisposition::ClientGone);
         }
     }

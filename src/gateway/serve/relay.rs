@@ -2,7 +2,7 @@
 //! wrote.
 
 use bytes::Buf;
-use http::Method;
+use http::{HeaderMap, Method};
 
 use super::after_response::{AfterAttempt, after_response, drop_rest};
 use super::attempt_io::AttemptEvent;
@@ -39,10 +39,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
             }
             JudgedResponse::Passed(response) => response,
         };
-        let mut passed = match response.page.take() {
-            Some(page) => write_page(&mut response.out, *page, self.exchange).await,
-            None => self.pass_body(origin, &mut response).await,
-        };
+        let mut passed = self.pass_answer(origin, &mut response).await;
         let body = &mut response.body;
         if passed.is_ok() && !body.is_over() {
             // The client has its part of a body that goes on.
@@ -60,12 +57,31 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         Ok(after_response(origin, body, response.by_head))
     }
 
-    /// Passes the body on, whose first bytes are written with the head.
+    /// Passes the answer on to its end. The request holds its permits for as long as the body is needed for something else.
+    async fn pass_answer(
+        &mut self,
+        origin: &mut OriginChannel,
+        response: &mut PassedResponse,
+    ) -> Result<()> {
+        let trailers = match response.page.take() {
+            Some(page) => {
+                write_page(&mut response.out, *page, self.exchange).await?;
+                None
+            }
+            None => self.pass_body(origin, response).await?,
+        };
+        if !response.body.needs_rest() {
+            self.exchange.release_permits(self.context).await?;
+        }
+        self.exchange.end_answer(trailers).await
+    }
+
+    /// Passes the body on, whose first bytes are written with the head. Returns the trailers for the client.
     async fn pass_body(
         &mut self,
         origin: &mut OriginChannel,
         PassedResponse { out, body, .. }: &mut PassedResponse,
-    ) -> Result<()> {
+    ) -> Result<Option<HeaderMap>> {
         loop {
             let TakenPiece { data, as_read } = body.take(&mut origin.read, out)?;
             self.forwarded.attempt.count_received(data);
@@ -77,9 +93,6 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
             }
             let (mut end, mut trailers) = (BodyEnd::NotYet, None);
             if body.is_client_served() {
-                if !body.needs_rest() {
-                    self.context.finish_response();
-                }
                 let takes_trailers = self.exchange.is_http2() && body.keeps_trailers();
                 let confidential = self.forwarded.route.limits.confidential();
                 trailers = (origin.take_trailers().filter(|_| takes_trailers))
@@ -95,11 +108,8 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
             out.clear();
             out.shrink_to(JOINED_PIECE);
             self.exchange.body_bytes = body.content();
-            if let Some(trailers) = trailers {
-                self.exchange.write_trailers(trailers)?;
-            }
             if body.is_client_served() {
-                return Ok(());
+                return Ok(trailers);
             }
             match self.next_event(origin).await? {
                 AttemptEvent::Origin(OriginEvent::Bytes(0)) => body.end_of_stream(out)?,

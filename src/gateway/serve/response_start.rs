@@ -169,13 +169,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         let framing = answer_framing(&change, &part, received, self.exchange);
         let encoder = (change.encoder).filter(|_| part.framing().is_none());
         let encoder = ContentWriter::new(framing, encoder);
-        let ends_here = is_empty(framing) || change.page.is_some();
         let tap = BodyTap::new(settled.fill, part, settled.costs);
-        let is_fetched_on =
-            !is_empty(received) && tap.as_ref().is_some_and(|tap| tap.needs_whole());
-        if ends_here && !is_fetched_on && status != StatusCode::SWITCHING_PROTOCOLS {
-            self.context.finish_response();
-        }
         let mut out = WriteBuffer::take();
         let length = match passes_length(sent, framing) {
             true => FieldHandling::Copied,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use futures_util::FutureExt;
-use http::{HeaderMap, Uri, Version};
+use http::{Uri, Version};
 use serde_json::Value;
 use sluicegate_base::received::ReceivedHead;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -76,10 +76,6 @@ impl RequestClient for DefectiveClient {
             ClientDefect::Panics => panic!("a defect"),
             ClientDefect::Hangs => std::future::pending().await,
         }
-    }
-
-    fn write_trailers(&mut self, _: HeaderMap) -> std::io::Result<()> {
-        Ok(())
     }
 
     async fn left(&mut self) {

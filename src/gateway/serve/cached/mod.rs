@@ -60,7 +60,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         {
             transaction.progress = CacheProgress::Refused;
             let answer = cache::not_stored(self.exchange.head, self.context);
-            return self.exchange.answer(answer).await;
+            return self.exchange.answer(answer, self.context).await;
         }
         if let Err(failure) = self.forward().await
             && !self.turns_stale(&failure)

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use http::HeaderMap;
 use pingora::cache::CacheKey;
 use pingora::server::ShutdownWatch;
 use sluicegate_base::received::ReceivedHead;
@@ -131,10 +130,6 @@ impl RequestClient for DiscardingClient {
     }
 
     async fn write(&mut self, _: [&[u8]; 2], _: BodyEnd) -> Result<(), ClientFailure> {
-        Ok(())
-    }
-
-    fn write_trailers(&mut self, _: HeaderMap) -> io::Result<()> {
         Ok(())
     }
 

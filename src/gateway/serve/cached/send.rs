@@ -43,9 +43,6 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         let part = ClientPart::of_whole(self.exchange.head, (status, &fields), length);
         part.relabel(&mut status, &mut fields);
         let change = self.shape_response((status, length), &mut fields);
-        if part.is_over() || stored.body.is_empty() || change.page.is_some() {
-            self.context.finish_response();
-        }
         answer::add_own_fields(&mut fields, self.context);
         // The origin has answered, or was not asked.
         self.forwarded.release_server();
@@ -99,7 +96,6 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
             let is_last = body.is_empty() || part.is_over();
             if is_last {
                 encoder.finish(&mut out)?;
-                self.context.finish_response();
             }
             let end = if is_last {
                 BodyEnd::Here
@@ -111,7 +107,8 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
             out.clear();
             self.exchange.body_bytes = encoder.content();
             if is_last {
-                return Ok(());
+                self.exchange.release_permits(self.context).await?;
+                return self.exchange.end_answer(None).await;
             }
         }
     }
