@@ -60,6 +60,7 @@ function askForToken(error) {
   document.title = 'Token · Sluicegate';
   const field = h('input', { type: 'password', name: 'token', autocomplete: 'off', required: true, spellcheck: 'false' });
   const form = h('form', {
+    role: 'none',
     onsubmit(event) {
       event.preventDefault();
       keepToken(field.value);

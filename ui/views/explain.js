@@ -36,6 +36,7 @@ export default function explain({ query }) {
     title: 'Explain',
     node: [h('h1', {}, 'Explain a request'),
       h('section.card', { 'aria-label': 'Request' }, h('form', {
+        role: 'none',
         onsubmit(event) {
           event.preventDefault();
           const lines = headers.value.split('\n').map((line) => line.trim()).filter(Boolean);

@@ -135,7 +135,7 @@ export function ask(question, label, length = false) {
   return new Promise((done) => {
     const field = length ? h('input', { name: 'length', value: '1h', required: true, pattern: '[0-9]+(s|m|h|d)', 'aria-label': 'Duration, such as 30m or 1h' }) : null;
     const dialog = h('dialog', { 'aria-label': label, 'aria-describedby': 'question', onclose() { dialog.remove(); done(dialog.returnValue === 'yes' ? field?.value ?? true : false); } },
-      h('form', { method: 'dialog' }, h('p', { id: 'question' }, question), field,
+      h('form', { method: 'dialog', role: 'none' }, h('p', { id: 'question' }, question), field,
         h('div.row', {}, h('button.main', { value: 'yes' }, label), h('button', { value: 'no', formnovalidate: true }, 'Cancel'))));
     document.body.append(dialog);
     dialog.showModal();

@@ -53,7 +53,7 @@ export function usage(base) {
   const number = h('input', { type: 'number', min: '1', oninput() { range.value = number.value; draw(); } });
   const period = h('select', { oninput() { choose(); } });
   const right = h('span');
-  const form = h('form', { onsubmit: (event) => event.preventDefault() },
+  const form = h('form', { 'aria-label': 'Another number for a window', onsubmit: (event) => event.preventDefault() },
     h('div.row', {}, h('label.narrow', {}, 'Window', period), h('label.narrow', {}, 'Number', number), h('label', {}, 'Number, as a slider', range)));
   let rates = [];
   let rate = null;
