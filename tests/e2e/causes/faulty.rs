@@ -11,8 +11,8 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 
-use crate::harness::Pair;
 use crate::harness::frames::{DATA, END_HEADERS, Frames, GOAWAY, HEADERS, RST_STREAM, frame};
+use crate::harness::{Pair, listen};
 
 /// What becomes of each connection.
 #[derive(Clone)]
@@ -44,7 +44,7 @@ pub struct Faulty {
 impl Faulty {
     /// Listens, and does to every connection as `way` says.
     pub async fn start(way: Way) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = listen();
         let address = listener.local_addr().unwrap();
         let accepting = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
 
 use super::{activity, becomes, loaded, paced, together};
 use crate::harness::*;
@@ -57,7 +56,7 @@ async fn a_slow_upload_is_no_slow_origin() {
 
 /// An origin that answers a POST before it has the last byte of its body, and everything else at once.
 async fn hasty() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = listen();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {

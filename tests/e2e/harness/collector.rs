@@ -23,6 +23,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 use super::eventually::eventually;
+use super::ports::listen_blocking;
 
 /// The collector; it stops when dropped.
 pub struct Collector {
@@ -56,7 +57,7 @@ impl Collector {
 
     /// Answers with the statuses that `script` says, and asks to wait for a second where that is 429.
     pub fn answering(script: impl Fn(usize, &[Told]) -> u16 + Send + Sync + 'static) -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = listen_blocking();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let calls = Arc::default();

@@ -3,8 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
 
+use super::ports::listen;
 use super::within;
 use std::time::Duration;
 
@@ -119,7 +120,7 @@ pub fn head(method: &[u8], path: &[u8], more: &[(&[u8], &[u8])]) -> Vec<u8> {
 
 /// Starts an origin that answers the head of each request with these frames of its stream, for as long as the test's runtime lives.
 pub async fn answering(answer: impl Fn(u32) -> Vec<u8> + Clone + Send + 'static) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = listen();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {

@@ -2,13 +2,15 @@
 
 use std::net::SocketAddr;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
+
+use super::ports::listen;
 
 /// Listens, and gives each connection and its number to `serve`.
 pub async fn listening<F: Future<Output = ()> + Send + 'static>(
     serve: impl Fn(TcpStream, usize) -> F + Send + 'static,
 ) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = listen();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         for number in 0.. {

@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+
+use super::ports::listen;
 
 /// A proxy; everything passes until it is told otherwise.
 pub struct Mishap {
@@ -47,7 +49,7 @@ pub struct Seen {
 impl Mishap {
     /// Stands before `server`.
     pub async fn before(server: SocketAddr) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = listen();
         let address = listener.local_addr().unwrap();
         let (way, ways) = watch::channel(Way::Pass);
         let (cuts, cut) = watch::channel(0);

@@ -50,7 +50,7 @@ pub use metrics::Metrics;
 pub use mishap::{Mishap, Way};
 pub use nginx::Nginx;
 pub use origin::{Answer, Origin, Received, Reply};
-pub use ports::{free_address, free_port};
+pub use ports::{free_address, free_port, listen};
 pub use raw::RawConnection;
 pub use redis::{Cluster, Redis, Sentinels, redis_server};
 pub use rules::{ANSWERED, limit, route};

@@ -18,6 +18,7 @@ use tungstenite::handshake::derive_accept_key;
 use tungstenite::protocol::{Role, WebSocket};
 
 use super::eventually::eventually;
+use super::ports::handed_out;
 
 /// A request as it arrived at the origin.
 #[derive(Clone, Debug)]
@@ -292,11 +293,13 @@ impl From<Answer> for Reply {
 
 /// Binds, with patience where the address was in use a moment ago.
 fn bind(address: SocketAddr) -> std::net::TcpListener {
+    if address.port() == 0 {
+        return handed_out(|| std::net::TcpListener::bind(address));
+    }
     for _ in 0..200 {
         match std::net::TcpListener::bind(address) {
             Ok(listener) => return listener,
-            Err(_) if address.port() != 0 => std::thread::sleep(Duration::from_millis(10)),
-            Err(error) => panic!("{address}: {error}"),
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
         }
     }
     panic!("{address} stays in use")

@@ -14,6 +14,8 @@ use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
+use super::ports::listen_blocking;
+
 /// It stops when dropped.
 pub struct Turnstile {
     pub address: SocketAddr,
@@ -31,7 +33,7 @@ struct Seen {
 impl Turnstile {
     /// One before the origin at this address.
     pub fn before(origin: SocketAddr) -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = listen_blocking();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Seen::default());

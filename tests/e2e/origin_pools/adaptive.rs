@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sluicegate_limiter::Timestamp;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -29,7 +29,7 @@ pub(super) struct Workers {
 
 impl Workers {
     pub(super) async fn start(workers: usize, service: u64) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = listen();
         let server = Self {
             address: listener.local_addr().unwrap(),
             present: Arc::default(),

@@ -7,7 +7,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::Response;
-use tokio::net::TcpListener;
 
 use super::*;
 
@@ -139,7 +138,7 @@ async fn streams_of_a_client_share_them_too() {
 
 /// An origin that takes this many streams on a connection of HTTP/2 without TLS, each for a moment.
 async fn streaming(streams: u32) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = listen();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
@@ -373,7 +372,7 @@ async fn another_server_is_used_if_one_has_no_free_connection() {
 
 /// An origin that takes one stream of HTTP/2 and does not answer.
 async fn hanging() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = listen();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         let mut all = Vec::new();

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::Response;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-use crate::harness::eventually;
+use crate::harness::{eventually, listen};
 
 /// An origin that takes so many streams at a time and answers one for each permit that the test gives.
 pub(super) struct OnDemand {
@@ -26,7 +26,7 @@ impl OnDemand {
 
     /// Starts one that takes so many streams of a connection at a time.
     pub(super) async fn taking(streams: u32) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = listen();
         let origin = Self {
             address: listener.local_addr().unwrap(),
             asked: Arc::default(),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 use super::*;
 use crate::harness::frames::{
@@ -236,7 +236,7 @@ async fn a_retry_returns_to_the_server_that_failed_while_no_other_has_room() {
 /// An origin of HTTP/2 that turns its first request down in this way, reads the others to their end, and answers with how many bytes
 /// came.
 async fn turning_down(how: Down) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = listen();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         let mut down = Some(how);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use h2::server::SendResponse;
 use http::HeaderMap;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 use super::intercepting::{assert_page, browse, route};
 use crate::harness::*;
@@ -21,7 +21,7 @@ struct Seen {
 
 /// A gateway with pages before an origin that answers 404 in the way that the path says; both end with the test.
 async fn start() -> (Gateway, Arc<Seen>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = listen();
     let (address, seen) = (listener.local_addr().unwrap(), Arc::new(Seen::default()));
     let shared = Arc::clone(&seen);
     tokio::spawn(async move {

@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 use super::strict::{Clear, Reading, request};
+use crate::harness::listen;
 
 /// What it was sent.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +29,7 @@ pub struct Recorder {
 impl Recorder {
     /// Listens.
     pub async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = listen();
         let address = listener.local_addr().unwrap();
         let record = Arc::new(Mutex::new(Record::default()));
         let kept = Arc::clone(&record);

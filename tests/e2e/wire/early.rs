@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
+
+use crate::harness::listen;
 
 /// The end of a head.
 const END: &[u8] = b"\r\n\r\n";
@@ -24,7 +26,7 @@ type Connections = Arc<Mutex<Vec<Vec<u8>>>>;
 impl EarlyOrigin {
     /// Listens; sends `answer` so long after the end of each head.
     pub async fn start(answer: &'static [u8], delay: Duration) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = listen();
         let address = listener.local_addr().unwrap();
         let connections = Connections::default();
         let kept = Arc::clone(&connections);

@@ -10,11 +10,11 @@ use h2::RecvStream;
 use h2::server::SendResponse;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::harness::eventually;
+use crate::harness::{eventually, listen};
 
 /// The origin; it stops when dropped.
 pub struct EchoOrigin {
@@ -33,7 +33,7 @@ struct Seen {
 impl EchoOrigin {
     /// Listens.
     pub async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = listen();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Seen::default());
         let shared = Arc::clone(&seen);

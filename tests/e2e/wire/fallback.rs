@@ -8,12 +8,12 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::harness::frames::{RST_STREAM, frame};
-use crate::harness::{Authority, Gateway, Setup, get, post};
+use crate::harness::{Authority, Gateway, Setup, get, listen, post};
 
 const NAME: &str = "app.internal";
 
@@ -49,7 +49,7 @@ struct Unwilling {
 impl Unwilling {
     async fn start(authority: &Authority, refusal: Refusal) -> Self {
         let acceptor = TlsAcceptor::from(Arc::new(server_config(authority, &["h2", "http/1.1"])));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = listen();
         let address = listener.local_addr().unwrap();
         let accepted = Arc::<Accepted>::default();
         let counts = Arc::clone(&accepted);

@@ -8,7 +8,6 @@ use bytes::{Buf, BufMut, Bytes};
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 use http::uri::PathAndQuery;
-use tokio::net::TcpListener;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder, Streaming};
 use tonic::codegen::Service;
 use tonic::codegen::tokio_stream::wrappers::TcpListenerStream;
@@ -16,7 +15,7 @@ use tonic::server::StreamingService;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Code, Request, Response, Status};
 
-use crate::harness::{Gateway, Setup};
+use crate::harness::{Gateway, Setup, listen};
 
 type Messages = BoxStream<'static, Result<Bytes, Status>>;
 
@@ -129,7 +128,7 @@ impl Service<http::Request<tonic::body::Body>> for Origin {
 }
 
 async fn origin() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = listen();
     let address = listener.local_addr().unwrap();
     tokio::spawn(Server::builder().serve_with_incoming(Origin, TcpListenerStream::new(listener)));
     address

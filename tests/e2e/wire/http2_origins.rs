@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
 
 use super::early::EarlyOrigin;
 use super::echo::EchoOrigin;
@@ -350,7 +349,7 @@ async fn a_stream_that_is_not_forwarded_is_recorded() {
 async fn an_operator_sets_the_window_of_a_stream() {
     // Goal: `stream_window` is what a server may send ahead, a reload changes it at once, and what an unread answer can hold by it is
     // reserved. Method: the settings of the gateway's connections before and after a reload; an answer of 50 MB that nobody reads.
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = listen();
     let origin = listener.local_addr().unwrap();
     let (tell, mut windows) = tokio::sync::mpsc::unbounded_channel();
     tokio::spawn(async move {

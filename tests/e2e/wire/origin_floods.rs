@@ -4,8 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::net::TcpListener;
-
 use crate::harness::frames::{
     ACK, DATA, END_HEADERS, END_STREAM, Frames, HEADERS, PING, PRIORITY, PRIORITY_UPDATE, SETTINGS,
     WINDOW_UPDATE, answering, frame,
@@ -85,7 +83,7 @@ async fn before_http2(origin: SocketAddr) -> Gateway {
 async fn an_origin_that_needs_many_control_frames_is_served() {
     // Goal: no honest origin loses its connection: windows of 256 bytes and a ping for each piece of a request, as servers that measure
     // the path send, and five pings for each short request. Method: more such frames on one connection than may come at once.
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = listen();
     let address = listener.local_addr().unwrap();
     let sent = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&sent);

@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 use crate::harness::frames::{Frames, SETTINGS, WINDOW_UPDATE, frame, get as head_of_get};
@@ -33,7 +32,7 @@ async fn pour(raw: &mut RawConnection, piece: &str) -> usize {
 
 /// An origin that sends `head` and then `piece` without an end, and reads nothing behind the first bytes of a request.
 async fn pouring(head: &'static str, piece: &'static str) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = listen();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {

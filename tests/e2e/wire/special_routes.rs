@@ -177,7 +177,7 @@ async fn answer_once(listener: &TcpListener, answer: &[u8]) -> (TcpStream, Vec<u
 async fn bytes_around_a_switch_of_protocols_pass_both_ways() {
     // Goal: no byte of a tunnel is lost or taken for HTTP. Method: the client sends bytes along with its request, the origin along with its
     // 101; then the client ends its direction, and the origin answers after that.
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = listen();
     let gateway = Setup::new()
         .servers("app", &[listener.local_addr().unwrap()])
         .rules("[[route]]\npath = \"/*\"\norigin = \"app\"\n")
@@ -220,7 +220,7 @@ async fn bytes_around_a_switch_of_protocols_pass_both_ways() {
 async fn a_tunnel_without_a_byte_ends_after_the_read_timeout() {
     // Goal: an abandoned tunnel does not hold its connections forever, and one in use is not cut. Method: a `read` of one second; the
     // origin sends a byte now and then for longer than that, and then none.
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = listen();
     let gateway = Setup::new()
         .servers("app", &[listener.local_addr().unwrap()])
         .origin_line("timeouts = { read = \"1s\" }")

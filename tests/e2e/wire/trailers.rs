@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 use crate::harness::frames::{DATA, END_HEADERS, END_STREAM, Frames, HEADERS, fields, frame};
 use crate::harness::*;
@@ -35,7 +35,7 @@ const REMOVED: [(&[u8], &[u8]); 14] = [
 
 /// An origin of HTTP/2 whose responses end with these trailers.
 async fn origin(trailers: Fields) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = listen();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {

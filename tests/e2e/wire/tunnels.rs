@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::harness::{Answer, Origin, Setup, eventually, post, request};
+use crate::harness::{Answer, Origin, Setup, eventually, listen, post, request};
 use std::time::Duration;
 
 const ROUTE: &str = "[[route]]\npath = \"/*\"\norigin = \"app\"\n";
@@ -33,7 +33,7 @@ enum Switches {
 
 /// An origin that sends back whatever comes behind the head of a request.
 async fn echo(switches: Switches) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = listen();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
@@ -125,7 +125,7 @@ async fn a_tunnel_outlives_the_request_that_opened_it() {
 async fn a_tunnel_ends_soon_after_one_side() {
     // Goal: a side that keeps its direction open holds no tunnel whose other side has ended its own. Method: an origin that never ends,
     // a client that ends its direction, and a `read` timeout of the origin that would end the tunnel much later.
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = listen();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();

@@ -2,13 +2,11 @@
 //!
 //! An origin that is sent one byte too many answers it, and the next client on that connection gets the answer.
 
-use tokio::net::TcpListener;
-
 use super::echo::EchoOrigin;
 use crate::harness::frames::{
     DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, PADDED, fields, frame, head,
 };
-use crate::harness::{Gateway, Setup};
+use crate::harness::{Gateway, Setup, listen};
 use crate::smuggling::recorder::Recorder;
 
 #[tokio::test]
@@ -206,7 +204,7 @@ async fn an_upload_that_is_sent_again_ends_once() {
     // Goal: the same where the body is sent a second time, out of the buffer. Method: a server that closes every connection behind the
     // first bytes of a request, before one that keeps bytes.
     let recorder = Recorder::start().await;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = listen();
     let broken = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {

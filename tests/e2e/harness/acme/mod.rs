@@ -23,6 +23,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tokio_rustls::TlsAcceptor;
 
+use super::ports::listen_blocking;
 use authority::Authority;
 use protocol::Books;
 
@@ -70,7 +71,7 @@ impl AcmeServer {
     }
 
     fn start_with(external: Option<(String, Vec<u8>)>) -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = listen_blocking();
         listener.set_nonblocking(true).unwrap();
         let shared = Arc::new(Shared {
             address: listener.local_addr().unwrap(),
