@@ -21,7 +21,7 @@ use super::client::RequestClient;
 use super::head_writer::{
     AnswerHead, ConnectionPersistence, NO_OTHERS, ResponseParts, WriteOthers,
 };
-use super::received::RequestWire;
+use super::received::{RequestWire, awaits_empty_end};
 use super::request_body::RequestBody;
 use crate::admission::body_is_read;
 use crate::body_end::BodyEnd;
@@ -51,6 +51,8 @@ pub(super) struct ClientExchange<'a, C> {
     pub(super) is_upgrade: bool,
     /// The names of the fields of the request, for an origin that distinguishes their case.
     pub(super) names: Option<ReceivedNames>,
+    /// True if the body is announced as empty, and its end was not received.
+    awaits_empty_end: bool,
     /// True while the client holds the body back until it gets `100 Continue`.
     holds_body: bool,
     /// The method that the request was sent with.
@@ -82,6 +84,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         Self {
             client,
             head,
+            awaits_empty_end: awaits_empty_end(wire, head),
             holds_body: wire.expects_continue && !body.is_over(),
             body,
             status: None,
@@ -203,6 +206,23 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
             fields: HeaderMap::new(),
         })
         .await
+    }
+
+    /// Receives the end of a body that is announced as empty. From then on it has a length: an origin that reads one of 0 takes the
+    /// request for whole.
+    pub(super) async fn receive_empty_end(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.awaits_empty_end) {
+            return Ok(());
+        }
+        if !self.body.is_over() {
+            let patience = self.body.patience();
+            let read = self.client.read_more(Some(patience)).await;
+            if !self.body.end(read.as_ref()) {
+                return Ok(check_client_read(read)?);
+            }
+        }
+        self.body.framing = BodyFraming::Length(0);
+        Ok(())
     }
 
     /// Reads the bytes of the body that keys need, of a body of at most `max_body_bytes`. `Ok(Err)` is the problem to answer with.

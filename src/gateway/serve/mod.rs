@@ -363,6 +363,7 @@ impl Gateway {
             context,
         };
         session.exchange.ask_for_body().await?;
+        session.exchange.receive_empty_end().await?;
         if session.forwarded.route.cache.is_some() {
             // Boxed: only a route with a cache pays for its size.
             return Box::pin(session.serve_cached()).await;

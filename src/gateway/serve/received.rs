@@ -85,13 +85,16 @@ impl ReceivedRequest {
         if head.headers.contains_key(UPGRADE) {
             upgrade_header::remove(&mut head);
         }
-        // A body that is announced as empty and may still come has no length yet: with one, an origin would take the request for
-        // whole before the h2 crate finds bytes that make it malformed (RFC 9113 §8.1.1).
-        let announced = length(&head.headers).filter(|&bytes| bytes > 0);
-        let framing = if is_empty {
-            BodyFraming::None
-        } else {
-            announced.map_or(BodyFraming::UntilClose, BodyFraming::Length)
+        let announced = length(&head.headers);
+        let framing = match announced {
+            Some(0) if is_empty => BodyFraming::Length(0),
+            // RFC 9110 §8.6: such a request states that it has no content; some servers answer 411 where it does not.
+            None if is_empty && has_content_by_method(&head.method) => BodyFraming::Length(0),
+            _ if is_empty => BodyFraming::None,
+            // A body that is announced as empty and may still come has no length yet: with one, an origin would take the request for
+            // whole before the h2 crate finds bytes that make it malformed (RFC 9113 §8.1.1).
+            None | Some(0) => BodyFraming::UntilClose,
+            Some(bytes) => BodyFraming::Length(bytes),
         };
         Box::new(Self {
             is_readable: stream_rules::is_well_formed(&head)
@@ -154,11 +157,21 @@ fn keeps_upgrade(
     is_upgrade
 }
 
+/// Returns whether requests of this method usually have content: RFC 9110 §9.3.3, §9.3.4, RFC 5789 §2.
+fn has_content_by_method(method: &Method) -> bool {
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
+}
+
 /// Returns whether the client sends the body after `100 Continue`, which HTTP/1.0 does not have.
 fn expects_continue(head: &ReceivedHead) -> bool {
     let expected = head.headers.get(EXPECT);
     head.version != Version::HTTP_10
         && expected.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+}
+
+/// Returns whether the body of a stream is announced as empty, and its end may still come.
+pub(super) fn awaits_empty_end(wire: &RequestWire, head: &ReceivedHead) -> bool {
+    wire.framing == BodyFraming::UntilClose && length(&head.headers) == Some(0)
 }
 
 /// Returns the length of a body, where one valid field states it; locating the request rejects all others.

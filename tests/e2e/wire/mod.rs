@@ -8,6 +8,7 @@ mod cached_routes;
 mod cut_short;
 mod early;
 mod echo;
+mod empty_bodies;
 mod fallback;
 mod floods;
 mod grpc;
