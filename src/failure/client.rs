@@ -68,6 +68,7 @@ impl fmt::Display for ClientFailure {
             }
             Self::Stalled => GatewayProblem::BodyTimeout.detail(),
             Self::BodyTooLarge => GatewayProblem::BodyTooLarge.detail(),
+            Self::MalformedBody(RuleViolation::Trailer) => "the trailer of the body is too long",
             Self::MalformedBody(_) => "the chunks of the body can be read in two ways",
             Self::NotForHttp2 => HttpViolation::Other.detail(),
         })

@@ -73,6 +73,8 @@ pub(super) struct ForwardedRequest {
     pub(super) reported: Vec<CostReader>,
     /// True if that body has passed to its end.
     pub(super) is_whole: bool,
+    /// True if the trailer of the response exceeds the bounds, and was dropped.
+    pub(super) has_large_trailer: bool,
 }
 
 impl ForwardedRequest {
@@ -94,6 +96,7 @@ impl ForwardedRequest {
             unread: None,
             reported: Vec::new(),
             is_whole: false,
+            has_large_trailer: false,
         }
     }
 
@@ -158,6 +161,7 @@ impl ForwardedRequest {
             began: self.attempt.started,
             status: (self.attempt.answer).map(|answer| answer.status.as_u16()),
             wait: self.wait,
+            has_large_trailer: self.has_large_trailer,
         })
     }
 }

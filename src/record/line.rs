@@ -395,6 +395,9 @@ fn forwarded(into: &mut Vec<u8>, origin: &OriginUse<'_>, fields: &RenamedFields)
     if let Some(wait) = origin.wait {
         thousandths(into, fields.origin_ttfb_ms, micros(wait));
     }
+    if origin.has_large_trailer {
+        word(into, b",\"origin_trailer\":\"", "too-large");
+    }
 }
 
 /// Rounds up to whole seconds (RFC 9110 §10.2.3: `Retry-After`), so that the result is never too early.

@@ -139,6 +139,7 @@ fn a_forwarded_request_names_its_origin() {
         status: Some(200),
         attempts: 2,
         wait: Some(Duration::from_micros(1_050)),
+        has_large_trailer: false,
     };
     let example = Example {
         route: Some(&route),
@@ -207,6 +208,7 @@ fn former_names_are_written_on_request() {
             status: Some(200),
             attempts: 2,
             wait: Some(Duration::from_micros(1_050)),
+            has_large_trailer: false,
         }),
         ..Example::default()
     };
@@ -361,6 +363,7 @@ fn every_field_is_in_the_operators_guide() {
         status: Some(200),
         attempts: 1,
         wait: Some(Duration::ZERO),
+        has_large_trailer: true,
     };
     let long = [b'a'; MAX_TARGET + 1];
     let missing_keys = [missing_key()];

@@ -405,4 +405,6 @@ pub struct OriginUse<'a> {
     pub status: Option<u16>,
     /// The time from the choice of the server to the first byte of its response; `None` when none came.
     pub wait: Option<Duration>,
+    /// True if a trailer behind the response exceeded the bounds, and was dropped.
+    pub has_large_trailer: bool,
 }

@@ -78,6 +78,7 @@ const fn rule_name(rule: RuleViolation) -> &'static str {
         RuleViolation::TransferEncoding => "transfer-encoding",
         RuleViolation::TwoFramings => "two-framings",
         RuleViolation::Chunks => "chunks",
+        RuleViolation::Trailer => "trailer",
     }
 }
 
@@ -128,5 +129,6 @@ const fn rule_detail(rule: RuleViolation) -> &'static str {
         }
         RuleViolation::TwoFramings => "the request has both Content-Length and Transfer-Encoding",
         RuleViolation::Chunks => "the chunks of the request body are malformed",
+        RuleViolation::Trailer => "the trailer of the request body has more than 8 KiB",
     }
 }

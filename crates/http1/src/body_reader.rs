@@ -123,6 +123,11 @@ impl BodyReader {
         })
     }
 
+    /// Ends a body in chunks of which all data was read, at [`RuleViolation::Trailer`]. No byte of the connection may be read after it.
+    pub const fn end_at_trailer(&mut self) {
+        self.state = BodyState::Length { left: 0 };
+    }
+
     /// Ends the body where the connection ends. RFC 9112 §8: only a body without a length or chunks may end there.
     ///
     /// # Errors

@@ -235,17 +235,25 @@ impl ChunkDecoder {
 
     /// Counts a byte that is not data.
     fn weigh(&mut self) -> Result<(), RuleViolation> {
-        let (count, most) = match self.at {
+        let (count, most, rule) = match self.at {
             ChunkElement::Line
             | ChunkElement::Name
             | ChunkElement::Value
-            | ChunkElement::ValueFeed => (&mut self.trailer, self.limits.trailer),
-            _ => (&mut self.overhead, self.limits.overhead),
+            | ChunkElement::ValueFeed => (
+                &mut self.trailer,
+                self.limits.trailer,
+                RuleViolation::Trailer,
+            ),
+            _ => (
+                &mut self.overhead,
+                self.limits.overhead,
+                RuleViolation::Chunks,
+            ),
         };
         *count += 1;
         self.trailer_fields += usize::from(self.at == ChunkElement::ValueFeed);
         if *count > most || self.trailer_fields > self.limits.trailer_fields {
-            Err(RuleViolation::Chunks)
+            Err(rule)
         } else {
             Ok(())
         }
@@ -382,8 +390,8 @@ mod tests {
         }
     }
 
-    /// Goal: framing cannot be sent without end. Method: extensions, tiny chunks with extensions, and trailers beyond the bound;
-    /// and a megabyte in chunks of one byte, which is slow but valid.
+    /// Goal: framing cannot be sent without end, and a trailer that is too long is told from malformed chunks. Method: extensions, tiny
+    /// chunks with extensions, and trailers beyond the bounds; and a megabyte in chunks of one byte, which is slow but valid.
     #[test]
     fn floods_of_framing_are_refused() {
         let long = format!("5;{}\r\n", "x".repeat(LIMITS.overhead));
@@ -391,9 +399,9 @@ mod tests {
         let tiny = "1;0123456789012345678901234567890\r\nx\r\n".repeat(2000);
         assert_eq!(judge(tiny.as_bytes()), Err(RuleViolation::Chunks));
         let trailer = format!("0\r\nX: {}\r\n\r\n", "x".repeat(LIMITS.trailer));
-        assert_eq!(judge(trailer.as_bytes()), Err(RuleViolation::Chunks));
+        assert_eq!(judge(trailer.as_bytes()), Err(RuleViolation::Trailer));
         let fields = format!("0\r\n{}\r\n", "X:\r\n".repeat(17));
-        assert_eq!(judge(fields.as_bytes()), Err(RuleViolation::Chunks));
+        assert_eq!(judge(fields.as_bytes()), Err(RuleViolation::Trailer));
         let honest = "1\r\nx\r\n".repeat(1 << 20);
         assert_eq!(judge(honest.as_bytes()), Ok(ChunkElement::Start));
     }

@@ -50,6 +50,8 @@ pub enum RuleViolation {
     TwoFramings,
     /// RFC 9112 §7.1: the chunks of a body.
     Chunks,
+    /// RFC 9112 §7.1.2: the trailer of a body in chunks has no more bytes and fields than are read.
+    Trailer,
 }
 
 impl fmt::Display for RuleViolation {
@@ -79,6 +81,7 @@ impl fmt::Display for RuleViolation {
             }
             Self::TwoFramings => "both Content-Length and Transfer-Encoding (RFC 9112 §6.1)",
             Self::Chunks => "malformed chunk (RFC 9112 §7.1)",
+            Self::Trailer => "trailer of more bytes or fields than are read (RFC 9112 §7.1.2)",
         })
     }
 }

@@ -28,7 +28,8 @@ pub(super) fn after_response(
     body: &ResponseBody,
     by_head: AfterAttempt,
 ) -> AfterAttempt {
-    if body.is_over() && origin.read.is_empty() && origin.is_answer_to_whole() {
+    let is_read = body.is_over() && !body.has_large_trailer() && origin.read.is_empty();
+    if is_read && origin.is_answer_to_whole() {
         by_head
     } else {
         AfterAttempt::Close

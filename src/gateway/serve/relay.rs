@@ -48,6 +48,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         }
         self.forwarded.reported = body.take_costs();
         self.forwarded.is_whole = passed.is_ok() && body.is_over();
+        self.forwarded.has_large_trailer = body.has_large_trailer();
         passed?;
         if !self.exchange.body.is_over() {
             // The origin answered before it got the whole request.

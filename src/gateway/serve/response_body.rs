@@ -2,7 +2,7 @@
 
 use bytes::{Buf, BytesMut};
 use sluicegate_base::reported_cost::CostReader;
-use sluicegate_http1::{BodyFraming, BodyPiece, BodyReader};
+use sluicegate_http1::{BodyFraming, BodyPiece, BodyReader, RuleViolation};
 
 use super::CHUNK_LIMITS;
 use super::cached::BodyTap;
@@ -22,6 +22,8 @@ pub(super) struct ResponseBody {
     passes_as_read: bool,
     /// The uses of the body beside its way to the client.
     tap: Option<Box<BodyTap>>,
+    /// True if its trailer exceeds the bounds, and was not read to its end.
+    has_large_trailer: bool,
 }
 
 /// Frames content for the client.
@@ -61,6 +63,7 @@ impl ResponseBody {
                 && tap.is_none(),
             encoder,
             tap,
+            has_large_trailer: false,
         };
         if body.is_over() {
             body.end(out)?;
@@ -97,6 +100,18 @@ impl ResponseBody {
     pub(super) fn take_costs(&mut self) -> Vec<CostReader> {
         let tap = self.tap.as_mut();
         tap.map_or_else(Vec::new, |tap| tap.take_costs())
+    }
+
+    /// Returns whether its trailer exceeds the bounds: bytes of it may be left in the connection.
+    pub(super) fn has_large_trailer(&self) -> bool {
+        self.has_large_trailer
+    }
+
+    /// Ends the body at a trailer that exceeds the bounds: all data is here, and no trailer of HTTP/1.1 passes.
+    fn end_at_large_trailer(&mut self) {
+        if self.has_large_trailer {
+            self.reader.end_at_trailer();
+        }
     }
 
     fn end_tap(&mut self) {
@@ -143,10 +158,11 @@ impl ResponseBody {
 
     /// Moves the bytes that were read to `out`. Returns the number of bytes of its data.
     fn frame(&mut self, read: &mut BytesMut, out: &mut Vec<u8>) -> Result<usize> {
-        let (mut data, mut behind) = (0, 0);
+        let mut data = 0;
+        let mut behind = 0;
         for piece in self.reader.pieces(read) {
-            match piece.map_err(OriginFailure::MalformedBody)? {
-                BodyPiece::Data(bytes) => {
+            match piece {
+                Ok(BodyPiece::Data(bytes)) => {
                     data += bytes.len();
                     let mut pass = |bytes: &[u8]| self.encoder.push(bytes, out);
                     match &mut self.tap {
@@ -154,10 +170,13 @@ impl ResponseBody {
                         None => pass(bytes)?,
                     }
                 }
-                BodyPiece::Trailer(_) => {}
-                BodyPiece::End { behind: rest } => behind = rest.len(),
+                Ok(BodyPiece::Trailer(_)) => {}
+                Ok(BodyPiece::End { behind: rest }) => behind = rest.len(),
+                Err(RuleViolation::Trailer) => self.has_large_trailer = true,
+                Err(rule) => return Err(OriginFailure::MalformedBody(rule).into()),
             }
         }
+        self.end_at_large_trailer();
         read.advance(read.len() - behind);
         if self.is_over() {
             self.end(out)?;
@@ -187,22 +206,23 @@ impl ResponseBody {
     /// # Errors
     /// Its chunks are malformed.
     pub(super) fn discard(&mut self, read: &mut BytesMut) -> Result<usize, OriginFailure> {
-        let Some(tap) = self.tap.as_mut().filter(|tap| tap.needs_whole()) else {
-            let bytes = self
-                .reader
-                .check(read)
-                .map_err(OriginFailure::MalformedBody)?;
-            read.advance(bytes);
-            return Ok(bytes);
-        };
+        if self.is_over() {
+            return Ok(0);
+        }
+        let mut tap = self.tap.as_mut().filter(|tap| tap.needs_whole());
         let mut behind = 0;
         for piece in self.reader.pieces(read) {
-            match piece.map_err(OriginFailure::MalformedBody)? {
-                BodyPiece::Data(bytes) => tap.take_unsent(bytes),
-                BodyPiece::Trailer(_) => {}
-                BodyPiece::End { behind: rest } => behind = rest.len(),
+            match piece {
+                Ok(BodyPiece::Data(bytes)) => {
+                    tap.iter_mut().for_each(|tap| tap.take_unsent(bytes));
+                }
+                Ok(BodyPiece::Trailer(_)) => {}
+                Ok(BodyPiece::End { behind: rest }) => behind = rest.len(),
+                Err(RuleViolation::Trailer) => self.has_large_trailer = true,
+                Err(rule) => return Err(OriginFailure::MalformedBody(rule)),
             }
         }
+        self.end_at_large_trailer();
         let bytes = read.len() - behind;
         read.advance(bytes);
         if self.is_over() {

@@ -129,3 +129,74 @@ async fn pseudo_header_fields_of_trailers_end_at_the_gateway() {
     assert_eq!(trailers["x-sum"], "1");
     assert_eq!(gateway.access_line().await["status"], 200);
 }
+
+#[tokio::test]
+async fn a_trailer_that_is_too_long_costs_the_connection_and_not_the_answer() {
+    // Goal: clients get the whole answer of an origin of HTTP/1.1 whose trailer exceeds the bound, as without a trailer; the log says so,
+    // and no other request uses the connection. Method: trailers with a long field and with many, in one piece with the head and in
+    // several, also behind an answer that is stored; clients of both versions.
+    let long = format!("0\r\nX-A: {}\r\n\r\n", "a".repeat(20_000));
+    let many = format!("0\r\n{}\r\n", "X-A: b\r\n".repeat(3_000));
+    let small = "0\r\nX-A: b\r\n\r\n".to_owned();
+    let origin = Origin::answering(move |received| {
+        let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
+        let trailer = match &*received.target {
+            "/small" | "/stored/small" => &small,
+            target if target.contains("/many") => &many,
+            _ => &long,
+        };
+        if received.target.ends_with("/pieces") {
+            let (first, rest) = trailer.as_bytes().split_at(trailer.len() / 2);
+            let pieces = vec![head.as_bytes().to_vec(), first.to_vec(), rest.to_vec()];
+            return Reply::Pieces(pieces, std::time::Duration::from_millis(20));
+        }
+        Reply::Raw(format!("{head}{trailer}").into_bytes())
+    });
+    let rules = "[[route]]\npath = \"/stored/*\"\norigin = \"app\"\n[route.cache]\n\
+        [[route]]\npath = \"/*\"\norigin = \"app\"\n";
+    let gateway = Gateway::before(&origin, rules).await;
+    let http2 = gateway.h2c().await;
+    for (target, is_large) in [
+        ("/small", false),
+        ("/long", true),
+        ("/long/pieces", true),
+        ("/many", true),
+        ("/many/pieces", true),
+        ("/stored/small", false),
+        ("/stored/long", true),
+        ("/stored/many/pieces", true),
+    ] {
+        let mut answers = Vec::new();
+        for _ in 0..2 {
+            answers.push(gateway.get(target).await);
+            answers.push(http2.send(get(target)).await);
+        }
+        for answer in &answers {
+            assert_eq!((answer.status, answer.text()), (200, "hello"), "{target}");
+        }
+        for line in gateway.lines_of(&answers).await {
+            assert!(line["failure"].is_null(), "{line}");
+            let said = match is_large && line["cache"] != "hit" {
+                true => serde_json::json!("too-large"),
+                false => serde_json::Value::Null,
+            };
+            assert_eq!(line["origin_trailer"], said, "{line}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_trailer_of_a_request_that_is_too_long_is_named() {
+    // Goal: the client learns which bound it exceeds. Method: a trailer of 9,000 bytes behind a small body.
+    let origin = Origin::echo();
+    let gateway = Gateway::passing(&origin).await;
+    let mut raw = gateway.raw().await;
+    let trailer = "a".repeat(9_000);
+    raw.write(format!(
+        "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX-A: {trailer}\r\n\r\n"
+    ))
+    .await;
+    let answer = raw.read_response().await;
+    answer.assert_problem(400);
+    assert!(answer.text().contains("trailer"), "{}", answer.text());
+}

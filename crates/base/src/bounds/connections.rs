@@ -107,7 +107,8 @@ pub const STREAMS_OF_CLIENT: u32 = 16;
 /// a flood of tiny chunks or long extensions; the request is answered with 400.
 pub const CHUNK_OVERHEAD: usize = 16 * 1024;
 
-/// Bytes of the trailer of a chunked request body, which is not forwarded. More is answered with 400.
+/// Bytes of the trailer of a body in chunks, which is not forwarded. Behind a request, more is answered with 400; behind a response, the
+/// trailer is dropped with the connection.
 pub const TRAILER_BYTES: usize = 8 * 1024;
 
 /// Bytes asked for in one read of a head: most heads fit. A larger one takes several reads, up to the rules' `max_header_bytes`.
