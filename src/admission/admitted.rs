@@ -55,6 +55,13 @@ impl Admitted {
         }
     }
 
+    /// Returns the units that the limit with this index on the route is charged and that are not settled.
+    #[must_use]
+    pub fn charged_units(&self, limit: u8) -> u32 {
+        let pending = self.pending.as_ref();
+        pending.map_or(0, |pending| pending.charged_units(limit))
+    }
+
     /// Returns whether others may wait for the end of this request.
     #[must_use]
     pub fn holds_permits(&self) -> bool {

@@ -207,6 +207,16 @@ impl AdmissionReport {
         }
     }
 
+    /// Reports that charges are refunded: each limit gets back as many units as `units` returns for its index on the route.
+    pub fn refund(&mut self, units: impl Fn(u8) -> u32) {
+        let details = self.details.as_deref();
+        self.verdict.refund(|ask| {
+            let limit = details.map_or(Some(ask), |details| details.limit_of(ask));
+            let limit = limit.and_then(|limit| u8::try_from(limit).ok());
+            limit.map_or(0, &units)
+        });
+    }
+
     /// Adds notes.
     pub fn note(&mut self, notes: impl IntoIterator<Item = LimitNote>) {
         if let Some(details) = &mut self.details {

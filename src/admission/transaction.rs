@@ -200,6 +200,13 @@ impl Transaction {
         }
     }
 
+    /// Returns the units that the limit with this index on the route is charged and that are not settled.
+    pub(super) fn charged_units(&self, limit: u8) -> u32 {
+        let mut charged = self.limits.iter();
+        let own = charged.find(|charged| charged.reported_as == Some(limit));
+        own.map_or(0, |charged| charged.reserved.get())
+    }
+
     /// Returns whether some charge is not settled.
     pub(super) fn is_charged(&self) -> bool {
         let own = self.local.is_some() || !self.replicated.is_empty() || !self.remote.is_empty();

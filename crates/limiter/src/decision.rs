@@ -101,6 +101,16 @@ impl Decision {
         }
     }
 
+    /// Adds so many units to what remains, since the charge is refunded. The times stay, which are then too long at most.
+    fn refund(&mut self, units: u32) {
+        if self.is_admitted() {
+            let statuses = self.statuses().into_iter();
+            let refunded = statuses.map(|status| (status.refunded(units), false));
+            let answer = ComputedAnswer::of(refunded).with_placement(self.placement());
+            self.0 = DecisionSource::Computed(answer);
+        }
+    }
+
     /// Computes now what a rejection states.
     fn compute(&mut self) {
         if let DecisionSource::Words(words) = &self.0 {
@@ -359,6 +369,17 @@ impl Verdict {
                 Some((ask, rate, _)) => Outcome::Refused { ask, rate },
                 None => Outcome::Admitted,
             },
+        }
+    }
+
+    /// Reports that the charges are refunded: each ask gets back as many units as `units` returns for its index.
+    pub fn refund(&mut self, units: impl Fn(usize) -> u32) {
+        let decisions: &mut [Decision] = match &mut self.decisions {
+            VerdictDecisions::One(decision) => std::slice::from_mut(decision),
+            VerdictDecisions::Several(decisions) => decisions,
+        };
+        for (ask, decision) in decisions.iter_mut().enumerate() {
+            decision.refund(units(ask));
         }
     }
 

@@ -28,6 +28,16 @@ pub struct RateStatus {
     pub reset: Duration,
 }
 
+impl RateStatus {
+    /// Returns the status with so many units more that remain.
+    pub(crate) fn refunded(self, units: u32) -> Self {
+        Self {
+            remaining: self.remaining.saturating_add(units),
+            ..self
+        }
+    }
+}
+
 /// The status of every rate of a limit, in the order of the limit's rates; a slice that owns its elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateStatuses(ArrayVec<RateStatus, MAX_RATES>);

@@ -8,7 +8,9 @@ use std::time::Duration;
 use common::{START, admits, after, ask, cost, key, left, limit, take};
 use oracle::SlidingLog;
 use proptest::prelude::*;
-use sluicegate_limiter::{Ask, Limit, MAX_ASKS, NEVER, Outcome, decide, peek};
+use sluicegate_limiter::{
+    Ask, Limit, MAX_ASKS, NEVER, Outcome, RateStatuses, Verdict, decide, peek, reserve,
+};
 
 /// Goal: the cap on asks has a policy, and it is not to let pass. Method: none, the most, and one more.
 #[test]
@@ -94,6 +96,34 @@ fn a_peek_writes_nothing() {
         );
     }
     assert_eq!(limit.occupancy(START).live, 0);
+}
+
+/// Goal: a refund that is reported is the one that is made. Method: two limits that are charged different costs, one with two rates, one of
+/// them used before; the report of the refund beside a look at both after it.
+#[test]
+fn a_reported_refund_is_what_a_release_gives_back() {
+    let two_rates = limit(&[(10, 60), (9, 10)], 10);
+    let one_rate = limit(&[(100, 60)], 10);
+    assert!(admits(&two_rates, 1, START));
+    let asks = [
+        ask(&two_rates, 1),
+        Ask {
+            cost: cost(7),
+            ..ask(&one_rate, 1)
+        },
+    ];
+    let remaining = |verdict: &Verdict| -> Vec<Vec<u32>> {
+        let statuses = verdict.decisions().iter().map(|one| one.statuses());
+        let remaining = |statuses: RateStatuses| statuses.iter().map(|one| one.remaining).collect();
+        statuses.map(remaining).collect()
+    };
+    let (mut verdict, reservation) = reserve(&asks, START);
+    assert_eq!(remaining(&verdict), [vec![7, 8], vec![93]]);
+    verdict.refund(|ask| [1, 7][ask]);
+    reservation.unwrap().release(START);
+    assert_eq!(verdict.outcome(), Outcome::Admitted);
+    assert_eq!(remaining(&verdict), [vec![8, 9], vec![100]]);
+    assert_eq!(remaining(&verdict), remaining(&peek(&asks, START)));
 }
 
 proptest! {

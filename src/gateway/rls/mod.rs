@@ -247,20 +247,25 @@ impl Gateway {
             mut context,
             step,
         } = question;
-        answer.add_status(result, &context);
         if result == DescriptorResult::Within {
             if call == DescriptorResult::Over {
                 // The log has this number, so that replay charges nothing either.
                 context.hits = 0;
             }
-            if context.hits == 0 {
-                context.settle_unanswered();
-            } else if let Some(decision) = &mut context.decision
-                && let Some((admitted, _)) = decision.admitted_mut()
-            {
-                admitted.start();
+            let decision = context.decision.as_mut();
+            let admitted = decision.and_then(|decision| decision.admitted_mut());
+            match admitted {
+                Some((admitted, _)) if context.hits > 0 => admitted.start(),
+                Some((admitted, report)) => {
+                    if let Some(report) = report {
+                        report.refund(|limit| admitted.charged_units(limit));
+                    }
+                    context.settle_unanswered();
+                }
+                None => {}
             }
         }
+        answer.add_status(result, &context);
         let is_unlimited = matches!(step, AnswerStep::Reject(GatewayProblem::NoRoute));
         let own = answer_to(step, &head, &mut context, FieldForm::Map);
         if !is_unlimited {

@@ -198,7 +198,7 @@ async fn hits_to_give_back_charge_nothing_and_give_nothing_back() {
     let answer = ask(&gateway, &about([back.clone()])).await;
     assert_eq!(
         (answer.overall_code, answer.statuses[0].limit_remaining),
-        (OK, 0)
+        (OK, 1)
     );
     assert_eq!(ask(&gateway, &one).await.overall_code, OK);
     assert_eq!(ask(&gateway, &about([back])).await.overall_code, OVER_LIMIT);

@@ -87,6 +87,13 @@ async fn a_call_charges_all_descriptors_or_none() {
         let answer = ask(&gateway, &both).await;
         assert_eq!(answer.codes(), [OK, OVER_LIMIT]);
         assert_eq!(answer.overall_code, OVER_LIMIT);
+        // What remains is what remains after the refund.
+        let left: Vec<u32> = answer
+            .statuses
+            .iter()
+            .map(|one| one.limit_remaining)
+            .collect();
+        assert_eq!(left, [2, 0]);
     }
     let tenant = about([of(&[("tenant", "a")])]);
     assert_eq!(ask(&gateway, &tenant).await.statuses[0].limit_remaining, 1);
@@ -109,8 +116,8 @@ async fn hits_are_the_cost_of_a_call() {
         (costing(2, None), OK, 3),
         (costing(4, None), OVER_LIMIT, 3),
         (costing(9, Some(1)), OK, 2),
-        (costing(1, Some(0)), OK, 1),
-        (costing(1, Some(0)), OK, 1),
+        (costing(1, Some(0)), OK, 2),
+        (costing(1, Some(0)), OK, 2),
         (costing(2, None), OK, 0),
         (costing(1, Some(0)), OVER_LIMIT, 0),
         (costing(1, Some(u64::MAX)), OVER_LIMIT, 0),
