@@ -1,6 +1,9 @@
-//! Serves the calls of a listener with `protocol = "rls"`: unary calls of gRPC, each on a stream of HTTP/2.
+//! Serves the calls of a listener with `protocol = "rls"`: calls of gRPC with one message, each on a stream of HTTP/2.
 //!
 //! Source: "gRPC over HTTP2" of the gRPC project, and `grpc.health.v1` for proxies that check their servers.
+//!
+//! # Limits
+//! [`HEALTH_WATCHES`](sluicegate_base::bounds::HEALTH_WATCHES) calls of `Watch` are open at a time; each ends with the process.
 
 use std::time::Duration;
 
@@ -9,8 +12,10 @@ use h2::RecvStream;
 use h2::server::SendResponse;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Request, Response, StatusCode};
+use pingora::server::ShutdownWatch;
 use tokio::time::timeout;
 
+use super::grpc_health::ServingStatus;
 use super::http2_stream::Http2Stream;
 use super::receive_window::BodyWindow;
 use crate::body_end::BodyEnd;
@@ -20,9 +25,7 @@ use crate::response::{GrpcDialect, GrpcStatus};
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
-
-/// `HealthCheckResponse { status: SERVING }`
-const SERVING: &[u8] = &[0x08, 0x01];
+const HEALTH_WATCH: &str = "/grpc.health.v1.Health/Watch";
 
 /// Bytes of the message of a call. Its texts are fields of requests to Envoy, which takes 60 KiB of them where it is not told otherwise.
 const MESSAGE_BYTES: usize = 1 << 20;
@@ -30,14 +33,14 @@ const MESSAGE_BYTES: usize = 1 << 20;
 /// Bytes before a message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
 
-/// The end of a call that has no message.
-struct CallEnd {
+/// The end of a call that has no message, or no other one.
+pub(super) struct CallEnd {
     status: GrpcStatus,
     message: &'static str,
 }
 
 impl CallEnd {
-    const fn new(status: GrpcStatus, message: &'static str) -> Self {
+    pub(super) const fn new(status: GrpcStatus, message: &'static str) -> Self {
         Self { status, message }
     }
 }
@@ -46,6 +49,7 @@ impl CallEnd {
 pub(super) async fn serve(
     gateway: &Gateway,
     facts: &ConnectionFacts,
+    shutdown: &ShutdownWatch,
     (request, respond, window): (Request<RecvStream>, SendResponse<Bytes>, Option<BodyWindow>),
 ) {
     let (head, body) = request.into_parts();
@@ -58,40 +62,105 @@ pub(super) async fn serve(
     let media_type = head.headers.get(CONTENT_TYPE);
     let dialect = media_type.and_then(|media_type| GrpcDialect::named(media_type.as_bytes()));
     // Nobody is left to be told of an answer that cannot be sent.
-    let _ = if dialect == Some(GrpcDialect::Http2) {
-        match answer(gateway, facts, head.uri.path(), &mut stream, read_timeout).await {
+    let _ = if dialect != Some(GrpcDialect::Http2) {
+        send_unsupported(&mut stream)
+    } else if head.uri.path() == HEALTH_WATCH {
+        watch(gateway, shutdown, &mut stream, read_timeout).await
+    } else {
+        let call = GrpcCall {
+            gateway,
+            facts,
+            shutdown,
+            method: head.uri.path(),
+        };
+        match call.answer(&mut stream, read_timeout).await {
             Ok(message) => send(&mut stream, &message).await,
             Err(end) => send_end(&mut stream, &end),
         }
-    } else {
-        send_unsupported(&mut stream)
     };
 }
 
-/// Returns the message of the answer.
-async fn answer(
+/// A call with one message as its answer.
+struct GrpcCall<'a> {
+    gateway: &'a Gateway,
+    facts: &'a ConnectionFacts,
+    shutdown: &'a ShutdownWatch,
+    method: &'a str,
+}
+
+impl GrpcCall<'_> {
+    /// Returns the message of the answer.
+    async fn answer(
+        &self,
+        stream: &mut Http2Stream,
+        patience: Duration,
+    ) -> Result<Vec<u8>, CallEnd> {
+        match self.method {
+            SHOULD_RATE_LIMIT => {
+                let message = receive_within(stream, patience).await?;
+                let answered = self.gateway.answer_call(&message, self.facts).await;
+                answered.map_err(|fault| CallEnd::new(fault.status(), fault.message()))
+            }
+            HEALTH_CHECK => {
+                let message = receive_within(stream, patience).await?;
+                let mut status = ServingStatus::read(&message)?;
+                if *self.shutdown.borrow() {
+                    status = status.at_shutdown();
+                }
+                Ok(status.checked()?.to_vec())
+            }
+            _ => Err(CallEnd::new(
+                GrpcStatus::UNIMPLEMENTED,
+                "this listener has envoy.service.ratelimit.v3.RateLimitService and grpc.health.v1.Health",
+            )),
+        }
+    }
+}
+
+/// Serves a call of `Watch`: sends the health of a service, and that it ends once the process shuts down.
+async fn watch(
     gateway: &Gateway,
-    facts: &ConnectionFacts,
-    method: &str,
+    shutdown: &ShutdownWatch,
     stream: &mut Http2Stream,
     patience: Duration,
-) -> Result<Vec<u8>, CallEnd> {
-    match method {
-        SHOULD_RATE_LIMIT => {
-            let read = timeout(patience, receive(stream)).await;
-            let message = read.unwrap_or(Err(CallEnd::new(
-                GrpcStatus::DEADLINE_EXCEEDED,
-                "the message did not come in time",
-            )))?;
-            let answered = gateway.answer_call(&message, facts).await;
-            answered.map_err(|fault| CallEnd::new(fault.status(), fault.message()))
+) -> Result<(), ClientFailure> {
+    let message = receive_within(stream, patience).await;
+    let serving = match message.and_then(|message| ServingStatus::read(&message)) {
+        Ok(status) => status,
+        Err(end) => return send_end(stream, &end),
+    };
+    let Ok(_permit) = gateway.0.health_watches.try_acquire() else {
+        let end = CallEnd::new(
+            GrpcStatus::RESOURCE_EXHAUSTED,
+            "as many calls of Watch as there may be are open",
+        );
+        return send_end(stream, &end);
+    };
+    let mut shutdown = shutdown.clone();
+    let is_shutting_down = *shutdown.borrow_and_update();
+    begin_messages(stream)?;
+    if !is_shutting_down {
+        send_message(stream, &serving.encoded()).await?;
+        tokio::select! {
+            _ = shutdown.changed() => {}
+            () = stream.left() => return Ok(()),
         }
-        HEALTH_CHECK => Ok(SERVING.to_vec()),
-        _ => Err(CallEnd::new(
-            GrpcStatus::UNIMPLEMENTED,
-            "this listener has envoy.service.ratelimit.v3.RateLimitService and grpc.health.v1.Health/Check",
-        )),
     }
+    let at_shutdown = serving.at_shutdown();
+    if is_shutting_down || at_shutdown != serving {
+        send_message(stream, &at_shutdown.encoded()).await?;
+    }
+    let end = CallEnd::new(GrpcStatus::UNAVAILABLE, "the gateway shuts down");
+    end_messages(stream, &end).await
+}
+
+/// Receives the one message of a call within this time.
+async fn receive_within(stream: &mut Http2Stream, patience: Duration) -> Result<Bytes, CallEnd> {
+    let received = timeout(patience, receive(stream)).await;
+    received.unwrap_or(Err(CallEnd::new(
+        GrpcStatus::DEADLINE_EXCEEDED,
+        "the message did not come in time",
+    )))
 }
 
 /// Receives the one message of a call.
@@ -132,23 +201,40 @@ async fn receive(stream: &mut Http2Stream) -> Result<Bytes, CallEnd> {
     Ok(received.slice_ref(message))
 }
 
+/// Sends the one message of an answer.
 async fn send(stream: &mut Http2Stream, message: &[u8]) -> Result<(), ClientFailure> {
+    begin_messages(stream)?;
+    send_message(stream, message).await?;
+    end_messages(stream, &CallEnd::new(GrpcStatus::OK, "")).await
+}
+
+/// Begins an answer that has messages.
+fn begin_messages(stream: &mut Http2Stream) -> Result<(), ClientFailure> {
     let mut head = Response::new(());
     let [(name, media_type), ..] = GrpcDialect::Http2.fields(GrpcStatus::OK, "");
     head.headers_mut().insert(name, media_type);
-    stream.begin(head, BodyEnd::NotYet)?;
+    Ok(stream.begin(head, BodyEnd::NotYet)?)
+}
+
+async fn send_message(stream: &mut Http2Stream, message: &[u8]) -> Result<(), ClientFailure> {
     // A message has at most a few texts of the configuration.
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
     let mut framed = Vec::with_capacity(PREFIX_BYTES + message.len());
     framed.push(0);
     framed.extend_from_slice(&length.to_be_bytes());
     framed.extend_from_slice(message);
-    stream.write([&framed, b""], BodyEnd::NotYet).await?;
-    let [_, (name, status), _] = GrpcDialect::Http2.fields(GrpcStatus::OK, "");
-    let trailers = HeaderMap::from_iter([(name, status)]);
+    stream.write([&framed, b""], BodyEnd::NotYet).await
+}
+
+/// Ends an answer that has messages.
+async fn end_messages(stream: &mut Http2Stream, end: &CallEnd) -> Result<(), ClientFailure> {
+    let [_, status, message] = GrpcDialect::Http2.fields(end.status, end.message);
+    let message = Some(message).filter(|_| !end.message.is_empty());
+    let trailers = HeaderMap::from_iter([status].into_iter().chain(message));
     stream.end_answer(Some(trailers)).await
 }
 
+/// Sends the end of a call that has no message.
 fn send_end(stream: &mut Http2Stream, end: &CallEnd) -> Result<(), ClientFailure> {
     let mut head = Response::new(());
     (head.headers_mut()).extend(GrpcDialect::Http2.fields(end.status, end.message));

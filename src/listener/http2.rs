@@ -357,7 +357,8 @@ impl ConnectionStreams {
         respond: SendResponse<Bytes>,
         window: Option<BodyWindow>,
     ) {
-        grpc::serve(&self.gateway, &self.facts, (request, respond, window)).await;
+        let call = (request, respond, window);
+        grpc::serve(&self.gateway, &self.facts, &self.shutdown, call).await;
     }
 
     /// Reserves memory for what the client may send ahead of this body, if any; `None` where there is no room.

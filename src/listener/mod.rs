@@ -4,6 +4,7 @@ mod accept;
 mod admin;
 mod connection;
 mod grpc;
+mod grpc_health;
 mod guarded_stream;
 mod http2;
 mod http2_stream;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use sluicegate_base::bounds::{
-    KEY_BODIES_WITHOUT_MEMORY, RECEIVED_WITHOUT_MEMORY, REPLAYS_WITHOUT_MEMORY,
+    HEALTH_WATCHES, KEY_BODIES_WITHOUT_MEMORY, RECEIVED_WITHOUT_MEMORY, REPLAYS_WITHOUT_MEMORY,
     UNREAD_WITHOUT_MEMORY,
 };
 use sluicegate_limiter::Timestamp;
+use tokio::sync::Semaphore;
 
 use super::cut_off::CutOff;
 use crate::acme::AcmeState;
@@ -47,6 +48,8 @@ pub struct SharedState {
     pub tls_handshakes: TlsHandshakes,
     /// Bounds the streams of HTTP/2 of clients.
     pub client_streams: Arc<ClientStreams>,
+    /// Bounds the calls that watch the health of a rate limit service.
+    pub health_watches: Semaphore,
     /// Bounds the requests in flight to origins.
     pub origin_requests: Arc<OriginRequests>,
     /// Bounds the unread bytes of answers.
@@ -101,6 +104,7 @@ impl SharedState {
             connection_limiter,
             tls_handshakes: TlsHandshakes::default(),
             client_streams: Arc::default(),
+            health_watches: Semaphore::new(HEALTH_WATCHES),
             origin_requests: Arc::new(origin_requests),
             unread_answers: Arc::new(ClientBytes::new(
                 Resource::UnreadBytes,

@@ -39,10 +39,13 @@ impl GrpcStatus {
     /// The status of a method that there is not.
     pub const UNIMPLEMENTED: Self = Self(12);
     const INTERNAL: Self = Self(13);
-    const UNAVAILABLE: Self = Self(14);
+    /// The status of a call that ends since the gateway shuts down.
+    pub const UNAVAILABLE: Self = Self(14);
     const UNAUTHENTICATED: Self = Self(16);
     /// The status of a call that is done.
     pub const OK: Self = Self(0);
+    /// The status of a service that there is not.
+    pub const NOT_FOUND: Self = Self(5);
     /// The status of a message that the method cannot read.
     pub const INVALID_ARGUMENT: Self = Self(3);
     /// The status of a ban.

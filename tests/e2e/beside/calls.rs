@@ -213,9 +213,6 @@ async fn a_mistake_of_the_operator_is_told() {
         assert_eq!(told, status, "{text}");
         assert!(text.contains(says), "{text}");
     }
-    let healthy = send(&gateway, "/grpc.health.v1.Health/Check", b"").await;
-    assert_eq!(healthy, Ok(vec![0x08, 0x01]));
-
     let strict = gateway_trusting("192.0.2.0/24", EDGE).await;
     let call = about([of(&[("tenant", "a")])]).encode_to_vec();
     let (told, text) = send(&strict, METHOD, &call).await.unwrap_err();

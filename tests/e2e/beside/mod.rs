@@ -7,6 +7,7 @@ mod call_messages;
 mod calls;
 mod envoy;
 mod haproxy;
+mod health;
 mod ingress_nginx;
 mod nginx;
 mod questions;

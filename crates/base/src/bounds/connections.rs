@@ -103,6 +103,10 @@ pub const CLIENT_STREAMS: u32 = 64 * 1024;
 /// connection if they are more. Offices and mobile networks have many people behind one address, each with a few streams.
 pub const STREAMS_OF_CLIENT: u32 = 16;
 
+/// Calls of gRPC that watch the health of a rate limit service at the same time: some for each proxy that asks it. Each holds a stream for
+/// as long as the proxy runs.
+pub const HEALTH_WATCHES: usize = 1024;
+
 /// Bytes of a chunked request body that carry nothing, sizes, extensions and line ends, beyond 16 a chunk and twice its data. More is
 /// a flood of tiny chunks or long extensions; the request is answered with 400.
 pub const CHUNK_OVERHEAD: usize = 16 * 1024;
