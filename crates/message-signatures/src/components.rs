@@ -1,7 +1,7 @@
 //! Finds the values that a signature covers: RFC 9421 §2.
 
 use http::{HeaderMap, HeaderName};
-use sfv::{BareItem, Item, ListEntry, Parser, SerializeValue};
+use sfv::{BareItem, Dictionary, FieldType, Item, ListEntry, Parser};
 
 use crate::fault::SignatureFault;
 
@@ -53,7 +53,7 @@ impl SignedRequest<'_> {
         let mut parameters = component.params.iter();
         let key = match (parameters.next(), parameters.next()) {
             (None, _) => None,
-            (Some((name, BareItem::String(key))), None) if name == "key" => Some(key),
+            (Some((name, BareItem::String(key))), None) if name.as_str() == "key" => Some(key),
             // `sf`, `bs`, `tr`, `req` and `name` are in no signature of a crawler yet.
             _ => return Err(SignatureFault::Component),
         };
@@ -71,7 +71,7 @@ impl SignedRequest<'_> {
                 Ok(format!("{scheme}://{authority}{}", self.target))
             }
             (name, _) if name.starts_with('@') => Err(SignatureFault::Component),
-            (name, key) => self.field(name, key.map(String::as_str)),
+            (name, key) => self.field(name, key.map(|key| key.as_str())),
         }
     }
 
@@ -84,7 +84,7 @@ impl SignedRequest<'_> {
         let Some(key) = key else {
             return Ok(whole);
         };
-        let dictionary = Parser::parse_dictionary(whole.as_bytes());
+        let dictionary = Parser::new(&whole).parse::<Dictionary>();
         let mut dictionary = dictionary.map_err(|_| SignatureFault::Component)?;
         let member = dictionary
             .swap_remove(key)
@@ -105,9 +105,8 @@ pub(crate) fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     headers.contains_key(name).then_some(whole)
 }
 
-/// Returns a member of a dictionary as RFC 8941 §4.1 writes it.
+/// Returns a member of a dictionary as RFC 9651 §4.1 writes it.
 pub(crate) fn serialized(member: ListEntry) -> Result<String, SignatureFault> {
     let list = vec![member];
-    list.serialize_value()
-        .map_err(|_| SignatureFault::Malformed)
+    list.serialize().ok_or(SignatureFault::Malformed)
 }

@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use http::{HeaderMap, HeaderName};
-use sfv::{BareItem, InnerList, ListEntry, Parser, SerializeValue};
+use sfv::{Dictionary, FieldType, InnerList, ListEntry, Parser};
 
 use crate::components::{SignedRequest, joined, serialized};
 use crate::fault::SignatureFault;
@@ -50,7 +50,8 @@ impl BotSignature {
         }
         let dictionary = |name| {
             let whole = joined(headers, name).ok_or(SignatureFault::Malformed)?;
-            Parser::parse_dictionary(whole.as_bytes()).map_err(|_| SignatureFault::Malformed)
+            let parsed = Parser::new(&whole).parse::<Dictionary>();
+            parsed.map_err(|_| SignatureFault::Malformed)
         };
         let (inputs, mut signatures) = (dictionary(&SIGNATURE_INPUT)?, dictionary(&SIGNATURE)?);
         for (label, input) in inputs {
@@ -61,7 +62,9 @@ impl BotSignature {
                 continue;
             }
             let bytes = match signatures.swap_remove(&label) {
-                Some(ListEntry::Item(item)) => item.bare_item.as_byte_seq().cloned(),
+                Some(ListEntry::Item(item)) => {
+                    item.bare_item.as_byte_sequence().map(<[u8]>::to_vec)
+                }
                 Some(ListEntry::InnerList(_)) | None => None,
             };
             let bytes = bytes.ok_or(SignatureFault::Malformed)?;
@@ -98,8 +101,9 @@ impl BotSignature {
     }
 
     fn check_parameters(&self, now: u64) -> Result<(), SignatureFault> {
-        let time = |name| {
-            let seconds = self.covered.params.get(name).and_then(BareItem::as_int);
+        let time = |name: &str| {
+            let seconds = self.covered.params.get(name);
+            let seconds = seconds.and_then(|seconds| seconds.as_integer());
             seconds
                 .and_then(|seconds| u64::try_from(seconds).ok())
                 .ok_or(SignatureFault::Incomplete)
@@ -133,8 +137,8 @@ impl BotSignature {
             return Err(SignatureFault::Malformed);
         }
         let covers = |name: &str| {
-            let mut names = items.iter().filter_map(|item| item.bare_item.as_str());
-            names.any(|covered| covered == name)
+            let mut names = items.iter().filter_map(|item| item.bare_item.as_string());
+            names.any(|covered| covered.as_str() == name)
         };
         let has_authority = covers("@authority") || covers("@target-uri");
         if !has_authority || headers.contains_key(&AGENT) && !covers(AGENT.as_str()) {
@@ -147,8 +151,7 @@ impl BotSignature {
     pub(crate) fn base(&self, request: &SignedRequest<'_>) -> Result<String, SignatureFault> {
         let mut base = String::new();
         for component in &self.covered.items {
-            let identifier = component.serialize_value();
-            let identifier = identifier.map_err(|_| SignatureFault::Malformed)?;
+            let identifier = component.serialize();
             let value = request.value(component)?;
             base.push_str(&format!("{identifier}: {value}\n"));
         }
@@ -160,7 +163,8 @@ impl BotSignature {
 
 /// Returns the parameter of a signature with this name, if it is a string.
 fn text<'s>(covered: &'s InnerList, name: &str) -> Option<&'s str> {
-    covered.params.get(name).and_then(BareItem::as_str)
+    let value = covered.params.get(name)?.as_string()?;
+    Some(value.as_str())
 }
 
 #[cfg(test)]

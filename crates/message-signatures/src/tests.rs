@@ -480,3 +480,63 @@ proptest! {
         }
     }
 }
+
+/// Goal: RFC 9651, dates and display strings are items like any other: beside a signature they change nothing, and among its parameters
+/// they are signed as they were sent. Method: both kinds in each place; the base ends with the text that was sent.
+#[test]
+fn dates_and_display_strings_are_items() {
+    let newer = format!(
+        "{};made=@1735689690;note=%\"f%c3%bc\"",
+        parameters(NOW - 10, NOW + 50)
+    );
+    let headers = signed("\"@authority\"", &newer, &[]);
+    assert_eq!(verified(&request(&headers), NOW), Ok(()));
+    let base = BotSignature::read(&headers).unwrap()[0]
+        .base(&request(&headers))
+        .unwrap();
+    let last = format!("\"@signature-params\": (\"@authority\"){newer}");
+    assert!(base.ends_with(&last), "{base}");
+    let sound = parameters(NOW - 10, NOW + 50);
+    for beside in [
+        "a=@1735689690",
+        "a=(\"@path\");made=@-1",
+        "a=%\"f%c3%bc, (\"",
+        "a=(%\"\" @0);b=%\"\"",
+    ] {
+        let headers = signed("\"@authority\"", &sound, &[("signature-input", beside)]);
+        assert_eq!(verified(&request(&headers), NOW), Ok(()), "{beside}");
+    }
+    for malformed in [
+        "a=@",
+        "a=@1.5",
+        "a=%\"%C3%BC\"",
+        "a=%\"%ff\"",
+        "a=%\"",
+        "a=%x",
+    ] {
+        let headers = signed("\"@authority\"", &sound, &[("signature-input", malformed)]);
+        let found = verified(&request(&headers), NOW);
+        assert_eq!(found, Err(SignatureFault::Malformed), "{malformed}");
+    }
+}
+
+proptest! {
+    /// Goal: whatever text and time a signer writes, its signature is verified. Method: any display string and date among the parameters,
+    /// written as RFC 9651 §4.1.11 has it.
+    #[test]
+    fn any_display_string_is_signed_as_it_was_sent(text in ".{0,60}", seconds in -999_999_999_999_999_i64..=999_999_999_999_999) {
+        let mut written = String::new();
+        for byte in text.bytes() {
+            match byte {
+                b' '..=b'~' if byte != b'%' && byte != b'"' => written.push(char::from(byte)),
+                _ => written.push_str(&format!("%{byte:02x}")),
+            }
+        }
+        let more = format!("{};a=@{seconds};b=%\"{written}\"", parameters(NOW - 10, NOW + 50));
+        let headers = signed("\"@authority\"", &more, &[]);
+        prop_assert_eq!(verified(&request(&headers), NOW), Ok(()));
+        let base = BotSignature::read(&headers).unwrap()[0].base(&request(&headers)).unwrap();
+        let last = format!("\"@signature-params\": (\"@authority\"){more}");
+        prop_assert!(base.ends_with(&last), "{}", base);
+    }
+}

@@ -272,6 +272,10 @@ async fn what_names_no_key_of_a_crawler_is_no_claim() {
         parameters: "",
         ..agent.of("site.test")
     };
+    let newer = Signed {
+        parameters: ";tag=\"web-bot-auth\";made=@1735689690;note=%\"f%c3%bc\"",
+        ..agent.of("site.test")
+    };
     let long = format!("sig2=(\"{}\")", "x".repeat(4096));
     let sound = || agent.request("site.test", &agent.of("site.test"));
     for (request, wanted) in [
@@ -288,6 +292,18 @@ async fn what_names_no_key_of_a_crawler_is_no_claim() {
         (agent.request("site.test", &untagged), 204),
         (sound().header("signature-input", &long), 204),
         (sound().header("signature-input", "sig2=("), 204),
+        // RFC 9651: dates and display strings are items like any other, beside a signature and among its parameters.
+        (agent.request("site.test", &newer), 202),
+        (
+            sound()
+                .header("signature-input", "sig2=(\"@path\");made=@1735689690")
+                .header("signature", "sig2=:AAAA:"),
+            202,
+        ),
+        (
+            sound().header("signature-input", "sig2=%\"f%c3%bc, (\", sig3=@-1;a=%\"\""),
+            202,
+        ),
         // Further labels without the tag change nothing.
         (
             sound()
