@@ -95,6 +95,10 @@ fn nearest(fields: &[&[u8]], trusted: &[IpNet], quotes: bool) -> Option<IpAddr> 
             }
             seen += 1;
             left = left.saturating_sub(element.len() + 1);
+            if quotes && trim(element).is_empty() {
+                // RFC 9110 §5.6.1.2.
+                continue;
+            }
             let hop = if quotes {
                 forwarded_for(element)
             } else {

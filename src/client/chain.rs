@@ -1,4 +1,4 @@
-//! Splits a forwarded chain into elements, from the right.
+//! Splits a forwarded chain into elements, from the right. Empty elements of `Forwarded` are left out, RFC 9110 §5.6.1.2.
 //!
 //! The right end was written by trusted hops and is well formed, so each split is correct whatever stands to its left. Read from
 //! the left, one stray quote in a forged part would swallow the commas after it and with them the genuine elements.
@@ -51,6 +51,19 @@ impl<'a> Iterator for ChainElements<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
+        loop {
+            let element = self.next_element()?;
+            // A hop of `X-Forwarded-For` may write an empty element for a client that it does not know.
+            if self.quotes == QuoteSyntax::Plain || !node::trim_blanks(element).is_empty() {
+                return Some(element);
+            }
+        }
+    }
+}
+
+impl<'a> ChainElements<'a> {
+    /// Returns the next element, which may be empty.
+    fn next_element(&mut self) -> Option<&'a [u8]> {
         self.elements_left = self.elements_left.checked_sub(1)?;
         let rest = match self.rest.take() {
             Some(rest) => rest,
@@ -250,6 +263,22 @@ mod tests {
         let found: Vec<&[u8]> =
             elements(&headers, &http::header::FORWARDED, QuoteSyntax::Delimit).collect();
         assert_eq!(found, [b"d".as_slice(), b" c", b" b=\"x,\\\"y\"", b"a"]);
+    }
+
+    /// Goal: RFC 9110 §5.6.1.2, empty elements of a list are ignored, and they count among the elements that are read. Method: empty
+    /// elements everywhere, with blanks in them and in fields of their own; a quoted comma; more of them than elements are read.
+    #[test]
+    fn empty_elements_of_forwarded_are_left_out() {
+        let mut headers = ReceivedFields::new();
+        let name = http::header::FORWARDED;
+        for value in ["", ",a,,b=\",,\", \t,", " ", ",,c"] {
+            headers.append(&name, HeaderValue::from_static(value));
+        }
+        let found: Vec<&[u8]> = elements(&headers, &name, QuoteSyntax::Delimit).collect();
+        assert_eq!(found, [b"c".as_slice(), b"b=\",,\"", b"a"]);
+        let chain = format!("a{}", ",".repeat(bounds::FORWARDED_ELEMENTS));
+        headers.insert(&name, HeaderValue::from_str(&chain).unwrap());
+        assert_eq!(elements(&headers, &name, QuoteSyntax::Delimit).count(), 0);
     }
 
     #[test]

@@ -212,11 +212,20 @@ async fn the_forwarded_field_is_read_where_it_is_configured() {
         get("/")
             .header("Forwarded", "for=6.6.6.6")
             .header("Forwarded", "by=x;for=203.0.113.9"),
+        // RFC 9110 §5.6.1.2: empty elements are no elements.
+        get("/").header(
+            "Forwarded",
+            "for=6.6.6.6,,for=203.0.113.9, ,for=10.1.2.3,\t,",
+        ),
+        get("/")
+            .header("Forwarded", "for=6.6.6.6, for=203.0.113.9")
+            .header("Forwarded", "")
+            .header("Forwarded", ", "),
         get("/").header("Forwarded", "for=\"[2001:db8:1:2::1]:80\""),
     ];
     let clients = clients_of(&gateway, requests).await;
-    assert_eq!(clients[..3], ["203.0.113.9"; 3]);
-    assert!(clients[3].starts_with("2001:db8:1:2:"), "{clients:?}");
+    assert_eq!(clients[..5], ["203.0.113.9"; 5]);
+    assert!(clients[5].starts_with("2001:db8:1:2:"), "{clients:?}");
 }
 
 #[tokio::test]
