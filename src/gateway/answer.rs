@@ -282,12 +282,24 @@ fn is_bodiless(status: StatusCode) -> bool {
     matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
-/// Adds the request id and the state of the limits to an origin's response, merged with the RateLimit fields that the origin
-/// sends.
+/// Returns the id of a response that has another one than that of the request.
+pub(super) fn other_request_id<'f>(
+    fields: &'f HeaderMap,
+    context: &Context,
+) -> Option<&'f HeaderValue> {
+    let id = fields.get(X_REQUEST_ID)?;
+    (*id != context.request_id.as_header_value()).then_some(id)
+}
+
+/// Adds the request id, unless there is one, and the state of the limits to an origin's response, merged with the RateLimit fields that
+/// the origin sends.
 pub(super) fn add_own_fields(fields: &mut HeaderMap, context: &Context) {
     // The limits first: the fields of the origin that they are merged with are mostly none, and then nothing is looked up.
     add_limit_fields(fields, context);
-    fields.insert(X_REQUEST_ID, context.request_id.as_header_value());
+    // An origin's own is that by which its operators find the request.
+    fields
+        .entry(X_REQUEST_ID)
+        .or_insert_with(|| context.request_id.as_header_value());
     if let Some(value) = strict_transport(context) {
         fields.insert(STRICT_TRANSPORT_SECURITY, value.clone());
     }

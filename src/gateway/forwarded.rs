@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use sluicegate_base::clock;
 use sluicegate_base::reported_cost::CostReader;
 use sluicegate_limiter::Timestamp;
@@ -73,6 +73,8 @@ pub(super) struct ForwardedRequest {
     pub(super) reported: Vec<CostReader>,
     /// True if that body has passed to its end.
     pub(super) is_whole: bool,
+    /// The request id of the origin's response, which the client got in place of the gateway's.
+    pub(super) origin_id: Option<HeaderValue>,
     /// True if the trailer of the response exceeds the bounds, and was dropped.
     pub(super) has_large_trailer: bool,
 }
@@ -96,6 +98,7 @@ impl ForwardedRequest {
             unread: None,
             reported: Vec::new(),
             is_whole: false,
+            origin_id: None,
             has_large_trailer: false,
         }
     }
@@ -161,6 +164,7 @@ impl ForwardedRequest {
             began: self.attempt.started,
             status: (self.attempt.answer).map(|answer| answer.status.as_u16()),
             wait: self.wait,
+            request_id: self.origin_id.as_ref(),
             has_large_trailer: self.has_large_trailer,
         })
     }

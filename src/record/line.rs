@@ -37,6 +37,9 @@ pub const MAX_HOST: usize = 256;
 /// Bytes of a method that are logged: the longest registered one has 17.
 pub const MAX_METHOD: usize = 32;
 
+/// Bytes of an origin's own request id that are logged.
+const MAX_ORIGIN_ID: usize = 128;
+
 /// A request that has a line, with the rules for the line.
 #[derive(Debug)]
 pub(super) struct LogEntry<'a> {
@@ -394,6 +397,9 @@ fn forwarded(into: &mut Vec<u8>, origin: &OriginUse<'_>, fields: &RenamedFields)
     number(into, fields.attempts, origin.attempts.into());
     if let Some(wait) = origin.wait {
         thousandths(into, fields.origin_ttfb_ms, micros(wait));
+    }
+    if let Some(id) = origin.request_id {
+        text_cut(into, b",\"origin_id\":\"", id.as_bytes(), MAX_ORIGIN_ID);
     }
     if origin.has_large_trailer {
         word(into, b",\"origin_trailer\":\"", "too-large");

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderValue;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use sluicegate_base::bounds::LOGGED_SUBJECT;
@@ -139,6 +140,7 @@ fn a_forwarded_request_names_its_origin() {
         status: Some(200),
         attempts: 2,
         wait: Some(Duration::from_micros(1_050)),
+        request_id: None,
         has_large_trailer: false,
     };
     let example = Example {
@@ -208,6 +210,7 @@ fn former_names_are_written_on_request() {
             status: Some(200),
             attempts: 2,
             wait: Some(Duration::from_micros(1_050)),
+            request_id: None,
             has_large_trailer: false,
         }),
         ..Example::default()
@@ -356,6 +359,7 @@ fn the_handshake_is_in_the_line_and_bounded() {
 fn every_field_is_in_the_operators_guide() {
     let guide = include_str!("../../docs/operations/logs.md");
     let (route, verdict) = refused();
+    let id = HeaderValue::from_static("of-the-origin");
     let origin = OriginUse {
         name: "app",
         server: ([127, 0, 0, 1], 3000).into(),
@@ -363,6 +367,7 @@ fn every_field_is_in_the_operators_guide() {
         status: Some(200),
         attempts: 1,
         wait: Some(Duration::ZERO),
+        request_id: Some(&id),
         has_large_trailer: true,
     };
     let long = [b'a'; MAX_TARGET + 1];

@@ -405,6 +405,8 @@ pub struct OriginUse<'a> {
     pub status: Option<u16>,
     /// The time from the choice of the server to the first byte of its response; `None` when none came.
     pub wait: Option<Duration>,
+    /// The request id of its response, where the client got that; `None` where the id is the gateway's.
+    pub request_id: Option<&'a HeaderValue>,
     /// True if a trailer behind the response exceeded the bounds, and was dropped.
     pub has_large_trailer: bool,
 }

@@ -75,6 +75,7 @@ fn a_forwarded_request_is_two_spans() {
             began: NOW.saturating_add(Duration::from_micros(500)),
             status: Some(503),
             wait: Some(Duration::from_micros(1_050)),
+            request_id: None,
             has_large_trailer: false,
         }),
         ..Example::default()

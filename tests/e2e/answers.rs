@@ -1,5 +1,7 @@
 //! What clients are told about limits beside the draft's fields, how refusals are worded, and what callers that speak gRPC get.
 
+use serde_json::{Value, json};
+
 use crate::harness::*;
 
 /// One per hour at `/`, and the lines that say how it is told.
@@ -140,8 +142,9 @@ async fn limit_fields_of_the_origin_are_never_loosened() {
 
 #[tokio::test]
 async fn own_fields_are_sent_once_whatever_the_origin_sends() {
-    // Goal: a forwarded answer has each field of the gateway's own once. Method: an origin that sends none of them, and one that sends a
-    // request id, which is replaced.
+    // Goal: a forwarded answer has each field of the gateway's own once, and the request id of an origin that sends one, by which its
+    // operators find the request; the log has both. Method: an origin that sends none of these fields, and one that sends an id; over both
+    // versions.
     let origin = Origin::answering(|request| match &*request.target {
         "/named" => Answer::new(200).header("X-Request-Id", "origin").into(),
         _ => Answer::new(200).into(),
@@ -160,8 +163,19 @@ async fn own_fields_are_sent_once_whatever_the_origin_sends() {
         assert_eq!(answer.all("x-ratelimit-remaining"), [remaining], "{path}");
         assert_eq!(answer.all("x-ratelimit-reset").len(), 1, "{path}");
         let ids = answer.all("x-request-id");
-        assert!(ids.len() == 1 && ids != ["origin"], "{path}: {ids:?}");
+        assert_eq!(ids.len(), 1, "{path}: {ids:?}");
+        assert_eq!(ids == ["origin"], path == "/named", "{path}: {ids:?}");
     }
+    let answer = gateway.h2c().await.send(get("/named")).await;
+    assert_eq!(answer.all("x-request-id"), ["origin"]);
+    let lines = gateway.access_lines(3).await;
+    let ids: Vec<&Value> = lines.iter().map(|line| &line["origin_id"]).collect();
+    assert_eq!(ids, [&Value::Null, &json!("origin"), &json!("origin")]);
+    assert!(
+        lines
+            .iter()
+            .all(|line| line["id"].as_str().unwrap().len() == 32)
+    );
 }
 
 const WORDED: &str = r#"

@@ -164,6 +164,12 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         let shaped = (sent, stated_length(received, &parts.fields));
         let change = self.shape_response(shaped, &mut parts.fields);
         if !writes_own {
+            if change.page.is_some() {
+                // A page of the gateway may name the id of the request.
+                parts.fields.remove("x-request-id");
+            }
+            let other_id = answer::other_request_id(&parts.fields, self.context);
+            self.forwarded.origin_id = other_id.cloned();
             answer::add_own_fields(&mut parts.fields, self.context);
         }
         let framing = answer_framing(&change, &part, received, self.exchange);
