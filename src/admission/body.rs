@@ -2,8 +2,8 @@
 //!
 //! The body must be whole, plain and of the kind that the key names. A value that an origin might read in another way is none: a member
 //! that an object has twice, of which some origins take the first and others the last; one that differs from the key's in case only,
-//! which Go's decoder takes for it; a body that declares another type. Otherwise a client could show the gateway one value and the
-//! origin another.
+//! which Go's decoder takes for it; a body that declares another type, or its type in words that parsers read in different ways
+//! ([`content_type`]). Otherwise a client could show the gateway one value and the origin another.
 //!
 //! # Limits
 //! A body is at most `max_key_body_bytes` long; it is parsed without recursion but along the pointer, which has at most 16 steps.
@@ -17,6 +17,7 @@ use http::{HeaderName, Method};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use sluicegate_base::received::ReceivedFields;
 
+use super::content_type::{self, Charset, ContentType};
 use super::multipart;
 use super::value::{self, Value};
 use crate::config::rules::Pointer;
@@ -46,36 +47,49 @@ pub enum BodyKind {
     Multipart,
 }
 
+/// The content type of a body from which keys are read.
+struct BodyType<'a> {
+    kind: BodyKind,
+    charset: Charset,
+    boundary: Option<&'a str>,
+}
+
 /// Returns the kind of a body with these fields.
 ///
 /// # Errors
 /// The reason why nothing is read from it.
 pub fn reading(headers: &ReceivedFields) -> Result<BodyKind, MissingReason> {
+    body_type(headers).map(|found| found.kind)
+}
+
+fn body_type(headers: &ReceivedFields) -> Result<BodyType<'_>, MissingReason> {
     match only(headers, CONTENT_ENCODING)? {
         None => {}
         Some(coding) if coding.eq_ignore_ascii_case("identity") => {}
         Some(_) => return Err(MissingReason::Encoded),
     }
     let text = only(headers, CONTENT_TYPE)?.ok_or(MissingReason::OtherType)?;
-    let mut pieces = text.split(';').map(str::trim);
-    let essence = pieces.next().unwrap_or_default().to_ascii_lowercase();
-    // Another charset gives the same bytes another meaning.
-    let in_utf8 = pieces.all(|parameter| match parameter.split_once('=') {
-        Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
-            value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
-        }
-        _ => true,
-    });
-    match &*essence {
-        _ if !in_utf8 => Err(MissingReason::OtherType),
-        "application/x-www-form-urlencoded" => Ok(BodyKind::Form),
-        "multipart/form-data" => Ok(BodyKind::Multipart),
-        "application/json" => Ok(BodyKind::Json),
-        other if other.starts_with("application/") && other.ends_with("+json") => {
-            Ok(BodyKind::Json)
-        }
-        _ => Err(MissingReason::OtherType),
-    }
+    let Some(parsed) = ContentType::parse(text) else {
+        return Err(if may_be_merged(headers) {
+            MissingReason::Malformed
+        } else {
+            MissingReason::OtherType
+        });
+    };
+    let kind = if parsed.is("application/x-www-form-urlencoded") {
+        BodyKind::Form
+    } else if parsed.is("multipart/form-data") {
+        BodyKind::Multipart
+    } else if parsed.is_json() {
+        BodyKind::Json
+    } else {
+        return Err(MissingReason::OtherType);
+    };
+    Ok(BodyType {
+        kind,
+        charset: parsed.charset,
+        boundary: parsed.boundary,
+    })
 }
 
 /// Returns whether keys read a body with this head: one of a kind, or one without a type that some origins take for a form.
@@ -99,28 +113,29 @@ fn only(headers: &ReceivedFields, name: HeaderName) -> Result<Option<&str>, Miss
     match (first.map(|field| field.to_str()), second) {
         (None, _) => Ok(None),
         (Some(Ok(text)), None) => Ok(Some(text)),
-        _ => Err(MissingReason::OtherType),
+        _ => Err(MissingReason::Malformed),
     }
 }
 
-/// Returns the bytes of a body, and its kind, which is one of these.
-fn bytes<'a>(
+/// Returns the bytes of a body, and its type, which is of one of these kinds.
+fn bytes<'a, 'h>(
     body: KnownBody<'a>,
     kinds: &[BodyKind],
-    headers: &ReceivedFields,
-) -> Result<(&'a [u8], BodyKind), MissingReason> {
+    headers: &'h ReceivedFields,
+) -> Result<(&'a [u8], BodyType<'h>), MissingReason> {
     match body {
         KnownBody::Whole([]) => return Err(MissingReason::Absent),
         // The gateway reads the body wherever a key of the route needs it.
         KnownBody::Unread => return Err(MissingReason::Malformed),
         _ => {}
     }
-    let kind = reading(headers)?;
-    if !kinds.contains(&kind) {
+    let found = body_type(headers)?;
+    if !kinds.contains(&found.kind) {
         return Err(MissingReason::OtherType);
     }
     match body {
-        KnownBody::Whole(bytes) => Ok((bytes, kind)),
+        KnownBody::Whole(bytes) if !found.charset.holds(bytes) => Err(MissingReason::Malformed),
+        KnownBody::Whole(bytes) => Ok((bytes, found)),
         KnownBody::TooLarge => Err(MissingReason::TooLarge),
         KnownBody::OfOtherKind | KnownBody::Unread => Err(MissingReason::OtherType),
     }
@@ -132,9 +147,18 @@ pub(super) fn form<'a>(
     headers: &ReceivedFields,
     name: &str,
 ) -> Result<Value<'a>, MissingReason> {
-    match bytes(body, &[BodyKind::Form, BodyKind::Multipart], headers)? {
-        (bytes, BodyKind::Multipart) => multipart::find(bytes, headers, name),
-        (bytes, _) => value::parameters(bytes, name),
+    let (bytes, found) = bytes(body, &[BodyKind::Form, BodyKind::Multipart], headers)?;
+    let value = match (found.kind, found.boundary) {
+        (BodyKind::Form, _) => value::parameters(bytes, name)?,
+        (_, Some(boundary)) => multipart::find(bytes, boundary, name)?,
+        (_, None) => return Err(MissingReason::Malformed),
+    };
+    // Decoders replace, drop or keep what is no text in this charset, and C ends a text at its first NUL.
+    let is_text = std::str::from_utf8(&value).is_ok() && !value.contains(&0);
+    if is_text && found.charset.holds(&value) {
+        Ok(value)
+    } else {
+        Err(MissingReason::Malformed)
     }
 }
 
@@ -148,11 +172,19 @@ pub(super) fn merged<'a>(
     headers: &ReceivedFields,
     name: &str,
 ) -> Result<Value<'a>, MissingReason> {
+    let mut types = headers.get_all(CONTENT_TYPE);
+    if types.any(|field| content_type::may_change_charset(field.as_bytes())) {
+        // The query is decoded by it, with or without a body.
+        return Err(MissingReason::Malformed);
+    }
     if matches!(body, KnownBody::Unread | KnownBody::Whole([])) {
         return Err(MissingReason::Absent);
     }
     match (reading(headers), body) {
-        (Ok(BodyKind::Json), KnownBody::Whole(text)) => value_at(text, &[Arc::from(name)]),
+        (Ok(BodyKind::Json), KnownBody::Whole(_)) => {
+            let (text, _) = bytes(body, &[BodyKind::Json], headers)?;
+            value_at(text, &[Arc::from(name)])
+        }
         // Its members are unknown where only its beginning is read.
         (Ok(BodyKind::Json), _) => Err(MissingReason::TooLarge),
         (Ok(_), _) => form(body, headers, name),
@@ -168,17 +200,10 @@ pub(super) fn merged<'a>(
     }
 }
 
-/// Returns whether some framework reads parameters from a body of this type: Laravel does wherever it finds `/json` or `+json`, and Rails
-/// for `text/x-json` and `application/jsonrequest`.
+/// Returns whether some framework reads parameters from a body of this type.
 fn may_be_merged(headers: &ReceivedFields) -> bool {
     let mut types = headers.get_all(CONTENT_TYPE);
-    types.any(|field| {
-        let lower = field.as_bytes().to_ascii_lowercase();
-        lower
-            .windows(4)
-            .any(|window| matches!(window, b"form" | b"json"))
-            || lower.windows(10).any(|window| window == b"multipart/")
-    })
+    types.any(|field| content_type::may_have_parameters(field.as_bytes()))
 }
 
 /// Returns the value to which `pointer` leads in JSON.

@@ -13,6 +13,7 @@ mod announced;
 mod backend;
 mod body;
 mod challenge_check;
+mod content_type;
 mod cookie;
 mod evaluate;
 mod inspect;

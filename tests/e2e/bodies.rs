@@ -110,9 +110,10 @@ async fn what_is_no_plain_value_is_missing_for_a_reason() {
         ),
         (json("/otp", long), "too-large"),
         (typed("text/plain", good), "other-type"),
+        (typed("application/json; charset=utf-16", good), "malformed"),
         (
-            typed("application/json; charset=utf-16", good),
-            "other-type",
+            typed("application/json; charset*=''utf-7", good),
+            "malformed",
         ),
         (post("/otp").body(good), "other-type"),
         (
