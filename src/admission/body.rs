@@ -231,12 +231,18 @@ fn is_wrapped(text: &[u8], steps: &[Arc<str>]) -> bool {
 }
 
 fn value_at<'a>(text: &[u8], steps: &[Arc<str>]) -> Result<Value<'a>, MissingReason> {
-    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    // RFC 8259 §8.1. Decoders that replace or skip other bytes may skip a quote too.
+    let text = std::str::from_utf8(text).map_err(|_| MissingReason::Malformed)?;
+    let mut deserializer = serde_json::Deserializer::from_str(text);
     let found = Follow(steps)
         .deserialize(&mut deserializer)
         .and_then(|found| deserializer.end().map(|()| found))
         .map_err(|_| MissingReason::Malformed)?;
-    found.map(|text| Cow::Owned(text.into_bytes()))
+    match found {
+        // C ends a text at its first NUL.
+        Ok(value) if value.contains('\0') => Err(MissingReason::Malformed),
+        found => found.map(|text| Cow::Owned(text.into_bytes())),
+    }
 }
 
 /// Walks along the steps, and reads everything beside them without keeping it.
@@ -303,6 +309,10 @@ impl<'de> Visitor<'de> for Follow<'_> {
         });
         let mut met = false;
         while let Some(name) = members.next_key::<Cow<'_, str>>()? {
+            if name.contains('\0') {
+                // C ends the name there, and finds the member under its beginning.
+                return Err(A::Error::custom("a name with NUL"));
+            }
             match step {
                 Some((step, rest)) if is_alike(&name, step) => {
                     let here = if *name == **step {
@@ -359,8 +369,15 @@ pub(super) fn index(step: &str) -> Option<usize> {
 /// Returns whether two names are equal but for case, as decoders that ignore case compare them: `ſ` and `K` have upper cases that fold to
 /// ASCII.
 fn is_alike(name: &str, step: &str) -> bool {
-    let folded = |text: &str| text.to_uppercase().to_lowercase();
-    name == step || (name.len() <= 4 * step.len() && folded(name) == folded(step))
+    fn folded(text: &str) -> impl Iterator<Item = char> {
+        let upper = text.chars().flat_map(char::to_uppercase);
+        upper.flat_map(char::to_lowercase)
+    }
+    if name.is_ascii() && step.is_ascii() {
+        name.eq_ignore_ascii_case(step)
+    } else {
+        folded(name).eq(folded(step))
+    }
 }
 
 /// `1.0` and `1e0` are `1`.
@@ -453,6 +470,42 @@ mod tests {
         assert_eq!(at(&["k", "s"], nested).as_deref(), Ok("1"));
         assert_eq!(at(&["x", "s"], nested), Err(MissingReason::Repeated));
         assert_eq!(at(&["k", "\u{17f}"], nested), Err(MissingReason::Repeated));
+    }
+
+    /// Goal: JSON has one reading: UTF-8, one text, and nothing that a decoder drops, replaces or ends a text at. Method: each departure in the
+    /// value, beside it, in a name and around the text.
+    #[test]
+    fn what_decoders_of_json_read_in_different_ways_is_malformed() {
+        let texts: [&[u8]; 22] = [
+            b"\xef\xbb\xbf{\"k\":1}",
+            b"\xff\xfe{\0\"\0k\0\"\0:\x001\0}\0",
+            b"{\0\"\0k\0\"\0:\x001\0}\0",
+            b"{\"x\":\"\xff\",\"k\":1}",
+            b"{\"x\":\"\xc2\",\"k\":1,\"y\":\"\"}",
+            b"{\"x\":\"\xed\xa0\x80\",\"k\":1}",
+            br#"{"k":"\ud800"}"#,
+            br#"{"k\udc00":2,"k":1}"#,
+            br#"{"k":"1\u0000"}"#,
+            br#"{"k":"1\u00002"}"#,
+            br#"{"k\u0000":2,"k":1}"#,
+            br#"{"k\u0000x":2}"#,
+            b"{\"k\":1}\0",
+            b"{\"k\":1}{\"k\":2}",
+            b"{\"k\":1} // x",
+            b"{/* x */\"k\":1}",
+            b"{\"k\":NaN}",
+            b"{\"k\":1,}",
+            b"{'k':1}",
+            b"{k:1}",
+            b"{\"k\":01}",
+            b"{\"k\":1e400}",
+        ];
+        for text in texts {
+            let shown = String::from_utf8_lossy(text);
+            assert_eq!(at(&["k"], text), Err(MissingReason::Malformed), "{shown}");
+        }
+        let deep = format!("{{\"x\":{}{},\"k\":1}}", "[".repeat(500), "]".repeat(500));
+        assert_eq!(at(&["k"], deep.as_bytes()).as_deref(), Ok("1"));
     }
 
     proptest! {
