@@ -213,28 +213,14 @@ pub(super) fn json<'a>(
     pointer: &Pointer,
 ) -> Result<Value<'a>, MissingReason> {
     let (bytes, _) = bytes(body, &[BodyKind::Json], headers)?;
-    let found = value_at(bytes, &pointer.0);
-    if found == Err(MissingReason::Absent) && is_wrapped(bytes, &pointer.0) {
-        return Err(MissingReason::Repeated);
-    }
-    found
-}
-
-/// Returns whether Rails finds the value in a body without the first member of the pointer: its `ParamsWrapper` puts `{"phone": …}` into a
-/// member with the name of the controller, `{"user": {"phone": …}}`, where there is none.
-fn is_wrapped(text: &[u8], steps: &[Arc<str>]) -> bool {
-    let Some((first, rest)) = steps.split_first().filter(|(_, rest)| !rest.is_empty()) else {
-        return false;
-    };
-    let is_absent = |steps| value_at(text, steps) == Err(MissingReason::Absent);
-    is_absent(std::slice::from_ref(first)) && !is_absent(rest)
+    value_at(bytes, &pointer.0)
 }
 
 fn value_at<'a>(text: &[u8], steps: &[Arc<str>]) -> Result<Value<'a>, MissingReason> {
     // RFC 8259 §8.1. Decoders that replace or skip other bytes may skip a quote too.
     let text = std::str::from_utf8(text).map_err(|_| MissingReason::Malformed)?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let found = Follow(steps)
+    let found = Follow::from_top(steps)
         .deserialize(&mut deserializer)
         .and_then(|found| deserializer.end().map(|()| found))
         .map_err(|_| MissingReason::Malformed)?;
@@ -246,18 +232,91 @@ fn value_at<'a>(text: &[u8], steps: &[Arc<str>]) -> Result<Value<'a>, MissingRea
 }
 
 /// Walks along the steps, and reads everything beside them without keeping it.
-struct Follow<'p>(&'p [Arc<str>]);
+struct Follow<'p> {
+    steps: &'p [Arc<str>],
+    /// The steps that lead to the value in a body without the first member; empty where none do. `ParamsWrapper` of Rails puts
+    /// `{"phone": …}` into a member with the name of the controller, `{"user": {"phone": …}}`, where there is none.
+    unwrapped: &'p [Arc<str>],
+}
 
 /// A scalar's text. The outer error of a walk is that the text is no JSON.
 type FieldResult = Result<String, MissingReason>;
 
-impl Follow<'_> {
+/// A member of an object whose name is that of a step.
+struct MemberMatch<'p> {
+    /// The steps behind it.
+    rest: &'p [Arc<str>],
+    /// Unset where the name is another one, which some decoders take for the step.
+    is_same: bool,
+    /// Set where the step is the first of [`Follow::unwrapped`].
+    is_unwrapped: bool,
+}
+
+impl<'p> Follow<'p> {
+    fn from_top(steps: &'p [Arc<str>]) -> Self {
+        let unwrapped = steps.get(1..).unwrap_or_default();
+        Self { steps, unwrapped }
+    }
+
+    fn along(steps: &'p [Arc<str>]) -> Self {
+        let unwrapped = &[];
+        Self { steps, unwrapped }
+    }
+
     fn scalar<E>(self, text: impl FnOnce() -> String) -> Result<FieldResult, E> {
-        Ok(if self.0.is_empty() {
+        Ok(if self.steps.is_empty() {
             Ok(text())
         } else {
             Err(MissingReason::Absent)
         })
+    }
+
+    /// Returns what an object or a list is before its members are read.
+    fn nothing_found(&self) -> FieldResult {
+        Err(if self.steps.is_empty() {
+            MissingReason::Malformed
+        } else {
+            MissingReason::Absent
+        })
+    }
+
+    fn match_name(&self, name: &str) -> Option<MemberMatch<'p>> {
+        let ways = [(self.steps, false), (self.unwrapped, true)];
+        ways.into_iter().find_map(|(steps, is_unwrapped)| {
+            let (step, rest) = steps.split_first()?;
+            is_alike(name, step).then(|| MemberMatch {
+                rest,
+                is_same: name == &**step,
+                is_unwrapped,
+            })
+        })
+    }
+}
+
+/// Reads the name of a member without keeping it.
+struct MemberName<'f, 'p>(&'f Follow<'p>);
+
+impl<'de, 'p> DeserializeSeed<'de> for MemberName<'_, 'p> {
+    type Value = Option<MemberMatch<'p>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+        from.deserialize_str(self)
+    }
+}
+
+impl<'p> Visitor<'_> for MemberName<'_, 'p> {
+    type Value = Option<MemberMatch<'p>>;
+
+    fn expecting(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        into.write_str("a name")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
+        if name.contains('\0') {
+            // C ends the name there, and finds the member under its beginning.
+            return Err(E::custom("a name with NUL"));
+        }
+        Ok(self.0.match_name(name))
     }
 }
 
@@ -301,56 +360,45 @@ impl<'de> Visitor<'de> for Follow<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<FieldResult, A::Error> {
-        let step = self.0.split_first();
-        let mut found = Err(if step.is_some() {
-            MissingReason::Absent
-        } else {
-            MissingReason::Malformed
-        });
-        let mut met = false;
-        while let Some(name) = members.next_key::<Cow<'_, str>>()? {
-            if name.contains('\0') {
-                // C ends the name there, and finds the member under its beginning.
-                return Err(A::Error::custom("a name with NUL"));
+        let mut found = self.nothing_found();
+        let mut is_met = false;
+        let mut is_wrapped = false;
+        while let Some(member) = members.next_key_seed(MemberName(&self))? {
+            let Some(member) = member else {
+                members.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            let here = if member.is_same {
+                members.next_value_seed(Follow::along(member.rest))?
+            } else {
+                members.next_value::<IgnoredAny>()?;
+                Err(MissingReason::Repeated)
+            };
+            if member.is_unwrapped {
+                is_wrapped |= here != Err(MissingReason::Absent);
+            } else if is_met {
+                found = Err(MissingReason::Repeated);
+            } else {
+                found = here;
+                is_met = true;
             }
-            match step {
-                Some((step, rest)) if is_alike(&name, step) => {
-                    let here = if *name == **step {
-                        members.next_value_seed(Follow(rest))?
-                    } else {
-                        members.next_value::<IgnoredAny>()?;
-                        Err(MissingReason::Repeated)
-                    };
-                    found = if met {
-                        Err(MissingReason::Repeated)
-                    } else {
-                        here
-                    };
-                    met = true;
-                }
-                _ => {
-                    members.next_value::<IgnoredAny>()?;
-                }
-            }
+        }
+        if is_wrapped && !is_met {
+            found = Err(MissingReason::Repeated);
         }
         Ok(found)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<FieldResult, A::Error> {
-        let step = self.0.split_first();
-        let mut found = Err(if step.is_some() {
-            MissingReason::Absent
-        } else {
-            MissingReason::Malformed
-        });
-        if let Some((step, rest)) = step
+        let mut found = self.nothing_found();
+        if let Some((step, rest)) = self.steps.split_first()
             && let Some(index) = index(step)
         {
             let mut at = 0;
             while at < index && elements.next_element::<IgnoredAny>()?.is_some() {
                 at += 1;
             }
-            if let Some(here) = elements.next_element_seed(Follow(rest))? {
+            if let Some(here) = elements.next_element_seed(Follow::along(rest))? {
                 found = here;
             }
         }
@@ -404,20 +452,26 @@ mod tests {
     /// Goal: no value is absent that Rails wraps into the member of the pointer. Method: bodies with and without that member.
     #[test]
     fn what_rails_wraps_is_not_absent() {
-        let steps = ["user", "phone"].map(Arc::from);
-        for (text, wraps) in [
-            (r#"{"phone": "1"}"#, true),
-            (r#"{"Phone": "1"}"#, true),
-            (r#"{"phone": {}}"#, true),
-            (r#"{"phone": "1", "user": {}}"#, false),
-            (r#"{"phone": "1", "user": {"name": "x"}}"#, false),
-            (r#"{"x": {"phone": "1"}}"#, false),
-            ("{}", false),
-            ("[]", false),
+        for (text, found) in [
+            (r#"{"phone": "1"}"#, MissingReason::Repeated),
+            (r#"{"Phone": "1"}"#, MissingReason::Repeated),
+            (r#"{"phone": {}}"#, MissingReason::Repeated),
+            (r#"{"phone": null}"#, MissingReason::Absent),
+            (r#"{"phone": "1", "user": {}}"#, MissingReason::Absent),
+            (
+                r#"{"user": {"name": "x"}, "phone": "1"}"#,
+                MissingReason::Absent,
+            ),
+            (r#"{"x": {"phone": "1"}}"#, MissingReason::Absent),
+            ("{}", MissingReason::Absent),
+            (r#"[{"phone": "1"}]"#, MissingReason::Absent),
         ] {
-            assert_eq!(is_wrapped(text.as_bytes(), &steps), wraps, "{text}");
+            assert_eq!(
+                at(&["user", "phone"], text.as_bytes()),
+                Err(found),
+                "{text}"
+            );
         }
-        assert!(!is_wrapped(br#"{"phone": "1"}"#, &steps[1..]));
     }
 
     /// Goal: a pointer finds what RFC 6901 says, and spellings of one scalar are one. Method: values of every kind, near and nested.
