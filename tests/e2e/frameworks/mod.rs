@@ -3,6 +3,7 @@
 //! What counts is how the framework read the request that it got, which its application says itself. A request must have been counted, or
 //! rejected, wherever the framework takes it for the limited one.
 
+mod bodies;
 mod conditions;
 mod credentials;
 mod paths;

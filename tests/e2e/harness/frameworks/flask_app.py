@@ -12,6 +12,12 @@ def values(of):
     return {name: [of[name]] for name in of.keys()}
 
 
+def members():
+    content = request.get_json(force=True, silent=True) if "json" in request.headers.get("content-type", "").lower() else {}
+    content = content if isinstance(content, dict) else {}
+    return {name: [value] for name, value in content.items() if isinstance(value, str)}
+
+
 def credentials(of):
     if of is None:
         return []
@@ -28,6 +34,7 @@ def report(limited):
         read={"path": request.path},
         method=request.method,
         form=values(request.form),
+        json=members(),
         query=values(request.args),
         cookie=values(request.cookies),
         credentials=credentials(request.authorization),

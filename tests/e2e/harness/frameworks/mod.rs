@@ -7,6 +7,7 @@
 //! `./dev test` installs what [`Framework::REQUIRED`] needs; such a framework that does not start fails the test. The others take part
 //! where they are installed.
 
+use std::env;
 use std::fs::{self, File, Permissions};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -58,6 +59,20 @@ pub enum Framework {
     Tornado,
     /// Node's `http` with the interface of a language model, which dispatches nothing.
     LanguageModel,
+    /// Django's REST framework.
+    DjangoRest,
+    /// aiohttp, which is read for bodies alone, as those that follow.
+    Aiohttp,
+    /// Litestar on Uvicorn.
+    Litestar,
+    /// Sanic.
+    Sanic,
+    /// BlackSheep on Uvicorn.
+    BlackSheep,
+    /// formidable on Node's `http`.
+    Formidable,
+    /// busboy on Node's `http`.
+    Busboy,
 }
 
 /// A running framework; it is killed by its own process id when dropped.
@@ -95,6 +110,15 @@ impl Framework {
             Self::Puma => succeeds("ruby", &["-e", "require 'rack'; require 'puma'"]),
             Self::Rails => succeeds("ruby", &["-e", "require 'rack'; require 'action_dispatch'"]),
             Self::Express => succeeds("node", &["-e", "require('express')"]),
+            Self::DjangoRest => {
+                succeeds(python("rest_framework"), &["-c", "import rest_framework"])
+            }
+            Self::Aiohttp => succeeds(python("aiohttp"), &["-c", "import aiohttp"]),
+            Self::Litestar => imports_packaged("litestar"),
+            Self::Sanic => imports_packaged("sanic"),
+            Self::BlackSheep => imports_packaged("blacksheep"),
+            Self::Formidable => requires("formidable"),
+            Self::Busboy => requires("busboy"),
             _ => false,
         };
         if !found {
@@ -159,6 +183,20 @@ impl Framework {
         };
         let address = address.to_string();
         let (program, script, more) = match self {
+            Self::Litestar | Self::Sanic | Self::BlackSheep => {
+                let mut command = packaged_python();
+                command
+                    .arg(place("app.py", include_str!("body_app.py")))
+                    .args([&address, &format!("{self:?}").to_lowercase()]);
+                return command;
+            }
+            Self::Formidable | Self::Busboy => {
+                let mut command = node();
+                command
+                    .arg(place("app.js", include_str!("body_app.js")))
+                    .args([&address, &format!("{self:?}").to_lowercase()]);
+                return command;
+            }
             Self::Php | Self::PhpFrontController => {
                 let name = if self == Self::Php {
                     "router.php"
@@ -203,6 +241,16 @@ impl Framework {
                 python("django"),
                 place("app.py", include_str!("django_app.py")),
                 "",
+            ),
+            Self::DjangoRest => (
+                python("rest_framework"),
+                place("app.py", include_str!("django_app.py")),
+                "rest",
+            ),
+            Self::Aiohttp => (
+                python("aiohttp"),
+                place("app.py", include_str!("body_app.py")),
+                "aiohttp",
             ),
             Self::CherryPy => (
                 python("cherrypy"),
@@ -294,6 +342,11 @@ impl Reading {
         self.values("form", name)
     }
 
+    /// What the application finds under a member of a JSON body.
+    pub fn json(&self, name: &str) -> Vec<&str> {
+        self.values("json", name)
+    }
+
     /// What the usual look-ups of a query parameter give.
     pub fn query(&self, name: &str) -> Vec<&str> {
         self.values("query", name)
@@ -340,9 +393,37 @@ pub fn python(module: &str) -> &'static str {
     PYTHONS.iter().find(has_it).unwrap_or(&PYTHONS[0])
 }
 
+/// Python with the packages that `./dev test` has fetched from PyPI.
+fn packaged_python() -> Command {
+    let mut command = Command::new("python3");
+    if let Some(folder) = env::var_os("SLUICEGATE_TEST_PYTHON_ORIGINS") {
+        command.env("PYTHONPATH", folder);
+    }
+    command
+}
+
+fn imports_packaged(module: &str) -> bool {
+    let import = format!("import {module}");
+    is_success(packaged_python().args(["-c", &import]))
+}
+
+/// Node with the libraries of the system: Debian's are for Debian's Node, which need not be the first on the path.
+fn node() -> Command {
+    let mut command = Command::new("node");
+    command.env("NODE_PATH", "/usr/share/nodejs");
+    command
+}
+
+fn requires(library: &str) -> bool {
+    is_success(node().args(["-e", &format!("require('{library}')")]))
+}
+
 fn succeeds(program: &str, arguments: &[&str]) -> bool {
-    let status = Command::new(program)
-        .args(arguments)
+    is_success(Command::new(program).args(arguments))
+}
+
+fn is_success(command: &mut Command) -> bool {
+    let status = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
