@@ -10,6 +10,7 @@ mod basics;
 mod chat_streams;
 mod crawlers;
 mod login;
+mod one_reading;
 mod overload;
 mod rollout;
 mod search;
