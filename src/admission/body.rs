@@ -526,8 +526,8 @@ mod tests {
         assert_eq!(at(&["k", "\u{17f}"], nested), Err(MissingReason::Repeated));
     }
 
-    /// Goal: JSON has one reading: UTF-8, one text, and nothing that a decoder drops, replaces or ends a text at. Method: each departure in the
-    /// value, beside it, in a name and around the text.
+    /// Goal: JSON has one reading: UTF-8, one text, and nothing that a decoder drops, replaces or ends a text at. Method: each departure in
+    /// the value, beside it, in a name and around the text.
     #[test]
     fn what_decoders_of_json_read_in_different_ways_is_malformed() {
         let texts: [&[u8]; 22] = [

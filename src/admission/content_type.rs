@@ -1,9 +1,9 @@
 //! Parses the `Content-Type` of a body, or of a part of a form, by a grammar within which parsers agree.
 //!
-//! Parsers find a parameter in many ways: with a regular expression anywhere in the field, by the rules of RFC 2231 (`charset*=`, `charset*0=`),
-//! with or without blanks, quotes and escapes. A parameter that only the origin finds gives the bytes of the body another meaning. So the
-//! parameters are an allow-list: `charset` once, UTF-8 or US-ASCII; `boundary` once, for a form; and those of [`HARMLESS`]. A field with
-//! anything else is in no reading.
+//! Parsers find a parameter in many ways: with a regular expression anywhere in the field, by the rules of RFC 2231 (`charset*=`,
+//! `charset*0=`), with or without blanks, quotes and escapes. A parameter that only the origin finds gives the bytes of the body another
+//! meaning. So the parameters are an allow-list: `charset` once, UTF-8 or US-ASCII; `boundary` once, for a form; and those of
+//! [`HARMLESS`]. A field with anything else is in no reading.
 //!
 //! # Limits
 //! A field has at most [`FIELD_BYTES`]; it is read without allocation.
@@ -149,8 +149,8 @@ impl Charset {
     }
 }
 
-/// Returns whether a field may change the charset by which an origin reads a request. Django decodes the query by it too, whatever the media
-/// type is, so its other parameters do not matter here.
+/// Returns whether a field may change the charset by which an origin reads a request. Django decodes the query by it too, whatever the
+/// media type is, so its other parameters do not matter here.
 pub(super) fn may_change_charset(field: &[u8]) -> bool {
     const WORD: &[u8] = b"charset";
     if field.len() > FIELD_BYTES {
@@ -172,8 +172,8 @@ pub(super) fn may_change_charset(field: &[u8]) -> bool {
     !is_parameter || plain.is_none()
 }
 
-/// Returns whether some framework reads parameters from a body with this field: Laravel does wherever it finds `/json` or `+json`, Rails for
-/// `text/x-json` and `application/jsonrequest`, and Rack for other kinds of multipart.
+/// Returns whether some framework reads parameters from a body with this field: Laravel does wherever it finds `/json` or `+json`, Rails
+/// for `text/x-json` and `application/jsonrequest`, and Rack for other kinds of multipart.
 pub(super) fn may_have_parameters(field: &[u8]) -> bool {
     let words: [&[u8]; 3] = [b"form", b"json", b"multipart/"];
     let has_word = |word: &&[u8]| find_ignore_case(field, word).is_some();
