@@ -1,4 +1,4 @@
-"""Origins of the framework matrix that are read for bodies alone: aiohttp, Litestar, Sanic and BlackSheep, each on the server that is usual for it."""
+"""Origins of the framework matrix that are read for bodies alone: aiohttp, Litestar, Sanic and BlackSheep, each on its usual server."""
 import sys
 
 address, kind = sys.argv[1:]
