@@ -102,8 +102,28 @@ async fn an_exact_limit_frees_when_its_oldest_admission_is_a_period_old() {
     let (count, refusal) = admitted(&gateway, 5).await;
     assert_eq!(count, 3);
     let wait = refusal.unwrap().retry_after();
-    // Admissions are kept in milliseconds, rounded up: the hour may be over in 3,600 s and a fraction.
-    assert!((3_500..=3_601).contains(&wait), "{wait}");
+    assert!((3_500..=3_600).contains(&wait), "{wait}");
+}
+
+#[tokio::test]
+async fn no_client_of_an_exact_limit_waits_longer_than_its_period() {
+    // Goal: `Retry-After` of "1 per 1h" is at most 3,600, though admissions are kept in milliseconds, rounded up. Method: two requests in
+    // one write, decided within a millisecond, by each of many clients.
+    let gateway = Gateway::start(
+        "[limit.a]\nkey = \"header.x-client\"\non_missing = \"refuse\"\nrates = [\"1 per 1h\"]\nalgorithm = \"exact\"\n\
+         [[route]]\npath = \"/\"\nlimits = [\"a\"]\nrespond = { status = 200 }\n",
+    )
+    .await;
+    let mut raw = gateway.raw().await;
+    for client in 0..200 {
+        let request = format!("GET / HTTP/1.1\r\nhost: a.test\r\nx-client: {client}\r\n\r\n");
+        raw.write(request.repeat(2)).await;
+        assert_eq!(raw.read_response().await.status, 200);
+        let refused = raw.read_response().await;
+        assert_eq!(refused.status, 429);
+        let wait = refused.retry_after();
+        assert!((3_599..=3_600).contains(&wait), "{wait}");
+    }
 }
 
 #[tokio::test]

@@ -1,13 +1,15 @@
 // The exact log: the latest admissions of a key, one by one, for all rates of a limit.
 //
 // A cost fits if the entry with `count − cost` later ones is a period old. The state is the list of admissions, the latest first, in
-// milliseconds: rounded up when they are made, while now is rounded down. Port of crates/limiter/src/exact/.
+// milliseconds: rounded up when they are made, while now is rounded down. A wait for what was made just now is the period.
+// Port of crates/limiter/src/exact/.
 
 import { NANOS_PER_MILLI, NEVER, until, wholeMillis } from './time.js';
 
 // An entry has 32 bits in the engine, which reach back 37 days from the 12-day era of the latest one.
 const ERA = 2 ** 30;
 const LAP = 2 ** 32;
+const JUST_NOW = 10n * NANOS_PER_MILLI;
 
 export function exactLog(rates) {
   const size = Math.max(...rates.map((rate) => rate.count));
@@ -22,6 +24,8 @@ export function exactLog(rates) {
   };
   const frees = (entry, rate, now) => {
     const wait = until(entry + rate.period * 1000, now);
+    const whole = BigInt(rate.period) * 1000n * NANOS_PER_MILLI;
+    if (wait >= whole && wait <= whole + JUST_NOW) return whole;
     return wait < NEVER ? wait : NEVER;
   };
 

@@ -5,7 +5,8 @@
 //! the count; how much is left is a search by halving.
 //!
 //! Entries are milliseconds, rounded up when they are made; `now` is rounded down when it is judged. So an entry counts
-//! for at least `P`, and for less than `P` + 1 ms.
+//! for at least `P`, and for less than `P` + 1 ms. A wait for an entry that was made just now is `P` all the same: else
+//! `Retry-After`, in whole seconds, would be longer than the period.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -22,6 +23,9 @@ use super::log::LogView;
 
 pub(super) const NANOS_PER_MILLI: u64 = 1_000_000;
 const MILLIS_PER_SECOND: u64 = 1_000;
+/// Milliseconds by which an entry that was made just now may be ahead of now: by rounding, and by another thread that read
+/// the clock later and decided earlier. Further ahead is a clock that stepped back.
+const JUST_NOW_MILLIS: u64 = 10;
 
 /// Now, in the units of a log.
 #[derive(Clone, Copy)]
@@ -79,11 +83,15 @@ impl LogTime {
         }
     }
 
-    /// The time from now to a moment.
-    pub(super) fn until(self, moment: u64) -> Duration {
-        Duration::from_millis(moment)
-            .saturating_sub(Duration::from_nanos(self.now.as_nanos()))
-            .min(NEVER)
+    /// The time from now until an entry counts no more in `period`; no longer than the period, unless the clock stepped back.
+    pub(super) fn until_expiry(self, entry: u64, period: Period) -> Duration {
+        let wait = Duration::from_millis(entry.saturating_add(millis(period)))
+            .saturating_sub(Duration::from_nanos(self.now.as_nanos()));
+        let whole = Duration::from_millis(millis(period));
+        match wait.checked_sub(whole) {
+            Some(ahead) if ahead <= Duration::from_millis(JUST_NOW_MILLIS) => whole,
+            _ => wait.min(NEVER),
+        }
     }
 }
 
@@ -283,7 +291,7 @@ impl LogView<'_> {
     /// Computes the status of one rate, and whether it refuses.
     fn status(&self, rate: &Rate, asked: LogOutcome, moment: LogTime) -> (RateStatus, bool) {
         let (count, period) = (self.count(rate), rate.period());
-        let frees = |entry: u64| moment.until(entry + millis(period));
+        let frees = |entry: u64| moment.until_expiry(entry, period);
         let status = |used: u32, next_free, reset| RateStatus {
             rate: *rate,
             remaining: count.saturating_sub(used),

@@ -10,6 +10,7 @@
 //! that the first was entered as, and nothing is entered as earlier than it came. What was given back does not count.
 //!
 //! *And nothing else is refused*, but for less than 1 ms: entries are rounded up to milliseconds, now is rounded down.
+//! *No wait is longer than the period*, as long as the clock goes forward: that 1 ms is left out of it.
 //!
 //! # Time
 //! When the clock steps back, entries are made at the latest moment that the log has seen, so that the log stays in

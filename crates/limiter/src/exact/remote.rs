@@ -17,7 +17,7 @@ use crate::time::Timestamp;
 
 use super::change::{InheritedEntries, LogChange, LogUpdate};
 use super::control::SpillState;
-use super::evaluate::{LogTime, millis};
+use super::evaluate::LogTime;
 use super::insert::SlotInheritance;
 use super::{ComputedAnswer, LogTable};
 
@@ -69,7 +69,7 @@ impl ComputedAnswer {
 
 /// Computes the status of a rate like `LogView::status` in `evaluate`, from the entries that the store returned.
 fn stand(rate: &Rate, state: &RateState, refused: Option<Cost>, moment: LogTime) -> RateStatus {
-    let frees = |entry: u64| moment.until(entry.saturating_add(millis(rate.period())));
+    let frees = |entry: u64| moment.until_expiry(entry, rate.period());
     let RateState::Logged {
         latest,
         awaited,

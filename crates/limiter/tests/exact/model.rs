@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use sluicegate_limiter::exact::{ComputedAnswer, ForgetOutcome, LogCharge, LogReceipt, LogTable};
-use sluicegate_limiter::{Capacity, NEVER, Rates, Timestamp};
+use sluicegate_limiter::{Capacity, NEVER, Rate, RateStatus, Rates, Timestamp};
 
-use super::oracle::Oracle;
+use super::oracle::{JUST_NOW, Oracle};
 use super::{cost, key, rates};
 
 const KEYS: u64 = 3;
@@ -206,7 +206,8 @@ impl Bench {
         Ok(())
     }
 
-    /// The moment to come back is the first at which the oracle admits.
+    /// The moment to come back is the first at which the oracle admits, and no longer than the period away; a wait of the whole period
+    /// leaves out by how much entries are ahead of now.
     fn comes_true(
         &self,
         answer: &ComputedAnswer,
@@ -215,10 +216,19 @@ impl Bench {
     ) -> Result<(), TestCaseError> {
         let rate = answer.refusing().expect("a refusal names its rate");
         let wait = answer.statuses()[rate].next_free;
-        let then = self.now.saturating_add(wait);
+        let period = |rate: &Rate| Duration::from_secs(rate.period().as_secs().into());
+        let statuses = answer.statuses();
+        let never_stepped_back = self.now >= self.latest;
+        prop_assert!(!never_stepped_back || wait == NEVER || wait <= period(&statuses[rate].rate));
+        let is_whole = |status: &RateStatus| status.next_free == period(&status.rate);
+        let left_out = match statuses.iter().any(is_whole) {
+            true => JUST_NOW,
+            false => Duration::ZERO,
+        };
+        let then = self.now.saturating_add(wait).saturating_add(left_out);
         if wait < NEVER && then < LAST {
             prop_assert!(self.oracle.admits(number, &self.rates, units, then));
-            let before = then.saturating_sub(Duration::from_nanos(1));
+            let before = then.saturating_sub(left_out + Duration::from_nanos(1));
             prop_assert!(!self.oracle.admits(number, &self.rates, units, before));
         }
         Ok(())

@@ -8,6 +8,9 @@ use sluicegate_limiter::{NEVER, Rate, RateStatus, Rates, Timestamp};
 
 const MILLI: u64 = 1_000_000;
 
+/// The most by which an entry is ahead of now without a clock that stepped back.
+pub(crate) const JUST_NOW: Duration = Duration::from_millis(10);
+
 /// The latest units that each key was admitted for, in milliseconds, rounded up.
 pub(crate) struct Oracle {
     size: usize,
@@ -108,9 +111,15 @@ impl Oracle {
                 .filter(|end| *end > now.as_nanos() / MILLI)
                 .find(|end| holds(used_at(*end)));
             end.map_or(Duration::ZERO, |end| {
-                Duration::from_millis(end)
-                    .saturating_sub(Duration::from_nanos(now.as_nanos()))
-                    .min(NEVER)
+                let wait =
+                    Duration::from_millis(end).saturating_sub(Duration::from_nanos(now.as_nanos()));
+                let whole = Duration::from_millis(period);
+                // What was entered just now, or by a thread that was a little faster, is waited for as long as it counts.
+                if wait > whole + JUST_NOW {
+                    wait.min(NEVER)
+                } else {
+                    wait.min(whole)
+                }
             })
         };
         let next_free = match refused {
