@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 use sluicegate_limiter::{Decision, MAX_RATES, Rate, Rates};
 
 use crate::config::rules::{FieldStyle, LimitRules, MeasuredCost, RefusalRules};
@@ -222,14 +222,22 @@ impl LimitProblem {
 ///
 /// The draft, "Problem Types": both name the violated policies.
 pub(crate) fn violated(policy: &str, excess: LimitProblem, status: StatusCode) -> Bytes {
+    Bytes::from(violation(policy, excess, status).to_string())
+}
+
+/// Returns the body of a rejection of a request that takes more than the policy item `policy` ever admits.
+pub(crate) fn never_admitted(policy: &str, status: StatusCode) -> Bytes {
+    let mut body = violation(policy, LimitProblem::Quota, status);
+    body["detail"] = "the request takes more than the limit ever admits".into();
+    Bytes::from(body.to_string())
+}
+
+fn violation(policy: &str, excess: LimitProblem, status: StatusCode) -> Value {
     let (kind, title) = excess.type_and_title();
-    Bytes::from(
-        json!({
-            "type": kind,
-            "title": title,
-            "status": status.as_u16(),
-            "violated-policies": [policy],
-        })
-        .to_string(),
-    )
+    json!({
+        "type": kind,
+        "title": title,
+        "status": status.as_u16(),
+        "violated-policies": [policy],
+    })
 }

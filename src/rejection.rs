@@ -7,7 +7,7 @@ mod missing_key;
 use std::time::Duration;
 
 use http::StatusCode;
-use sluicegate_limiter::{ActiveBan, ConcurrencyExceeded, KeyHash};
+use sluicegate_limiter::{ActiveBan, ConcurrencyExceeded, KeyHash, NEVER};
 
 use crate::challenge::OpenChallenge;
 
@@ -33,7 +33,7 @@ pub struct LimitRejection {
     pub key: KeyHash,
     /// The reason.
     pub reason: RejectionReason,
-    /// Time after which the client may come back.
+    /// Time after which the client may come back; [`NEVER`] or more for a request that takes more than the limit ever admits.
     pub wait: Duration,
 }
 
@@ -59,6 +59,12 @@ impl LimitRejection {
     /// RFC 9110 §10.2.3 allows to leave the field out; but clients that find none mostly try again at once, and one second is the
     /// least value of the field.
     pub const SOON: Duration = Duration::from_secs(1);
+
+    /// Returns the time after which the client may come back; `None` where no waiting helps.
+    #[must_use]
+    pub fn wait_that_helps(&self) -> Option<Duration> {
+        (self.wait < NEVER).then_some(self.wait)
+    }
 }
 
 impl RejectionReason {

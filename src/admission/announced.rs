@@ -1,7 +1,8 @@
 //! Decides what a request reserves by what it announces: `reserve = "body.json./max_tokens"`.
 //!
 //! A client chooses what it announces, so a value that the origin may read in another way is none: a member that stands twice, a body of
-//! another type, or a longer one than is read. Such a request reserves the most that it can cost.
+//! another type, or a longer one than is read. Such a request reserves the most that it can cost. One that announces more than the limit
+//! ever admits reserves just that, for which no counter has room: with a smaller reserve it could spend more than was left.
 
 use sluicegate_limiter::Cost;
 
@@ -16,7 +17,7 @@ use crate::rejection::MissingReason;
 pub(super) struct AnnouncedCost {
     cost: MeasuredCost,
     parts: Vec<ReservePart>,
-    most: Cost,
+    largest_admitted: Cost,
 }
 
 impl AnnouncedCost {
@@ -26,13 +27,19 @@ impl AnnouncedCost {
         Some(Self {
             cost: cost.clone(),
             parts: announced.parts.clone(),
-            most: announced.most,
+            largest_admitted: announced.largest_admitted,
         })
     }
 
     /// Returns what this request reserves.
     pub(super) fn reserve(&self, facts: &RequestFacts<'_>) -> Cost {
-        self.sum(facts).unwrap_or(self.most)
+        match self.sum(facts) {
+            Some(announced) if announced > self.largest_admitted => announced,
+            announced => {
+                let announced = announced.unwrap_or(self.largest_admitted);
+                Cost::new(self.cost.at_most).map_or(announced, |most| announced.min(most))
+            }
+        }
     }
 
     /// Returns the sum of the parts; `None` where the request announces none, or one that is not read.
@@ -45,7 +52,7 @@ impl AnnouncedCost {
                     match body::json(facts.body, facts.headers, pointer) {
                         Ok(text) => {
                             announced = true;
-                            self.cost.units(digits(&text)?)
+                            self.cost.unbounded_units(digits(&text)?)
                         }
                         Err(MissingReason::Absent) => 0,
                         Err(_) => return None,
@@ -54,7 +61,6 @@ impl AnnouncedCost {
             };
             sum = sum.saturating_add(units);
         }
-        let units = sum.min(self.cost.at_most).max(1);
-        Cost::new(units).filter(|_| announced)
+        Cost::new(sum.max(1)).filter(|_| announced)
     }
 }

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{
-    Cost, Decision, KeyHash, KeyPlacement, MAX_ASKS, Outcome, Rate, Timestamp, Verdict,
+    Cost, Decision, KeyHash, KeyPlacement, MAX_ASKS, NEVER, Outcome, Rate, Timestamp, Verdict,
 };
 
 use super::admitted::Admitted;
@@ -398,7 +398,9 @@ fn strike(
     joint: &JointDecision,
     now: Timestamp,
 ) -> Option<LimitRejection> {
-    let wait = joint.verdict.retry_after().unwrap_or_default();
+    // A request that no waiting helps is banned as long as any other.
+    let wait = (joint.verdict.retry_after()).filter(|wait| *wait < NEVER);
+    let wait = wait.unwrap_or_default();
     // A key that exceeds a share of the limit, or meets the counts of other keys, may be far from the limit itself.
     let own = rejecting(checks, &joint.verdict).filter(|(check, decision)| {
         decision.placement() == KeyPlacement::OwnSlot && !joint.fell_back(check)

@@ -51,7 +51,7 @@ fn measured_cost(measured: &MeasuredCost) -> String {
     let reserved = match &measured.reserve {
         ReserveRules::OneUnit => "1".to_owned(),
         ReserveRules::Fixed(cost) => count(cost.get().into()),
-        ReserveRules::Announced(announced) => announced_reserve(announced),
+        ReserveRules::Announced(announced) => announced_reserve(announced, measured.at_most),
     };
     let each = |what: &str| match unit {
         1 => format!("1 for every {what}"),
@@ -99,14 +99,14 @@ fn reported_sum(sum: &ReportedSum) -> String {
 }
 
 /// Describes a reserve that requests announce.
-fn announced_reserve(announced: &AnnouncedReserve) -> String {
+fn announced_reserve(announced: &AnnouncedReserve, at_most: u32) -> String {
     let parts: Vec<String> = (announced.parts.iter())
         .map(|part| match part {
             ReservePart::Units(units) => count((*units).into()),
             ReservePart::Json(at) => format!("the value of {at} in its body"),
         })
         .collect();
-    let most = count(announced.most.get().into());
+    let most = count(announced.largest_admitted.get().min(at_most).into());
     format!("{} ({most} without one)", parts.join(" plus "))
 }
 

@@ -114,7 +114,9 @@ pub(super) fn refusal(
     if form == FieldForm::Lines && is_unedited && refusal.has_distinct_fields() {
         let mut lines = WriteBuffer::take();
         write_fields_of_each(&mut lines, context);
-        write_number(&mut lines, &RETRY_AFTER, refusal.retry_after);
+        if let Some(seconds) = refusal.retry_after {
+            write_number(&mut lines, &RETRY_AFTER, seconds);
+        }
         if by.reason.shows_status() {
             write_limit_fields(&mut lines, context);
         }
@@ -122,8 +124,9 @@ pub(super) fn refusal(
         return OwnAnswer::of_lines(refusal.status, lines, refusal.body);
     }
     let mut answer = OwnAnswer::with_status(refusal.status, context);
-    let retry_after = HeaderValue::from(refusal.retry_after);
-    answer.fields.insert(RETRY_AFTER, retry_after);
+    if let Some(seconds) = refusal.retry_after {
+        answer.fields.insert(RETRY_AFTER, seconds.into());
+    }
     if by.reason.shows_status() {
         add_limit_fields(&mut answer.fields, context);
     }

@@ -174,7 +174,8 @@ impl Outcome<'_> {
 
     /// Returns the `Retry-After` of a rejection.
     pub(super) fn wait(&self) -> Option<Duration> {
-        self.rejection.map(|rejection| rejection.wait)
+        self.rejection
+            .and_then(|rejection| rejection.wait_that_helps())
     }
 
     /// Returns the tiers that the request names, with the names of their limits.

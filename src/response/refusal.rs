@@ -12,6 +12,7 @@ use http::header::{
     SET_COOKIE, VARY,
 };
 use sluicegate_base::received::ReceivedFields;
+use sluicegate_limiter::NEVER;
 
 use super::grpc::{GrpcDialect, GrpcStatus};
 use super::negotiate;
@@ -19,7 +20,7 @@ use super::problem::PROBLEM_JSON;
 use super::wording::{WordingValues, fill_in};
 use crate::challenge::ChallengePage;
 use crate::config::rules::RefusalRules;
-use crate::policy_items::{LimitProblem, PolicyItems, violated};
+use crate::policy_items::{LimitProblem, PolicyItems, never_admitted, violated};
 use crate::rejection::{LimitRejection, RejectionReason};
 use crate::request_id::RequestId;
 use crate::retry_after::whole_seconds;
@@ -29,8 +30,8 @@ use crate::retry_after::whole_seconds;
 pub struct RefusalResponse {
     /// 429 unless it is worded otherwise; 200 for callers that speak gRPC.
     pub status: StatusCode,
-    /// `Retry-After` in whole seconds, rounded up, at least 1 (RFC 9110 §10.2.3).
-    pub retry_after: u64,
+    /// `Retry-After` in whole seconds, rounded up, at least 1 (RFC 9110 §10.2.3); `None` where no waiting helps.
+    pub retry_after: Option<u64>,
     /// The body; empty for callers that speak gRPC.
     pub body: Bytes,
     content: RefusalContent,
@@ -69,7 +70,8 @@ impl RefusalResponse {
         scene: &RefusalContext<'_>,
     ) -> Self {
         let reason = rejection.reason;
-        let retry_after = whole_seconds(rejection.wait).max(1);
+        let retry_after = rejection.wait_that_helps();
+        let retry_after = retry_after.map(|wait| whole_seconds(wait).max(1));
         let name = limit.map_or("", PolicyItems::name);
         if let Some(grpc) = GrpcDialect::of(scene.headers) {
             let message = message(reason, name, retry_after);
@@ -87,12 +89,12 @@ impl RefusalResponse {
         let told = WordingValues {
             limit: name,
             route: scene.route,
-            retry_after,
+            retry_after: retry_after.unwrap_or(NEVER.as_secs()),
             request_id: scene.request_id,
         };
         let own = rules.and_then(|rules| worded(rules, scene.headers, &told));
         let (content_type, body) =
-            own.unwrap_or_else(|| (PROBLEM_JSON, problem_body(reason, limit, status)));
+            own.unwrap_or_else(|| (PROBLEM_JSON, problem_body(rejection, limit, status)));
         Self {
             status,
             retry_after,
@@ -107,7 +109,7 @@ impl RefusalResponse {
     pub fn of_page(page: ChallengePage) -> Self {
         Self {
             status: StatusCode::TOO_MANY_REQUESTS,
-            retry_after: page.retry_after,
+            retry_after: Some(page.retry_after),
             body: page.body,
             content: RefusalContent::Page(page.cookie),
         }
@@ -174,7 +176,10 @@ fn grpc_status(reason: RejectionReason) -> GrpcStatus {
     }
 }
 
-fn message(reason: RejectionReason, limit: &str, retry_after: u64) -> String {
+fn message(reason: RejectionReason, limit: &str, retry_after: Option<u64>) -> String {
+    let Some(retry_after) = retry_after else {
+        return format!("the limit {limit} never admits so much at once");
+    };
     match reason {
         RejectionReason::RateLimited(_) | RejectionReason::Challenged(_) => {
             format!("the limit {limit} refuses; retry after {retry_after} s")
@@ -194,10 +199,18 @@ fn message(reason: RejectionReason, limit: &str, retry_after: u64) -> String {
 }
 
 /// Returns the problem body; most are written when the snapshot is compiled.
-fn problem_body(reason: RejectionReason, limit: Option<&PolicyItems>, status: StatusCode) -> Bytes {
+fn problem_body(
+    rejection: &LimitRejection,
+    limit: Option<&PolicyItems>,
+    status: StatusCode,
+) -> Bytes {
     let usual = limit.filter(|_| status == StatusCode::TOO_MANY_REQUESTS);
     let name = limit.map_or("", PolicyItems::name);
-    match (reason, usual) {
+    let helps = rejection.wait_that_helps();
+    match (rejection.reason, usual) {
+        (RejectionReason::RateLimited(rate), _) if helps.is_none() => {
+            never_admitted(limit.map_or("", |limit| limit.item_name(rate)), status)
+        }
         (RejectionReason::RateLimited(rate), Some(limit)) => limit.refusal_body(rate),
         (RejectionReason::RateLimited(rate), None) => {
             let name = limit.map_or("", |limit| limit.item_name(rate));

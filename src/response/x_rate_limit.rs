@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 
 use http::HeaderName;
-use sluicegate_limiter::{Outcome, RateStatus, Verdict};
+use sluicegate_limiter::{NEVER, Outcome, RateStatus, Verdict};
 
 use crate::policy_items::PolicyItems;
 use crate::retry_after::whole_seconds;
@@ -65,10 +65,15 @@ impl XRateLimit {
     }
 
     fn of(status: &RateStatus, factor: u64) -> Self {
+        // No waiting helps a request that takes more than the rate ever admits; others can come by then.
+        let wait = match status.next_free < NEVER {
+            true => status.next_free,
+            false => status.reset,
+        };
         Self {
             limit: factor.saturating_mul(status.rate.count().into()),
             remaining: factor.saturating_mul(status.remaining.into()),
-            reset: whole_seconds(status.next_free),
+            reset: whole_seconds(wait),
         }
     }
 

@@ -48,7 +48,11 @@ fn written(items: &PolicyItems, verdict: &Verdict) -> String {
             request_id: RequestId::next(),
         };
         let response = RefusalResponse::new(&rejection, Some(items), &context);
-        lines.insert(0, format!("retry-after: {}", response.retry_after));
+        let retry_after = response.retry_after;
+        lines.splice(
+            0..0,
+            retry_after.map(|seconds| format!("retry-after: {seconds}")),
+        );
         response.each_field(|name, value| {
             lines.push(format!("{name}: {}", String::from_utf8_lossy(value)));
         });

@@ -1,5 +1,7 @@
 // The fields of a response about its limit, as the gateway writes them: src/policy_items.rs and src/response/refusal.rs.
 
+import { NEVER } from './engine/time.js';
+
 const NANOS_PER_SECOND = 1_000_000_000n;
 
 /** Seconds, rounded up, so that a client that obeys is never early. */
@@ -25,6 +27,8 @@ export function responseFields(name, decision) {
     ['RateLimit', rateStatus(name, decision)],
   ];
   if (decision.admitted) return fields;
-  const retryAfter = Math.max(1, wholeSeconds(decision.retryAfter));
-  return [['Retry-After', String(retryAfter)], ...fields, ['Content-Type', 'application/problem+json']];
+  fields.push(['Content-Type', 'application/problem+json']);
+  // No waiting helps a cost above all that the limit ever admits.
+  if (decision.retryAfter >= NEVER) return fields;
+  return [['Retry-After', String(Math.max(1, wholeSeconds(decision.retryAfter)))], ...fields];
 }

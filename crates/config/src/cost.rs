@@ -72,16 +72,16 @@ impl<'d> CostKeys<'d> {
                 return Some(CostRules::Fixed(Cost::ONE));
             }
         };
-        let largest = policy.rates().iter().map(|rate| rate.count()).max();
-        let largest = largest.unwrap_or(1);
+        let largest_count = policy.rates().iter().map(|rate| rate.count()).max();
+        let largest_admitted = largest_admitted(policy);
+        let largest = largest_count.unwrap_or(1).max(largest_admitted);
         let at_most = match &self.max_cost {
             Some(field) => most(field, largest),
             None => Some(largest),
         };
-        let reserve = match (&self.reserve, at_most) {
-            (Some(field), Some(at_most)) => reserved(field, policy, at_most),
-            (Some(_), None) => None,
-            (None, _) => Some(ReserveRules::OneUnit),
+        let reserve = match &self.reserve {
+            Some(field) => reserved(field, policy, Cost::new(largest_admitted)?),
+            None => Some(ReserveRules::OneUnit),
         };
         let source = source?;
         let per_unit = match &self.cost_unit {
@@ -144,7 +144,7 @@ impl<'d> CostKeys<'d> {
     }
 }
 
-/// The most that a request costs; `largest` is the largest count of the rates.
+/// The most that a request costs; `largest` is the largest count of the rates, or what fits into the burst.
 fn most(field: &KeyField<'_>, largest: u32) -> Option<u32> {
     // The range of all limits, which the schema has.
     let units = field.integer(1..=u64::from(MAX_COUNT))?;
@@ -158,8 +158,8 @@ fn most(field: &KeyField<'_>, largest: u32) -> Option<u32> {
     Some(units)
 }
 
-/// The reserve of a cost of at most so many units: a number, or what requests announce.
-fn reserved(field: &KeyField<'_>, policy: &Policy, at_most: u32) -> Option<ReserveRules> {
+/// The reserve: a number, or what requests announce.
+fn reserved(field: &KeyField<'_>, policy: &Policy, largest_admitted: Cost) -> Option<ReserveRules> {
     let parts = match field.value {
         DeValue::Array(_) => all(field.list()?.iter().map(part))?,
         DeValue::String(_) => vec![part(field)?],
@@ -175,8 +175,10 @@ fn reserved(field: &KeyField<'_>, policy: &Policy, at_most: u32) -> Option<Reser
             format!("write 1 to {MOST_PARTS} parts: [\"body.json./max_tokens\", 1000], or a number alone"),
         );
     }
-    let most = Cost::new(largest_admitted(policy).min(at_most))?;
-    Some(ReserveRules::Announced(AnnouncedReserve { parts, most }))
+    Some(ReserveRules::Announced(AnnouncedReserve {
+        parts,
+        largest_admitted,
+    }))
 }
 
 /// A part of a reserve.

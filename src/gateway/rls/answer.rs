@@ -45,7 +45,7 @@ impl CallAnswer {
         self.0.overall_code = self.0.overall_code.max(code.into());
         let nearest = nearest(context);
         let wait = match (&nearest, context.rejection()) {
-            (_, Some(Rejection::ByLimit(by))) => Some(by.wait),
+            (_, Some(Rejection::ByLimit(by))) => by.wait_that_helps(),
             (nearest, _) => nearest.as_ref().map(|(_, status)| status.next_free),
         };
         self.0.statuses.push(DescriptorStatus {

@@ -1,5 +1,6 @@
 //! Costs that are known late: measured by the gateway at the end of a request, or read out of the answer, with a reserve until then.
 
+mod announced;
 mod fetched;
 mod measured;
 mod tokens;

@@ -147,10 +147,7 @@ async fn who_announces_nothing_reserves_the_most() {
         ),
         ("application/json", "{\"words\": 1, \"max_tokens\": -1}"),
         ("text/plain", "{\"words\": 1, \"max_tokens\": 2}"),
-        (
-            "application/json",
-            "{\"words\": 1, \"max_tokens\": 99999999999}",
-        ),
+        ("application/json", "{\"words\": 1, \"max_tokens\": 900}"),
     ] {
         let question = post("/").header("Content-Type", kind).body(body);
         let answer = client.send(question).await;

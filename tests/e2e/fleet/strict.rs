@@ -33,6 +33,35 @@ async fn a_client_that_is_spread_over_three_gateways_meets_one_limit() {
 }
 
 #[tokio::test]
+async fn more_than_a_strict_limit_ever_admits_is_rejected_at_each_gateway() {
+    // Goal: an announced cost above the count is rejected before and in the store, and takes nothing. Method: a thousand units of ten at
+    // each gateway, then all ten at one of them, under two algorithms.
+    let (redis, origin) = (Redis::start().await, Origin::echo());
+    let announced =
+        "rates = [\"10 per 1h\"]\ncost = \"response.header.x-cost\"\nreserve = \"body.json./cost\"";
+    let rules = strict("a", announced)
+        + &strict("b", &format!("{announced}\nalgorithm = \"exact\""))
+        + &route("/a", "\"a\"")
+        + &route("/b", "\"b\"");
+    let fleet = Fleet::three(&origin, &redis, &rules).await;
+    for path in ["/a", "/b"] {
+        let costing = |cost: u32| {
+            let request = post(path).header("content-type", "application/json");
+            request.body(format!("{{\"cost\": {cost}}}"))
+        };
+        for node in &fleet.nodes {
+            let answer = node.send(costing(1_000)).await;
+            assert_eq!((answer.status, answer.header("retry-after")), (429, None));
+        }
+        let answer = fleet.nodes[0].send(costing(10)).await;
+        assert_eq!((answer.status, answer.remaining(&path[1..])), (200, 0));
+        let answer = fleet.nodes[1].send(costing(1)).await;
+        assert_eq!(answer.status, 429);
+        assert!(answer.retry_after() <= 7_200, "{answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn limit_fields_count_the_whole_fleet() {
     // Goal: RateLimit counts the whole fleet, and the log has the decider. Method: one client sends to three gateways in turn.
     let (redis, origin) = (Redis::start().await, Origin::echo());

@@ -244,6 +244,8 @@ async fn replay_holds_what_requests_announced_until_they_ended() {
     assert_eq!(slow.await.unwrap(), 200);
     gateway.access_lines(3).await;
     for (asked, (question, status)) in [
+        // More than the limit ever admits.
+        (serde_json::json!({"max_tokens": 1_001, "words": 1}), 429),
         // 940 are left.
         (serde_json::json!({"max_tokens": 600, "words": 400}), 200),
         // Announces nothing, so it holds 600, of which 540 are there.
@@ -263,7 +265,7 @@ async fn replay_holds_what_requests_announced_until_they_ended() {
         );
         gateway.access_lines(4 + asked).await;
     }
-    let lines = gateway.access_lines(9).await;
+    let lines = gateway.access_lines(10).await;
     assert_eq!(lines[0]["reserves"]["tokens"], 400);
     let files = Files::new();
     let out = files.path("decisions.json");

@@ -25,7 +25,7 @@ pub struct MeasuredCost {
     pub source: CostSource,
     /// `cost_unit`: the bytes, milliseconds or reported units that make one unit of the limit. A part of one counts as one.
     pub per_unit: NonZeroU64,
-    /// `max_cost`: the most units that a request is charged; at most the largest count of the limit's rates.
+    /// `max_cost`: the most units that a request is charged; at most the largest count of the limit's rates, or what fits into its burst.
     pub at_most: u32,
     /// `reserve`: what is charged when the request comes.
     pub reserve: ReserveRules,
@@ -86,9 +86,8 @@ pub enum ReserveRules {
 pub struct AnnouncedReserve {
     /// The parts, at least one of which is read from the request.
     pub parts: Vec<ReservePart>,
-    /// The reserve of requests that announce nothing, or something that cannot be read: the most that a request costs, as far as the limit
-    /// ever admits it.
-    pub most: Cost,
+    /// The largest cost that the limit ever admits. A request that announces more is rejected.
+    pub largest_admitted: Cost,
 }
 
 /// A part of a reserve.
@@ -138,8 +137,14 @@ impl MeasuredCost {
     /// Returns the units of the limit that an amount of what is measured comes to, at most `max_cost`; 0 for nothing.
     #[must_use]
     pub fn units(&self, amount: u64) -> u32 {
+        self.unbounded_units(amount).min(self.at_most)
+    }
+
+    /// Returns the units of the limit that an amount of what is measured comes to, whatever `max_cost` is.
+    #[must_use]
+    pub fn unbounded_units(&self, amount: u64) -> u32 {
         let units = amount.div_ceil(self.per_unit.get());
-        u32::try_from(units).unwrap_or(u32::MAX).min(self.at_most)
+        u32::try_from(units).unwrap_or(u32::MAX)
     }
 
     /// Returns the factor by which counts are shown in the `RateLimit` fields: bytes are shown as bytes, whatever the unit of the limit.
