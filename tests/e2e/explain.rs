@@ -154,12 +154,12 @@ key = "client.ip"
 rates = ["90 per 1m"]
 action = "mark"
 [limit.tried]
-key = "query.q"
+key = "query.q | raw"
 on_missing = "shared"
 rates = ["90 per 1m"]
 action = "shadow"
 [limit.queued]
-key = "path.id"
+key = "path.id | raw"
 rates = ["9 per 1s"]
 action = "delay"
 [[route]]

@@ -74,6 +74,7 @@ mod schema;
 mod section;
 mod shared;
 mod source;
+mod spellings;
 mod store_url;
 mod suggest;
 mod syntax;

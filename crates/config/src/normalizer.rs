@@ -11,11 +11,14 @@ use super::problem::ParseError;
 use super::suggest;
 
 /// The steps in the words of the configuration, for advice.
-const FORMS: &str = "lower, trim, fold, email, e164, e164 DE, first 4, before \"@\", after \"@\"";
+const FORMS: &str = "lower, trim, fold, email, e164, e164 DE, integer, uuid, first 4, before \"@\", after \"@\", raw";
 
-const NAMES: [&str; 8] = [
-    "lower", "trim", "fold", "email", "e164", "first", "before", "after",
+const NAMES: [&str; 11] = [
+    "lower", "trim", "fold", "email", "e164", "integer", "uuid", "first", "before", "after", RAW,
 ];
+
+/// The form of a value of which each spelling is a value of its own. It says so to readers and to `check`, and changes nothing.
+const RAW: &str = "raw";
 
 /// Most of one part: more say nothing that fewer could not.
 const MOST: usize = 8;
@@ -23,9 +26,16 @@ const MOST: usize = 8;
 /// Longest text of `before` and `after`, in bytes.
 const LONGEST_MARK: usize = 32;
 
+/// Returns whether the forms behind the first `|` of a part bring spellings of one value to one form, or say that each is its own.
+pub(super) fn settles_spellings(text: &str) -> bool {
+    pieces(text).contains(&RAW)
+        || all(text).is_ok_and(|forms| forms.iter().any(Normalizer::merges_spellings))
+}
+
 /// Reads the steps behind the first `|` of a part.
 pub(super) fn all(text: &str) -> Result<Vec<Normalizer>, ParseError> {
-    let pieces = pieces(text);
+    let mut pieces = pieces(text);
+    pieces.retain(|piece| *piece != RAW);
     if pieces.len() > MOST {
         return Err(ParseError::with_advice(
             format!("{} normal forms are too many for a value", pieces.len()),
@@ -75,6 +85,8 @@ fn one(text: &str) -> Result<Normalizer, ParseError> {
         "trim" => plain(Normalizer::Trim),
         "fold" => plain(Normalizer::Fold),
         "email" => plain(Normalizer::Email),
+        "integer" => plain(Normalizer::Integer),
+        "uuid" => plain(Normalizer::Uuid),
         "e164" => {
             let region = region(argument)?;
             // The numbering plan is compiled at its first use: now, rather than while a request waits.
@@ -153,6 +165,27 @@ mod tests {
             Ok(vec![Normalizer::Before("|".into()), Normalizer::Lower])
         );
         assert_eq!(all("after '|'"), Ok(vec![Normalizer::After("|".into())]));
+    }
+
+    /// Goal: `raw` says that spellings are meant, and changes nothing. Method: it alone and beside others, and forms that settle what is
+    /// one value, or leave it open.
+    #[test]
+    fn raw_changes_nothing_but_says_so() {
+        let first = Normalizer::First(4.try_into().unwrap());
+        assert_eq!(all("raw"), Ok(Vec::new()));
+        assert_eq!(all("raw | first 4"), Ok(vec![first]));
+        assert!(all("rwa").unwrap_err().advice.unwrap().contains("raw"));
+        for (text, settles) in [
+            ("raw", true),
+            ("trim | raw", true),
+            ("integer", true),
+            ("before '@' | fold", true),
+            ("trim", false),
+            ("first 4", false),
+            ("before 'raw'", false),
+        ] {
+            assert_eq!(settles_spellings(text), settles, "{text}");
+        }
     }
 
     /// Goal: an unknown form is answered with those that exist. Method: slips of several kinds, each with a part of its advice.

@@ -6,6 +6,7 @@
 mod bodies;
 mod conditions;
 mod credentials;
+mod ids;
 mod paths;
 mod values;
 mod wrapped;

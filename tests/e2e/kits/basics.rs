@@ -5,8 +5,8 @@ use crate::harness::*;
 
 #[tokio::test]
 async fn several_limits_and_rates_hold_together() {
-    // Goal: the short rate of a client, a counter for each page, and an answer of the gateway's own. Method: one request after another
-    // on each route.
+    // Goal: the short rate of a client, a counter for each page and for each id in a path, and an answer of the gateway's own. Method: one
+    // request after another on each route; an id in the writings that are one, and in those that are none.
     let origin = Origin::echo();
     let gateway = kit("several-limits", &origin).start().await;
     let passed = passes_before(&gateway, "per-client", 7, |_| post("/auth/sendOTP")).await;
@@ -14,6 +14,40 @@ async fn several_limits_and_rates_hold_together() {
     let passed = passes_before(&gateway, "per-page", 61, |_| get("/api/busy")).await;
     assert!((60..=62).contains(&passed), "{passed}");
     assert_eq!(gateway.get("/api/quiet").await.status, 200);
+    for id in [
+        "07",
+        "+7",
+        "7.0",
+        "7_0",
+        "%EF%BC%97",
+        "0x7",
+        "-0",
+        "9007199254740993",
+    ] {
+        let answer = gateway.get(&format!("/api/customers/{id}")).await;
+        answer.assert_problem(400);
+    }
+    assert_eq!(
+        gateway
+            .get("/api/customers/7")
+            .await
+            .remaining("per-customer"),
+        29
+    );
+    let id = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
+    let writings = [
+        id.to_owned(),
+        id.to_ascii_uppercase(),
+        id.replace('-', ""),
+        format!("%7B{id}%7D"),
+        format!("urn:uuid:{id}"),
+    ];
+    for (n, writing) in writings.iter().enumerate() {
+        let answer = gateway.get(&format!("/api/documents/{writing}")).await;
+        assert_eq!(answer.remaining("per-document"), 29 - n as u64, "{writing}");
+    }
+    let answer = gateway.get("/api/documents/1-1-1-1-1").await;
+    answer.assert_problem(400);
     assert_eq!(gateway.get("/").await.status, 404);
 }
 

@@ -7,8 +7,10 @@
 //! below both.
 
 mod fold;
+mod integer;
 mod letter_case;
 mod margins;
+mod uuid;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -35,6 +37,10 @@ pub enum Normalizer {
     E164(Option<PhoneRegion>),
     /// `email`
     Email,
+    /// `integer`: a whole number, in the one form that every origin reads as the same.
+    Integer,
+    /// `uuid`
+    Uuid,
     /// `first N`: so many characters.
     First(NonZeroU16),
     /// `before "@"`: up to the first.
@@ -51,6 +57,17 @@ impl Normalizer {
             Self::Lower | Self::Trim | Self::First(_) => false,
             // Bytes that are no UTF-8 are no text to fold.
             Self::Fold | Self::E164(_) | Self::Email | Self::Before(_) | Self::After(_) => true,
+            Self::Integer | Self::Uuid => true,
+        }
+    }
+
+    /// Returns whether it brings spellings of one thing to one form.
+    #[must_use]
+    pub fn merges_spellings(&self) -> bool {
+        match self {
+            Self::Lower | Self::Fold | Self::E164(_) | Self::Email => true,
+            Self::Integer | Self::Uuid => true,
+            Self::Trim | Self::First(_) | Self::Before(_) | Self::After(_) => false,
         }
     }
 }
@@ -65,6 +82,8 @@ impl fmt::Display for Normalizer {
             Self::E164(None) => f.write_str("e164"),
             Self::E164(Some(region)) => write!(f, "e164 {region}"),
             Self::Email => f.write_str("email"),
+            Self::Integer => f.write_str("integer"),
+            Self::Uuid => f.write_str("uuid"),
             Self::First(count) => write!(f, "first {count}"),
             Self::Before(mark) => write!(f, "before \"{mark}\""),
             Self::After(mark) => write!(f, "after \"{mark}\""),
@@ -94,6 +113,8 @@ fn one(text: &str, normalizer: &Normalizer) -> Option<String> {
         // Folded, since vendors read the digits of all scripts.
         Normalizer::E164(region) => telephony::e164(&fold(text), *region),
         Normalizer::Email => email(text),
+        Normalizer::Integer => integer::is_integer(text).then(|| text.to_owned()),
+        Normalizer::Uuid => uuid::uuid(text),
         Normalizer::First(count) => Some(text.chars().take(usize::from(count.get())).collect()),
         Normalizer::Before(mark) => text
             .split_once(&**mark)

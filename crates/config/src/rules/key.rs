@@ -182,6 +182,10 @@ impl ValuePart {
     /// Returns the form in which a value from this place is counted; `None` where it has none.
     #[must_use]
     pub fn counted<'a>(&self, value: Cow<'a, [u8]>) -> Option<Cow<'a, [u8]>> {
+        if value.contains(&0) {
+            // Some origins read the value up to there, others drop it.
+            return None;
+        }
         let value = match &self.source {
             ValueSource::Header(name) if *name == AUTHORIZATION => credentials::counted(value)?,
             _ => value,
@@ -269,6 +273,12 @@ impl fmt::Display for Pointer {
 }
 
 impl ValueSource {
+    /// Returns whether origins mostly parse the value, as a number, an id or a name, so that it has several spellings.
+    #[must_use]
+    pub fn is_parsed_by_origins(&self) -> bool {
+        self.is_in_body() || matches!(self, Self::PathParameter(_) | Self::Query(_))
+    }
+
     /// Returns whether it is read out of the body.
     #[must_use]
     pub fn is_in_body(&self) -> bool {

@@ -22,6 +22,7 @@ use crate::report::{KeyPlace, PlacedValue, ProblemReport};
 use crate::rules::{FieldStyle, KeyPart, KeyTemplate, LimitRules, Name};
 use crate::section::TableSection;
 use crate::shared;
+use crate::spellings;
 use crate::tier;
 
 use super::cache;
@@ -49,9 +50,11 @@ pub(crate) struct ParsedLimit {
 
 /// Reads the table.
 pub(crate) fn read(section: TableSection<'_>) -> Option<ParsedLimit> {
-    let key = section
-        .required("key", "\"client.ip\"")
-        .and_then(|field| key::template(&field));
+    let key = section.required("key", "\"client.ip\"").and_then(|field| {
+        let template = key::template(&field)?;
+        spellings::warn_of_spellings(&field);
+        Some(template)
+    });
     let on_missing = key::on_missing(&section, key.as_ref());
     let rates = section
         .required("rates", "[\"5 per 10s\"]")

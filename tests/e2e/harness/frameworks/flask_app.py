@@ -49,6 +49,22 @@ def limited():
     return report(True)
 
 
+def found(id):
+    answer = jsonify(id=str(id))
+    answer.headers["X-Dispatched"] = "limited"
+    return answer
+
+
+@app.route("/items/<int:id>")
+def item(id):
+    return found(id)
+
+
+@app.route("/documents/<uuid:id>")
+def document(id):
+    return found(id)
+
+
 @app.errorhandler(404)
 @app.errorhandler(405)
 def other(_error):

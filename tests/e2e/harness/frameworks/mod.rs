@@ -39,6 +39,8 @@ pub enum Framework {
     Apache,
     /// Flask on Werkzeug.
     Flask,
+    /// FastAPI on uvicorn, which says which ids it reads.
+    FastApi,
     /// Django on its development server.
     Django,
     /// Node's `http` with `url.parse`, `new URL` and `parseurl`.
@@ -104,6 +106,7 @@ impl Framework {
         }
         let found = match self {
             Self::Apache => apache_module().is_some(),
+            Self::FastApi => succeeds(python("fastapi"), &["-c", "import fastapi, uvicorn"]),
             Self::CherryPy => succeeds(python("cherrypy"), &["-c", "import cherrypy"]),
             Self::Bottle => succeeds(python("bottle"), &["-c", "import bottle"]),
             Self::Tornado => succeeds(python("tornado"), &["-c", "import tornado"]),
@@ -235,6 +238,11 @@ impl Framework {
             Self::Flask => (
                 python("flask"),
                 place("app.py", include_str!("flask_app.py")),
+                "",
+            ),
+            Self::FastApi => (
+                python("fastapi"),
+                place("app.py", include_str!("fastapi_app.py")),
                 "",
             ),
             Self::Django => (
