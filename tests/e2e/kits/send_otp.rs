@@ -34,21 +34,29 @@ fn verifier() -> Origin {
 
 #[tokio::test]
 async fn a_telephone_number_gets_three_codes() {
-    // Goal: the number is what counts, however it is written and whatever the path's case, method and client. Method: three
-    // spellings from three networks, then a fourth; what is no number is answered without an SMS.
+    // Goal: the number is what counts, however it is written and whatever the path's case and method: three from a network, five from
+    // all. Method: three spellings from three addresses of a network, then a fourth; two from another network, then a sixth; what is no
+    // number is answered without an SMS.
     let origin = verifier();
     let gateway = kit("send-otp", &origin).start().await;
     for (client, spelling) in [
         ("192.0.2.1", "0151 12345678"),
-        ("198.51.100.1", "+49 (151) 1234-5678"),
-        ("2001:db8::1", "004915112345678"),
+        ("192.0.2.77", "+49 (151) 1234-5678"),
+        ("192.0.2.200", "004915112345678"),
     ] {
         let answer = gateway.send(send(client, spelling)).await;
         assert_eq!(answer.status, 200, "{spelling}: {answer:?}");
     }
-    let fourth = gateway.send(send("203.0.113.1", "+4915112345678")).await;
-    assert_refused_by("phone", &fourth);
+    let fourth = gateway.send(send("192.0.2.3", "+4915112345678")).await;
+    assert_refused_by("phone-from-network", &fourth);
     assert!((590..=600).contains(&fourth.retry_after()), "{fourth:?}");
+    for client in ["198.51.100.1", "2001:db8::1"] {
+        let answer = gateway.send(send(client, "+4915112345678")).await;
+        assert_eq!(answer.status, 200, "{client}: {answer:?}");
+    }
+    let sixth = gateway.send(send("203.0.113.1", "+4915112345678")).await;
+    assert_refused_by("phone", &sixth);
+    assert!((590..=600).contains(&sixth.retry_after()), "{sixth:?}");
     let body = "{\"phone\": \"+4915112345678\"}";
     let spelt = gateway
         .send(json("/AUTH/sendotp/", "203.0.113.1", body))
@@ -64,7 +72,7 @@ async fn a_telephone_number_gets_three_codes() {
         .send(get("/auth/sendOTP?phone=015112345678").forwarded_for("203.0.113.1"))
         .await;
     get.assert_problem(400);
-    assert_eq!(origin.count(), 4);
+    assert_eq!(origin.count(), 6);
 }
 
 #[tokio::test]
@@ -139,14 +147,15 @@ async fn spending_stays_below_the_ceiling_and_rejections_are_free() {
     }
     let last = last.unwrap();
     assert_refused_by("spend", &last);
-    assert_eq!(last.remaining("phone-600s"), 3);
+    assert_eq!(last.remaining("phone-600s"), 5);
+    assert_eq!(last.remaining("phone-from-network-600s"), 3);
     assert_eq!(last.remaining("client-600s"), 10);
 }
 
 #[tokio::test]
 async fn five_wrong_codes_are_the_end_of_guessing() {
-    // Goal: guesses one by one and at once, for one number from many clients and from one client for many numbers; right codes
-    // are free; a client that continues is banned. Method: what reaches a service that takes its time to refuse.
+    // Goal: guesses one by one and at once, for one number from the addresses of a network and from one client for many numbers; right
+    // codes are free; a network that continues is banned from that number. Method: what reaches a service that takes its time to refuse.
     let origin = Origin::answering(|received| {
         if !received.target.contains("verify") || received.text().contains("123456") {
             return Answer::new(200).into();
@@ -168,21 +177,27 @@ async fn five_wrong_codes_are_the_end_of_guessing() {
         .iter_mut()
         .enumerate()
         .map(|(n, client)| async move {
-            let guess = verify(&format!("10.1.{n}.1"), &phone(0, 0), &format!("{n:06}"));
+            let guess = verify(&format!("10.1.1.{n}"), &phone(0, 0), &format!("{n:06}"));
             client.send(guess).await.status
         });
     let statuses = futures_util::future::join_all(guesses).await;
     let count = |status| statuses.iter().filter(|found| **found == status).count();
     assert_eq!((count(401), count(429)), (5, 95));
     assert_eq!(origin.count(), 15);
-    let late = verify("192.0.2.2", &phone(0, 0), "123456");
+    let late = verify("10.1.1.200", &phone(0, 0), "123456");
     let banned = client.send(late).await;
     assert_refused_by("wrong-codes", &banned);
     let kind = banned.json()["type"].to_string();
     assert!(kind.contains("abnormal-usage-detected"), "{kind}");
     assert!((580..=600).contains(&banned.retry_after()), "{banned:?}");
-    let another = send("192.0.2.2", &phone(0, 0));
+    let another = send("10.1.1.200", &phone(0, 0));
     assert_eq!(client.send(another).await.status, 200, "sending stays open");
+    let owner = verify("198.51.100.9", &phone(0, 0), "123456");
+    assert_eq!(
+        client.send(owner).await.status,
+        200,
+        "the owner is elsewhere"
+    );
 
     let mut guesses = Vec::new();
     for n in 0..22 {
@@ -193,6 +208,54 @@ async fn five_wrong_codes_are_the_end_of_guessing() {
     assert_refused_by("wrong-codes-client", last);
     let passed = guesses.iter().filter(|answer| answer.status == 401).count();
     assert!((20..=21).contains(&passed), "{passed}");
+}
+
+#[tokio::test]
+async fn a_stranger_is_slowed_down_and_not_locked_out() {
+    // Goal: what the file says that an attacker can and cannot do to a stranger. Method: wrong codes for one number from fifteen networks,
+    // each until it is banned, while the owner verifies and is sent codes; then from further networks until the tries of the number are
+    // used up, which ends within minutes.
+    let origin = verifier();
+    let gateway = kit("send-otp", &origin).start().await;
+    let number = phone(7, 7);
+    let mut client = gateway.client().await;
+    let mut tries = 0;
+    for network in 0..15 {
+        for n in 0..8 {
+            let guess = verify(&format!("10.2.{network}.{n}"), &number, "000000");
+            let answer = client.send(guess).await;
+            tries += usize::from(answer.status == 401);
+            assert!(matches!(answer.status, 401 | 429), "{answer:?}");
+        }
+        // A network has ten tries an hour, right ones too.
+        let owner = verify("192.0.2.1", &number, "123456");
+        let answer = client.send(owner).await;
+        assert!(
+            network >= 10 || answer.status == 200,
+            "{network}: {answer:?}"
+        );
+    }
+    assert_eq!(tries, 75, "five from each network");
+    for _ in 0..3 {
+        let attacker = client.send(send("10.3.0.1", &number)).await;
+        assert_eq!(attacker.status, 200, "{attacker:?}");
+    }
+    let owner = client.send(send("192.0.2.1", &number)).await;
+    assert_eq!(
+        owner.status, 200,
+        "one network does not use the codes up: {owner:?}"
+    );
+    let mut refused = None;
+    for network in 20..40 {
+        for n in 0..5 {
+            let guess = verify(&format!("10.2.{network}.{n}"), &number, "000000");
+            let answer = client.send(guess).await;
+            refused = (answer.status == 429).then_some(answer).or(refused);
+        }
+    }
+    let refused = refused.expect("the tries are bounded");
+    assert_refused_by("number", &refused);
+    assert!(refused.retry_after() <= 720, "{refused:?}");
 }
 
 #[tokio::test]
