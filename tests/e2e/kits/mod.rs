@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::harness::*;
 
 mod around;
+mod attacked;
 mod basics;
 mod chat_streams;
 mod crawlers;
