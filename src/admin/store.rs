@@ -7,6 +7,9 @@ use sluicegate_telemetry::exposition::SampledFamily;
 use crate::rfc3339;
 use crate::store::timestamp;
 
+/// The state of a server that decides.
+const CONNECTED: &str = "connected";
+
 /// The `store` of `/status`.
 #[derive(Serialize)]
 pub(super) struct StoreSection {
@@ -40,20 +43,16 @@ impl StoreSection {
             servers: view
                 .servers
                 .into_iter()
-                .map(StoreServerSection::of)
+                .map(|server| StoreServerSection::new(server, view.has_seed))
                 .collect(),
         }
     }
 }
 
 impl StoreServerSection {
-    fn of(condition: ServerStatus) -> Self {
+    fn new(condition: ServerStatus, has_seed: bool) -> Self {
         Self {
-            state: match condition.state {
-                ConnectionState::Connecting => "starting",
-                ConnectionState::Connected => "connected",
-                ConnectionState::Unavailable => "unavailable",
-            },
+            state: state_of(&condition, has_seed),
             since: rfc3339::format(timestamp(condition.since)),
             last_error: condition.error.map(|(at, error)| StoreErrorSection {
                 at: rfc3339::format(timestamp(at)),
@@ -66,6 +65,16 @@ impl StoreServerSection {
     }
 }
 
+/// Returns the state of a server: `connected` where it decides, so that a strict limit is strict.
+fn state_of(server: &ServerStatus, has_seed: bool) -> &'static str {
+    match server.state {
+        ConnectionState::Connecting => "starting",
+        ConnectionState::Connected if server.is_in_recovery || !has_seed => "recovering",
+        ConnectionState::Connected => CONNECTED,
+        ConnectionState::Unavailable => "unavailable",
+    }
+}
+
 /// Returns the metrics that are sampled from the link at a scrape; [`crate::record`] has its counters.
 pub(super) fn families(view: Option<LinkStatus>) -> Vec<SampledFamily> {
     let Some(view) = view else {
@@ -73,7 +82,7 @@ pub(super) fn families(view: Option<LinkStatus>) -> Vec<SampledFamily> {
     };
     let mut up = SampledFamily::gauge(
         "sluicegate_store_up",
-        "Whether calls pass to a server of the store: 0 while its breaker is open.",
+        "Whether a server of the store decides: 0 while its breaker is open, and while counts are being restored.",
     );
     let mut ahead = SampledFamily::gauge(
         "sluicegate_store_clock_ahead_seconds",
@@ -81,7 +90,7 @@ pub(super) fn families(view: Option<LinkStatus>) -> Vec<SampledFamily> {
     );
     for server in &view.servers {
         let labels = [("server", &*server.address)];
-        up.push(&labels, server.state == ConnectionState::Connected);
+        up.push(&labels, state_of(server, view.has_seed) == CONNECTED);
         if let Some(micros) = server.ahead_micros {
             ahead.push(&labels, micros as f64 / 1e6);
         }
@@ -110,6 +119,7 @@ pub(super) mod tests {
             servers: vec![ServerStatus {
                 address: "10.0.0.9:6379".to_owned(),
                 state: ConnectionState::Connected,
+                is_in_recovery: false,
                 since: at,
                 error: Some((at, "it did not answer in time".to_owned())),
                 ahead_micros: Some(-1_500),

@@ -178,11 +178,11 @@ impl ActiveLimit {
         share.map_or(known, |share| known.max(used_of(&share, key, now)))
     }
 
-    /// Returns whether the only key of the limit is counted in a store that can be reached.
+    /// Returns whether the only key of the limit is counted in a store that has the counts of the fleet.
     fn is_decided_by_store(&self, key: KeyHash) -> bool {
         let remote = self.hash_remote(&NamedKey::of_hash(key));
         let reached = self.store().zip(remote);
-        reached.is_some_and(|(store, remote)| store.reaches_key(remote, &self.name))
+        reached.is_some_and(|(store, remote)| store.has_counts_of_key(remote, &self.name))
     }
 
     /// Returns the state of the key, for a shared limit by a call to the store where that is possible.

@@ -162,11 +162,12 @@ impl Store {
         self.ahead.moment(now)
     }
 
-    /// Returns whether a call about the key `key` of the limit `limit` would be sent.
+    /// Returns whether the store has the fleet's counts of the key `key` of the limit `limit`: it can be reached, and no counts are being
+    /// restored.
     #[must_use]
-    pub fn reaches_key(&self, key: KeyHash, limit: &str) -> bool {
+    pub fn has_counts_of_key(&self, key: KeyHash, limit: &str) -> bool {
         self.link
-            .reaches(|| KeyName::new(self.prefix(), key, limit).as_str().into())
+            .has_counts_of(|| KeyName::new(self.prefix(), key, limit).as_str().into())
     }
 
     /// Returns one moment by both clocks.

@@ -161,6 +161,8 @@ impl Store {
         shared.pushed.record_end(&session, result);
         match result {
             SyncResult::Complete => self.recover(&lost).await,
+            // Another master of a Cluster may be unavailable for long.
+            SyncResult::Partial if self.has_slots() => self.recover(&lost).await,
             SyncResult::Partial if lost.is_empty() => {}
             SyncResult::Partial => self.recover_later().await,
         }
@@ -232,7 +234,8 @@ impl Store {
     }
 
     async fn restore(&self, new: &NewEpoch) -> bool {
-        let calls = self.shared.recovery_cache.calls(self.moment(clock::now()));
+        let mut calls = self.shared.recovery_cache.calls(self.moment(clock::now()));
+        calls.retain(|call| self.concerns(new, call));
         // Keys have no names before the seed is known.
         let is_complete = (calls.is_empty() || self.seed().is_some())
             && self.run_all(&calls).await.iter().all(Result::is_ok);

@@ -5,8 +5,8 @@
 //! since neither a store that lost its counts nor one that the limit has just been given to may refill a key. The cache is decided by the
 //! store's time, which its words carry, so that nodes whose clocks differ agree about the end of a window.
 //!
-//! While the store cannot be reached, `on_store_failure` holds: this node's own counters decide by the node's share, or every request
-//! passes, or none. The cache is charged all the same, so that it is not empty when the store is back.
+//! While the store cannot be reached, or its counts are being restored, `on_store_failure` holds: this node's own counters decide by the
+//! node's share, or every request passes, or none. The cache is charged all the same, so that it is not empty when the store is back.
 //!
 //! A cost that may be refunded ([`ReplicatedCharge::open`]) counts here at once, and is sent once it is settled
 //! ([`super::pending_writes`]).
@@ -174,7 +174,7 @@ impl ReplicatedCheck<'_> {
             store, replicated, ..
         } = &**self.backend;
         let limit = &replicated.registered.limit;
-        match (self.remote_key).is_some_and(|key| store.reaches_key(key, limit)) {
+        match (self.remote_key).is_some_and(|key| store.has_counts_of_key(key, limit)) {
             true => Ok(self.decided_by_both()),
             false => self.decided_by_share(),
         }
@@ -188,7 +188,7 @@ impl ReplicatedCheck<'_> {
         }
     }
 
-    /// Returns the decider for the time in which the store cannot be reached.
+    /// Returns the decider for the time in which the store cannot be reached, or counts are being restored: pushes wait meanwhile.
     fn decided_by_share(&self) -> Result<TableDecider<'_>, LimitRejection> {
         let replicated = self.replicated();
         let backend = self.backend;

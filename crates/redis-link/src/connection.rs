@@ -101,6 +101,8 @@ pub struct ServerStatus {
     pub state: ConnectionState,
     /// The beginning of that state.
     pub since: Moment,
+    /// True while counts that the server has lost are being restored, and at its first connection until all processes have done so.
+    pub is_in_recovery: bool,
     /// The latest error and its time.
     pub error: Option<(Moment, String)>,
     /// Microseconds by which the server's clock is ahead of this machine's; negative where it is behind.
@@ -140,6 +142,7 @@ impl Connection {
             address: locator.name(),
             state: ConnectionState::Connecting,
             since: settings.clock.now(),
+            is_in_recovery: false,
             error: None,
             ahead_micros: None,
         };
@@ -163,7 +166,7 @@ impl Connection {
 
     /// Sets the end of the names of the link's own keys on this server.
     pub(crate) fn set_hash_tag(&self, hash_tag: String) {
-        *self.hash_tag.lock().unwrap_or_else(PoisonError::into_inner) = hash_tag;
+        *self.lock_hash_tag() = hash_tag;
     }
 
     /// Triggers a heartbeat.
@@ -171,9 +174,22 @@ impl Connection {
         self.heartbeat_wanted.notify_one();
     }
 
+    /// Returns whether this is the server whose own keys of the link end so.
+    pub(crate) fn has_hash_tag(&self, hash_tag: &str) -> bool {
+        *self.lock_hash_tag() == hash_tag
+    }
+
+    /// Returns whether counts that the server has lost are being restored.
+    pub(crate) fn is_in_recovery(&self) -> bool {
+        self.shared.epochs.is_in_recovery(&self.lock_hash_tag())
+    }
+
     /// Returns the state for an operator.
     pub(crate) fn status(&self) -> ServerStatus {
-        self.lock().clone()
+        ServerStatus {
+            is_in_recovery: self.is_in_recovery(),
+            ..self.lock().clone()
+        }
     }
 
     /// Permits a call; `None` while the breaker is open.
@@ -303,10 +319,7 @@ impl Connection {
 
     /// Sends one heartbeat, within the timeout of a call.
     async fn send_heartbeat(&self, live: &LiveConnection) -> Result<(), StoreError> {
-        let hash_tag = {
-            let hash_tag = self.hash_tag.lock().unwrap_or_else(PoisonError::into_inner);
-            hash_tag.clone()
-        };
+        let hash_tag = self.lock_hash_tag().clone();
         let prefix = &self.settings.prefix;
         let keys = ["nodes", "epoch"].map(|name| format!("{prefix}:{name}{hash_tag}").into_bytes());
         let call = Call {
@@ -484,6 +497,11 @@ impl Connection {
             );
         }
         self.shared.refresh_topology();
+    }
+
+    fn lock_hash_tag(&self) -> MutexGuard<'_, String> {
+        // It is replaced whole, so a poisoned lock still holds one.
+        self.hash_tag.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, ServerStatus> {

@@ -4,6 +4,7 @@
 //! replaced by another, has another epoch.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -12,6 +13,8 @@ use tokio::sync::Notify;
 #[derive(Debug, Default)]
 pub(crate) struct StoreEpochs {
     servers: Mutex<BTreeMap<String, ServerEpoch>>,
+    /// True while some server is in recovery, for callers that ask once a request.
+    are_in_recovery: AtomicBool,
     /// Wakes the task that recovers.
     pub(crate) changed: Notify,
 }
@@ -40,8 +43,22 @@ impl StoreEpochs {
         let server = servers.entry(hash_tag.to_owned()).or_default();
         if server.seen != epoch {
             epoch.clone_into(&mut server.seen);
+            self.note_recovery(&servers);
             self.changed.notify_one();
         }
+    }
+
+    /// Returns whether the counts of some server are not known to be complete.
+    pub(crate) fn are_in_recovery(&self) -> bool {
+        // Relaxed: a hint that stands for itself; a request that misses the change came before it.
+        self.are_in_recovery.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the counts of this server are not known to be complete.
+    pub(crate) fn is_in_recovery(&self, hash_tag: &str) -> bool {
+        let servers = self.lock();
+        let server = servers.get(hash_tag);
+        server.is_some_and(|server| server.is_in_recovery(hash_tag))
     }
 
     /// Returns the epochs that this process has not recovered from.
@@ -75,9 +92,18 @@ impl StoreEpochs {
 
     /// Records that the recovery is complete.
     pub(crate) fn recovered(&self, from: &NewEpoch) {
-        if let Some(server) = self.lock().get_mut(&from.hash_tag) {
+        let mut servers = self.lock();
+        if let Some(server) = servers.get_mut(&from.hash_tag) {
             server.recovered = Some(from.epoch.clone());
         }
+        self.note_recovery(&servers);
+    }
+
+    fn note_recovery(&self, servers: &BTreeMap<String, ServerEpoch>) {
+        let mut servers = servers.iter();
+        let are_in_recovery = servers.any(|(tag, server)| server.is_in_recovery(tag));
+        self.are_in_recovery
+            .store(are_in_recovery, Ordering::Relaxed);
     }
 
     /// Returns the epoch that guarded calls name, where one server has all keys.
@@ -88,5 +114,48 @@ impl StoreEpochs {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, ServerEpoch>> {
         // Entries are whole, so a poisoned lock still holds some.
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ServerEpoch {
+    /// Returns whether counts may be missing in the server. A master of a Cluster that this process meets for the first time is not in
+    /// recovery: calls in a Cluster are not bound to the epoch.
+    fn is_in_recovery(&self, hash_tag: &str) -> bool {
+        let is_new = self.recovered.as_ref() != Some(&self.seen);
+        is_new && (self.recovered.is_some() || hash_tag.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a server is in recovery from the heartbeat that shows a new epoch until the recovery from that very epoch. Method: one server
+    /// that is met and emptied twice, and a master of a Cluster that is met and emptied.
+    #[test]
+    fn a_server_is_in_recovery_until_its_latest_epoch_is_recovered() {
+        let epochs = StoreEpochs::default();
+        assert!(!epochs.are_in_recovery());
+        for epoch in ["1", "2"] {
+            epochs.record_seen("", epoch);
+            assert!(epochs.are_in_recovery() && epochs.is_in_recovery(""));
+        }
+        let [latest] = &epochs.unrecovered()[..] else {
+            panic!("one server");
+        };
+        let outdated = NewEpoch {
+            epoch: "1".to_owned(),
+            ..latest.clone()
+        };
+        epochs.recovered(&outdated);
+        assert!(epochs.are_in_recovery());
+        epochs.recovered(latest);
+        assert!(!epochs.are_in_recovery() && !epochs.is_in_recovery(""));
+
+        epochs.record_seen(":{7}", "1");
+        assert!(!epochs.are_in_recovery(), "nothing is lost");
+        epochs.recovered(&epochs.unrecovered()[0]);
+        epochs.record_seen(":{7}", "2");
+        assert!(epochs.is_in_recovery(":{7}") && !epochs.is_in_recovery(""));
     }
 }

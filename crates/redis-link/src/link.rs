@@ -29,7 +29,7 @@ use crate::LOG_TARGET;
 use crate::bounds::BATCH;
 use crate::call::{Call, Reply};
 use crate::connection::{Connection, ServerLocator, ServerStatus, SupervisedConnection};
-use crate::epoch::StoreEpochs;
+use crate::epoch::{NewEpoch, StoreEpochs};
 use crate::error::{ErrorReply, StoreError};
 use crate::link_state::LinkState;
 use crate::membership::Membership;
@@ -278,18 +278,29 @@ impl Link {
             && connections.all(|supervised| supervised.connection.permit().is_some())
     }
 
-    /// Returns whether a call about `key` would be sent. `key` is called only while some server is unavailable.
+    /// Returns whether the server of `key` has the counts of the fleet: calls pass, and no counts are being restored. `key` is called only
+    /// while that does not hold for all servers.
     #[must_use]
-    pub fn reaches(&self, key: impl FnOnce() -> Vec<u8>) -> bool {
-        self.is_up() || {
+    pub fn has_counts_of(&self, key: impl FnOnce() -> Vec<u8>) -> bool {
+        self.is_up() && !self.shared.epochs.are_in_recovery() || {
             let call = Call {
                 keys: vec![key()],
                 args: Vec::new(),
             };
             let map = self.map.load();
             let connection = map.connection_for(&call);
-            connection.is_some_and(|connection| connection.permit().is_some())
+            connection.is_some_and(|connection| {
+                connection.permit().is_some() && !connection.is_in_recovery()
+            })
         }
+    }
+
+    /// Returns whether the key of `call` lies on the server of this epoch.
+    #[must_use]
+    pub fn concerns(&self, new: &NewEpoch, call: &Call) -> bool {
+        let map = self.map.load();
+        let connection = map.connection_for(call);
+        connection.is_some_and(|connection| connection.has_hash_tag(&new.hash_tag))
     }
 
     /// Returns the seed under which the fleet hashes keys; `None` until the store was reached for the first time, where the settings have
@@ -319,11 +330,10 @@ impl Link {
         one.prefix == other.prefix && one.seed == other.seed
     }
 
-    /// Returns whether the store can decide about every key: all servers are connected, and the seed and the epoch are known.
+    /// Returns whether the store can decide about every key: all servers are connected, the seed is known, and no counts are being restored.
     #[must_use]
     pub fn decides_all_keys(&self) -> bool {
-        let has_epoch = self.has_slots() || self.epoch().is_some();
-        has_epoch && self.seed().is_some() && self.is_up()
+        self.seed().is_some() && self.is_up() && !self.shared.epochs.are_in_recovery()
     }
 
     /// Returns the epoch that guarded calls name, where one server has all keys; `None` before the store was reached.

@@ -1,5 +1,7 @@
 //! A store that has lost what it counted is told it again before anybody passes.
 
+use nix::sys::signal::Signal;
+
 use super::outage::{acquainted, decides_again, rules, short};
 use super::*;
 
@@ -45,6 +47,28 @@ async fn an_emptied_store_refills_no_strict_limit() {
         statuses.extend(fleet.spread(60, || get("/a")).await);
         let passed = count(&statuses, 200);
         assert!((40..=60).contains(&passed), "{loss:?}: {passed} passed");
+    }
+}
+
+#[tokio::test]
+async fn while_counts_are_restored_each_gateway_admits_its_share() {
+    // Goal: gateways that wait for a missing one decide by their shares in both modes, and `/status` says so. Method: four gateways, of
+    // which one stands still; the store comes back empty; the three have five of twenty each, which `connected` would make twenty each.
+    for mode in ["shared", "shared-strict"] {
+        let (mut redis, origin) = (Redis::start().await, Origin::echo());
+        let twenty = strict("a", "rates = [\"20 per 1h\"]") + &route("/a", "\"a\"");
+        let twenty = twenty.replace("shared-strict", mode);
+        let mut fleet = Fleet::of(4, &origin, &short(&redis), &twenty).await;
+        acquainted(&fleet).await;
+        let missing = fleet.nodes.pop().unwrap();
+        missing.signal(Signal::SIGSTOP);
+        redis.kill();
+        fleet.reached("unavailable").await;
+        redis.restart().await;
+        fleet.reached("recovering").await;
+        let statuses = fleet.spread(45, || get("/a")).await;
+        assert_eq!(count(&statuses, 200), 15, "{mode}");
+        fleet.reached("recovering").await;
     }
 }
 
