@@ -14,14 +14,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::LOG_TARGET;
-use crate::time::Moment;
 use arc_swap::ArcSwapOption;
 use redis::Cmd;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle};
-use tracing::{info, warn};
 
 use crate::breaker::{BreakerEffect, CallPermit, CircuitBreaker, ReconnectBackoff, jittered};
 use crate::call::{Call, Reply};
@@ -32,6 +29,7 @@ use crate::membership::{self, HEARTBEAT_INTERVAL, Heartbeat};
 use crate::observer::LinkEvent;
 use crate::random::random;
 use crate::sentinel::{self, SentinelError};
+use crate::server_status::{ServerStatus, StatusRecord};
 use crate::settings::{HostPort, LinkSettings, Login, ServerAddress, Topology};
 use crate::time::deadline;
 
@@ -73,7 +71,7 @@ pub(crate) struct Connection {
     live: ArcSwapOption<LiveConnection>,
     breaker: CircuitBreaker,
     heartbeat_wanted: Notify,
-    condition: Mutex<ServerStatus>,
+    status: StatusRecord,
     /// The end of the names of the link's own keys on this server: a hash tag of one of its slots; empty where it has all slots.
     hash_tag: Mutex<String>,
     next_sentinel: AtomicUsize,
@@ -90,34 +88,6 @@ struct LiveConnection {
     multiplexed: MultiplexedConnection,
     /// The hash of the script on the server.
     hash: String,
-}
-
-/// The state of a connection, for an operator.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ServerStatus {
-    /// The address of the server, without user and password.
-    pub address: String,
-    /// The state of the breaker.
-    pub state: ConnectionState,
-    /// The beginning of that state.
-    pub since: Moment,
-    /// True while counts that the server has lost are being restored, and at its first connection until all processes have done so.
-    pub is_in_recovery: bool,
-    /// The latest error and its time.
-    pub error: Option<(Moment, String)>,
-    /// Microseconds by which the server's clock is ahead of this machine's; negative where it is behind.
-    pub ahead_micros: Option<i64>,
-}
-
-/// The state of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectionState {
-    /// The first connection is being made.
-    Connecting,
-    /// Calls pass.
-    Connected,
-    /// Calls fail at once, and the task reconnects in the background.
-    Unavailable,
 }
 
 impl ServerLocator {
@@ -138,14 +108,7 @@ impl Connection {
         settings: Arc<LinkSettings>,
         shared: Arc<LinkState>,
     ) -> Self {
-        let condition = ServerStatus {
-            address: locator.name(),
-            state: ConnectionState::Connecting,
-            since: settings.clock.now(),
-            is_in_recovery: false,
-            error: None,
-            ahead_micros: None,
-        };
+        let status = StatusRecord::new(locator.name(), Arc::clone(&settings));
         Self {
             locator,
             settings,
@@ -153,7 +116,7 @@ impl Connection {
             live: ArcSwapOption::empty(),
             breaker: CircuitBreaker::default(),
             heartbeat_wanted: Notify::new(),
-            condition: Mutex::new(condition),
+            status,
             hash_tag: Mutex::new(hash_tag),
             next_sentinel: AtomicUsize::new(0),
         }
@@ -188,7 +151,7 @@ impl Connection {
     pub(crate) fn status(&self) -> ServerStatus {
         ServerStatus {
             is_in_recovery: self.is_in_recovery(),
-            ..self.lock().clone()
+            ..self.status.get()
         }
     }
 
@@ -269,14 +232,16 @@ impl Connection {
             match self.establish().await {
                 Err(error) => {
                     self.shared.observer.count_event(LinkEvent::NotConnected);
-                    self.note_unreachable(&error);
+                    self.status.unreachable(&error);
+                    self.shared.refresh_topology();
                 }
                 Ok((live, mut driver)) => {
                     self.shared.observer.count_event(LinkEvent::Connected);
                     let since = self.settings.clock.now();
                     self.live.store(Some(Arc::new(live)));
                     self.breaker.close();
-                    self.note_available();
+                    self.status.available();
+                    self.shared.reached.notify_one();
                     self.send_heartbeats(&mut driver).await;
                     self.live.store(None);
                     backoff.lost_after(self.settings.clock.now().saturating_since(since));
@@ -289,7 +254,7 @@ impl Connection {
     /// Locates the server, connects, loads the script, and sends a heartbeat.
     async fn establish(&self) -> Result<(LiveConnection, IoTask), ConnectError> {
         let (address, database) = self.locate().await?;
-        self.lock().address = address.to_string();
+        self.status.set_address(&address);
         let handshake = Handshake::Keys { database };
         let OpenConnection {
             mut multiplexed,
@@ -351,7 +316,7 @@ impl Connection {
         // Half of the way there and back is the best guess at when the store read its clock.
         let then = wall.saturating_add(now.saturating_since(sent) / 2);
         let ahead = i128::from(beat.time.as_nanos()) - i128::from(then.as_nanos());
-        self.lock().ahead_micros = i64::try_from(ahead / 1_000).ok();
+        self.status.set_ahead(i64::try_from(ahead / 1_000).ok());
         self.shared.nodes.apply(&beat, now);
         self.shared.epochs.record_seen(&hash_tag, &beat.epoch);
         Ok(())
@@ -410,7 +375,7 @@ impl Connection {
             return false;
         };
         match self.locate().await {
-            Ok((address, _)) => address.to_string() != self.lock().address,
+            Ok((address, _)) => address.to_string() != self.status.get().address,
             // A master that answers is not left because nobody names one.
             Err(_) => false,
         }
@@ -435,80 +400,17 @@ impl Connection {
         }
     }
 
-    /// Logs that the breaker has opened, and wakes the tasks that locate servers.
+    /// Records that the breaker has opened, and wakes the tasks that locate servers.
     fn note_breaker_opened(&self, error: &str) {
         self.shared.observer.count_event(LinkEvent::BreakerOpened);
-        let now = self.settings.clock.now();
-        let address = {
-            let mut condition = self.lock();
-            condition.state = ConnectionState::Unavailable;
-            condition.since = now;
-            condition.error = Some((now, error.to_owned()));
-            condition.address.clone()
-        };
-        warn!(
-            target: LOG_TARGET,
-            "store: {address} unavailable, breaker open: {error}; {}",
-            self.settings.outage_effect
-        );
+        self.status.breaker_opened(error);
         self.heartbeat_wanted.notify_one();
-        self.shared.refresh_topology();
-    }
-
-    /// Logs that calls pass again.
-    fn note_available(&self) {
-        let now = self.settings.clock.now();
-        let (address, was, since) = {
-            let mut condition = self.lock();
-            let was = std::mem::replace(&mut condition.state, ConnectionState::Connected);
-            let since = std::mem::replace(&mut condition.since, now);
-            (condition.address.clone(), was, since)
-        };
-        self.shared.reached.notify_one();
-        match was {
-            ConnectionState::Unavailable => {
-                info!(
-                target: LOG_TARGET,
-                "store: {address} available again after {:.1?}",
-                    now.saturating_since(since)
-                )
-            }
-            _ => info!(target: LOG_TARGET, "store: connected to {address}"),
-        }
-    }
-
-    /// Records a failed attempt to connect, and logs the first of a row.
-    fn note_unreachable(&self, error: &ConnectError) {
-        let (now, error) = (self.settings.clock.now(), error.to_string());
-        let (address, was) = {
-            let mut condition = self.lock();
-            condition.error = Some((now, error.clone()));
-            let was = std::mem::replace(&mut condition.state, ConnectionState::Unavailable);
-            if was == ConnectionState::Connecting {
-                condition.since = now;
-            }
-            (condition.address.clone(), was)
-        };
-        if was == ConnectionState::Connecting {
-            warn!(
-                target: LOG_TARGET,
-                "store: {address} unavailable, connection failed: {error}; {}",
-                self.settings.outage_effect
-            );
-        }
         self.shared.refresh_topology();
     }
 
     fn lock_hash_tag(&self) -> MutexGuard<'_, String> {
         // It is replaced whole, so a poisoned lock still holds one.
         self.hash_tag.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ServerStatus> {
-        // Its fields are true one by one, so a poisoned lock still holds a condition.
-        self.condition
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -50,6 +50,7 @@ mod recovery;
 mod redirection;
 mod seed;
 mod sentinel;
+mod server_status;
 mod settings;
 mod slots;
 mod time;
@@ -57,13 +58,13 @@ mod topology;
 
 pub use self::bounds::BATCH;
 pub use self::call::{Call, Reply};
-pub use self::connection::{ConnectionState, ServerStatus};
 pub use self::epoch::NewEpoch;
 pub use self::error::{RefusalReason, StoreError};
 pub use self::link::{Link, LinkStatus};
 pub use self::observer::{CallResult, LinkEvent, LinkObserver};
 pub use self::random::random;
 pub use self::recovery::{RecoveryBarrier, RecoveryStage};
+pub use self::server_status::{ConnectionState, ServerStatus};
 pub use self::settings::{
     HashSeed, HostPort, LibraryName, LinkSettings, Login, Password, ServerAddress, TlsSettings,
     Topology,
