@@ -34,7 +34,7 @@ use tokio::sync::Notify;
 use super::replicated_limit::{CounterId, RegisteredLimit, ReplicatedKey, ReplicatedLimit};
 use crate::config::rules::Name;
 
-use shard::{PendingRead, QueueState, ShardState};
+use shard::{PendingDelta, PendingRead, QueueState, ShardState};
 
 pub(super) use shard::TakenDelta;
 
@@ -225,8 +225,23 @@ impl PendingWrites {
         taken
     }
 
-    /// Applies the store's state of a counter in flight, as of the store's moment `now`.
-    pub(super) fn apply_remote(&self, counter: CounterId, remote: &RemoteState, now: Timestamp) {
+    /// Returns the units of the key that this node admitted in the latest two exchanges.
+    #[must_use]
+    pub(super) fn recent(&self, replicated: &ReplicatedLimit, key: KeyHash) -> u64 {
+        let counter = replicated.counter(key);
+        let state = lock(&self.shard(counter).state);
+        state.deltas.get(&counter).map_or(0, PendingDelta::recent)
+    }
+
+    /// Applies the store's state of a counter in flight, which was taken with `units` at `at.here`, as of the store's moment `at.store`.
+    pub(super) fn apply_remote(
+        &self,
+        counter: CounterId,
+        units: u64,
+        remote: &RemoteState,
+        at: ClockPair,
+    ) {
+        let now = at.store;
         let shard = self.shard(counter);
         let mut state = lock(&shard.state);
         let Some(delta) = state.deltas.get_mut(&counter) else {
@@ -241,6 +256,10 @@ impl PendingWrites {
         }
         // Release: with `sequence`.
         shard.sequence.fetch_add(1, Ordering::Release);
+        let cached = delta.replicated.cache.peek(counter.key(), Cost::ONE, now);
+        if cached.is_refused() {
+            delta.settle_full(units, at.here);
+        }
         state.end_flight(counter);
     }
 

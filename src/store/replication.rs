@@ -302,7 +302,11 @@ impl PendingPush {
                         let excess = answer.state.excess(self.policy(), result.now);
                         taken.replicated.registered.exceed(excess.min(self.units()));
                     }
-                    (queues.pending).apply_remote(taken.counter, &answer.state, result.now);
+                    let at = ClockPair {
+                        here: self.first,
+                        store: result.now,
+                    };
+                    (queues.pending).apply_remote(taken.counter, self.units(), &answer.state, at);
                 }
                 // The store may lose it before another request with this key is decided there.
                 PushSource::Replay(delta) => {

@@ -8,6 +8,9 @@
 //! While the store cannot be reached, or its counts are being restored, `on_store_failure` holds: this node's own counters decide by the
 //! node's share, or every request passes, or none. The cache is charged all the same, so that it is not empty when the store is back.
 //!
+//! A rejection states a wait that includes what the other nodes may have admitted meanwhile. This node has not heard of it, so it takes
+//! each of them to have admitted as much as it did itself in its latest two exchanges.
+//!
 //! A cost that may be refunded ([`ReplicatedCharge::open`]) counts here at once, and is sent once it is settled
 //! ([`super::pending_writes`]).
 
@@ -21,7 +24,7 @@ use sluicegate_limiter::{
 };
 
 use super::Store;
-use super::pending_writes::{ChargeState, ClockPair, Enqueued, ShardSequence};
+use super::pending_writes::{ChargeState, ClockPair, Enqueued, ShardSequence, cost_of};
 use super::replicated_limit::{ReplicatedKey, ReplicatedLimit};
 use super::script::settled_units;
 use super::store_check::{
@@ -208,15 +211,40 @@ impl TableDecider<'_> {
         self.by_source(match &self.tables {
             DecidingTables::Both => {
                 let own = self.replicated.own.peek(key, cost, at.here);
-                if own.is_refused() {
-                    own
-                } else {
-                    self.check.peek_cache(at)
+                let cached = self.check.peek_cache(at);
+                // Of two rejections the one with the longer wait tells when a request passes.
+                match own.retry_after() > cached.retry_after() {
+                    true => self.with_unheard(own),
+                    false => self.with_unheard(cached),
                 }
             }
             DecidingTables::OwnShare(share) => share.peek(key, cost, at.here),
             DecidingTables::None => self.check.decision_alone(at.store),
         })
+    }
+
+    /// Returns a rejection with the wait that includes what other nodes may have admitted and this one has not heard of: each of them as
+    /// much as this one did in its latest two exchanges, and no more than the limit.
+    fn with_unheard(&self, decision: Decision) -> Decision {
+        if decision.is_admitted() {
+            return decision;
+        }
+        let store = &self.check.backend.store;
+        let others = u64::from(store.nodes().get() - 1);
+        let most = u64::from(self.replicated.cache.policy().most());
+        let recent = || {
+            store
+                .pending_writes()
+                .recent(&self.replicated, self.check.ask.key)
+        };
+        let unheard = match others {
+            0 => 0,
+            others => recent().min(most).saturating_mul(others),
+        };
+        match cost_of(unheard) {
+            Some(unheard) => decision.with_more_used(unheard),
+            None => decision,
+        }
     }
 
     /// Charges the check, if it has room.
@@ -337,7 +365,11 @@ pub fn reserve_replicated(
                 charge.settle(Settle::Refund, now);
             }
             let mut peeked = peek_all();
-            peeked[decisions.len()] = answer;
+            let refused = &mut peeked[decisions.len()];
+            // Others may have left since.
+            if !is_rejection(refused) {
+                *refused = answer;
+            }
             return Ok(BackendVerdict::rejected(peeked));
         };
         charges.push(charge);

@@ -197,9 +197,37 @@ impl Decision {
     pub fn retry_after(&self) -> Option<Duration> {
         self.refusal().map(|(_, wait)| wait)
     }
+
+    /// Returns the same rejection with the waits of a key that has used `more` beside, as where another place counts too. A decision that
+    /// does not refuse, and that of a log, stay as they are.
+    #[must_use]
+    pub fn with_more_used(mut self, more: Cost) -> Self {
+        if let DecisionSource::Words(words) = &mut self.0
+            && words.finding.refuses()
+        {
+            words.use_more(more);
+        }
+        self
+    }
 }
 
 impl WordEvidence {
+    /// Charges `more` to the words of a refusal, and adds the rates that refuse then.
+    fn use_more(&mut self, more: Cost) {
+        let cost = match self.finding.asked {
+            AskOutcome::NotCharged(cost) => cost,
+            AskOutcome::Charged(_) | AskOutcome::Peeked => Cost::ONE,
+        };
+        for rate in self.rates() {
+            let rate_at = self.compiled_rates[rate].at(self.now);
+            let word = rate_at.charge_unchecked(self.finding.words[rate], more);
+            self.finding.words[rate] = word;
+            if !rate_at.fits(word, cost) {
+                self.finding.refusing.add(rate);
+            }
+        }
+    }
+
     fn rates(&self) -> std::ops::Range<usize> {
         0..self.compiled_rates.len()
     }

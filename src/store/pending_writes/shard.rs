@@ -27,7 +27,15 @@ pub(super) struct PendingDelta {
     pub(super) since: Timestamp,
     pub(super) place: QueueState,
     pub(super) read: PendingRead,
+    /// The units of the latest exchange.
+    sent: u64,
+    /// The exchanges after which the charges of other nodes from before the latest push are known.
+    unsettled: u8,
 }
+
+/// The exchanges in which the counts of others come, after a push that found the key full: they may have admitted until they heard of that
+/// push, by their next exchange, and push that by the one after it.
+const SETTLING_EXCHANGES: u8 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QueueState {
@@ -88,6 +96,8 @@ impl ShardState {
                 since: now,
                 place: QueueState::Idle,
                 read: PendingRead::No,
+                sent: 0,
+                unsettled: 0,
             })),
         }
     }
@@ -127,6 +137,7 @@ impl ShardState {
         self.order.pop_front();
         delta.place = QueueState::InFlight;
         delta.read = PendingRead::No;
+        delta.sent = delta.due;
         Some(TakenDelta {
             counter,
             replicated: Arc::clone(&delta.replicated),
@@ -138,6 +149,25 @@ impl ShardState {
 }
 
 impl PendingDelta {
+    /// Returns the units that this node admitted since the exchange before the latest: others may have admitted as much each, and it is not
+    /// known here.
+    pub(super) fn recent(&self) -> u64 {
+        let unsent = self.due.saturating_add(self.open);
+        unsent.saturating_add(self.sent)
+    }
+
+    /// Requests a read of a key that the answer to a push of `units` found full, until the counts of the others have come: a key that is
+    /// rejected has no more pushes, and would never hear of them.
+    pub(super) fn settle_full(&mut self, units: u64, now: Timestamp) {
+        self.unsettled = match units {
+            0 => self.unsettled.saturating_sub(1),
+            _ => SETTLING_EXCHANGES,
+        };
+        if self.unsettled > 0 {
+            self.request_read(now);
+        }
+    }
+
     fn has_to_be_sent(&self) -> bool {
         self.due > 0 || self.read == PendingRead::Yes
     }

@@ -103,7 +103,7 @@ fn a_key_that_is_under_way_is_not_taken() {
     let first = queue.take_due(1, at(0).here).pop().unwrap();
     charge(&queue, &share(&replicated, 1, 4), ChargeState::Final, at(1));
     assert_eq!(taken(&queue, at(9)), []);
-    queue.apply_remote(first.counter, &state(1), at(2).store);
+    queue.apply_remote(first.counter, first.units, &state(1), at(2));
     assert_eq!(taken(&queue, at(9)), [(1, 4)]);
 }
 
@@ -143,7 +143,7 @@ fn a_view_counts_the_answer_and_what_the_store_does_not_have() {
     assert_eq!(push.units, 3);
     charge(&queue, &share(&replicated, 1, 4), ChargeState::Final, at(1));
     // Other nodes have charged ten.
-    queue.apply_remote(push.counter, &state(13), at(2).store);
+    queue.apply_remote(push.counter, push.units, &state(13), at(2));
     let key = push.counter.key();
     assert_eq!(replicated.cache.used(key, at(2).store), 13 + 2 + 4);
     assert_eq!(replicated.own.used(key, at(2).here), 9);
@@ -159,7 +159,7 @@ fn a_charge_that_an_answer_overwrote_counts_again() {
     let (late, cost) = share(&replicated, 1, 5);
     let seen = queue.sequence(&replicated, late.key);
     replicated.cache.count(late.key, cost, at(1).store);
-    queue.apply_remote(push.counter, &state(1), at(1).store);
+    queue.apply_remote(push.counter, push.units, &state(1), at(1));
     assert_eq!(
         replicated.cache.used(late.key, at(1).store),
         1,
@@ -183,7 +183,7 @@ fn an_answer_for_another_limit_of_the_key_overwrites_nothing() {
     let (late, cost) = share(&narrow, 1, 1);
     let seen = queue.sequence(&narrow, late.key);
     narrow.cache.count(late.key, cost, at(1).store);
-    queue.apply_remote(push.counter, &state(1), at(1).store);
+    queue.apply_remote(push.counter, push.units, &state(1), at(1));
     queue.add(&late, cost, ChargeState::Final, seen, at(1));
     assert_eq!(narrow.cache.used(late.key, at(1).store), 1);
 }
@@ -254,7 +254,7 @@ fn nothing_is_lost_between_threads() {
         let mut push_all = || {
             for push in queue.take_due(1, at(0).here) {
                 store += u32::try_from(push.units).unwrap();
-                queue.apply_remote(push.counter, &state(store), at(0).store);
+                queue.apply_remote(push.counter, push.units, &state(store), at(0));
             }
         };
         while !chargers.iter().all(|charger| charger.is_finished()) {
@@ -268,4 +268,31 @@ fn nothing_is_lost_between_threads() {
         replicated.cache.used(unit.0.key, at(0).store),
         u64::from(2 * TURNS)
     );
+}
+
+/// Goal: a key that is full hears of what others admitted until its push reached them, and is then left alone. Method: a push that is
+/// answered with a full key, and the exchanges after it; one that is answered with room.
+#[test]
+fn a_full_key_is_read_twice_after_its_push() {
+    let queue = PendingWrites::default();
+    let replicated = replicated(&queue, "one", 5);
+    for (number, store, exchanges) in [(1, 9, 2), (2, 4, 0)] {
+        let share = share(&replicated, number, 4);
+        charge(&queue, &share, ChargeState::Final, at(0));
+        let key = share.0.key;
+        let push = queue.take_due(1, at(0).here).pop().unwrap();
+        assert_eq!(queue.recent(&replicated, key), 4, "it is under way");
+        queue.apply_remote(push.counter, push.units, &state(store), at(1));
+        for _ in 0..exchanges {
+            assert_eq!(
+                queue.take_due(1, at(0).here).len(),
+                0,
+                "not in the same sync"
+            );
+            let read = queue.take_due(1, at(2).here).pop().unwrap();
+            assert_eq!((read.units, queue.recent(&replicated, key)), (0, 0));
+            queue.apply_remote(read.counter, 0, &state(store), at(1));
+        }
+        assert_eq!(queue.backlog().keys, 0);
+    }
 }

@@ -11,6 +11,7 @@ mod seed;
 mod shared;
 mod steady;
 mod strict;
+mod waits;
 
 use crate::harness::*;
 

@@ -51,6 +51,29 @@ fn what_is_counted_is_used_and_judged() {
     }
 }
 
+/// Goal: a rejection with more used states the wait of a key that has used so much. Method: each algorithm, two keys of one limit; the
+/// second rate of the first key has room before.
+#[test]
+fn a_rejection_with_more_used_waits_as_long_as_a_key_that_has_used_it() {
+    let now = Timestamp::from_secs(1_800_000_000);
+    let cost = |units| Cost::new(units).expect("valid");
+    let other = KeyHash::from_bits(8 << 32);
+    for policy in policies() {
+        let limit = Limit::new(policy.clone(), Capacity::new(10).expect("valid"));
+        limit.count(KEY, cost(10), now);
+        limit.count(other, cost(105), now);
+        let rejection = limit.peek(KEY, Cost::ONE, now);
+        let expected = limit.peek(other, Cost::ONE, now);
+        let more = rejection.clone().with_more_used(cost(95));
+        assert_eq!(more.retry_after(), expected.retry_after(), "{policy:?}");
+        assert_eq!(more.statuses(), expected.statuses(), "{policy:?}");
+        assert!(more.retry_after() > rejection.retry_after(), "{policy:?}");
+    }
+    let empty = Limit::new(policies()[0].clone(), Capacity::new(10).expect("valid"));
+    let admitted = empty.peek(KEY, Cost::ONE, now);
+    assert_eq!(admitted.clone().with_more_used(cost(95)), admitted);
+}
+
 /// Goal: excess is what lies beyond the rate that is exceeded most, and nothing below. Method: states of a sliding window
 /// around both counts.
 #[test]
