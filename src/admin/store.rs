@@ -1,6 +1,7 @@
 //! Shows the link to the store, in `/status` and `/metrics`.
 
 use serde::Serialize;
+use sluicegate_base::clock;
 use sluicegate_redis_link::{ConnectionState, LinkStatus, ServerStatus};
 use sluicegate_telemetry::exposition::SampledFamily;
 
@@ -9,6 +10,8 @@ use crate::store::timestamp;
 
 /// The state of a server that decides.
 const CONNECTED: &str = "connected";
+/// The state of a server that answers too late to decide.
+const SLOW: &str = "slow";
 
 /// The `store` of `/status`.
 #[derive(Serialize)]
@@ -26,6 +29,8 @@ struct StoreServerSection {
     since: String,
     last_error: Option<StoreErrorSection>,
     clock_ahead_seconds: Option<f64>,
+    round_trip_seconds: Option<f64>,
+    unreached_seconds: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -53,11 +58,13 @@ impl StoreServerSection {
     fn new(condition: ServerStatus, has_seed: bool) -> Self {
         Self {
             state: state_of(&condition, has_seed),
+            unreached_seconds: unreached_seconds(&condition),
             since: rfc3339::format(timestamp(condition.since)),
             last_error: condition.error.map(|(at, error)| StoreErrorSection {
                 at: rfc3339::format(timestamp(at)),
                 error,
             }),
+            round_trip_seconds: condition.round_trip.map(|time| time.as_secs_f64()),
             // A millionth of a second is finer than what is measured.
             clock_ahead_seconds: condition.ahead_micros.map(|micros| micros as f64 / 1e6),
             address: condition.address,
@@ -65,12 +72,23 @@ impl StoreServerSection {
     }
 }
 
+/// Returns for how long the server is tried, if it was never reached.
+fn unreached_seconds(server: &ServerStatus) -> Option<f64> {
+    let since = timestamp(server.unreached_since?);
+    Some(clock::since(since).as_secs_f64())
+}
+
 /// Returns the state of a server: `connected` where it decides, so that a strict limit is strict.
 fn state_of(server: &ServerStatus, has_seed: bool) -> &'static str {
     match server.state {
         ConnectionState::Connecting => "starting",
-        ConnectionState::Connected if server.is_in_recovery || !has_seed => "recovering",
+        ConnectionState::Connected | ConnectionState::Slow
+            if server.is_in_recovery || !has_seed =>
+        {
+            "recovering"
+        }
         ConnectionState::Connected => CONNECTED,
+        ConnectionState::Slow => SLOW,
         ConnectionState::Unavailable => "unavailable",
     }
 }
@@ -82,7 +100,15 @@ pub(super) fn families(view: Option<LinkStatus>) -> Vec<SampledFamily> {
     };
     let mut up = SampledFamily::gauge(
         "sluicegate_store_up",
-        "Whether a server of the store decides: 0 while its breaker is open, and while counts are being restored.",
+        "Whether counts are exchanged with a server of the store: 0 while its breaker is open, and while counts are being restored.",
+    );
+    let mut decides = SampledFamily::gauge(
+        "sluicegate_store_decides",
+        "Whether a server of the store decides strict limits: 0 while it is not up, and while its answers come too late.",
+    );
+    let mut unreached = SampledFamily::gauge(
+        "sluicegate_store_unreached_seconds",
+        "How long a server of the store is tried without ever having been reached; 0 once it was.",
     );
     let mut ahead = SampledFamily::gauge(
         "sluicegate_store_clock_ahead_seconds",
@@ -90,7 +116,10 @@ pub(super) fn families(view: Option<LinkStatus>) -> Vec<SampledFamily> {
     );
     for server in &view.servers {
         let labels = [("server", &*server.address)];
-        up.push(&labels, state_of(server, view.has_seed) == CONNECTED);
+        let state = state_of(server, view.has_seed);
+        up.push(&labels, state == CONNECTED || state == SLOW);
+        decides.push(&labels, state == CONNECTED);
+        unreached.push(&labels, unreached_seconds(server).unwrap_or(0.0));
         if let Some(micros) = server.ahead_micros {
             ahead.push(&labels, micros as f64 / 1e6);
         }
@@ -99,12 +128,19 @@ pub(super) fn families(view: Option<LinkStatus>) -> Vec<SampledFamily> {
         "sluicegate_store_nodes",
         "Gateways that share the store, this one included; the last number while it is away.",
     );
-    vec![up, ahead, nodes.series(&[], u64::from(view.nodes.get()))]
+    vec![
+        up,
+        decides,
+        unreached,
+        ahead,
+        nodes.series(&[], u64::from(view.nodes.get())),
+    ]
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use std::num::NonZeroU32;
+    use std::time::Duration;
 
     use sluicegate_limiter::Timestamp;
     use sluicegate_redis_link::Moment;
@@ -120,6 +156,8 @@ pub(super) mod tests {
                 address: "10.0.0.9:6379".to_owned(),
                 state: ConnectionState::Connected,
                 is_in_recovery: false,
+                unreached_since: None,
+                round_trip: Some(Duration::from_millis(3)),
                 since: at,
                 error: Some((at, "it did not answer in time".to_owned())),
                 ahead_micros: Some(-1_500),

@@ -288,7 +288,7 @@ fn the_status_has_the_documented_shape() {
                 "servers": [{
                     "address": "10.0.0.9:6379", "state": "connected", "since": "2026-11-21T07:10:38.000Z",
                     "last_error": { "at": "2026-11-21T07:10:38.000Z", "error": "it did not answer in time" },
-                    "clock_ahead_seconds": -0.0015,
+                    "clock_ahead_seconds": -0.0015, "round_trip_seconds": 0.003, "unreached_seconds": null,
                 }],
             },
             "replication": super::replication::tests::section(), "exchange": super::replication::tests::section(),
@@ -310,6 +310,8 @@ fn the_scrape_holds_every_documented_metric() {
         "sluicegate_limit_share_refused_total{limit=\"otp\"} 0",
         "sluicegate_origin_server_up{origin=\"app\",server=\"127.0.0.1:3001\"} 0",
         "sluicegate_store_up{server=\"10.0.0.9:6379\"} 1",
+        "sluicegate_store_decides{server=\"10.0.0.9:6379\"} 1",
+        "sluicegate_store_unreached_seconds{server=\"10.0.0.9:6379\"} 0",
         "sluicegate_store_nodes 3",
         "sluicegate_store_clock_ahead_seconds{server=\"10.0.0.9:6379\"} -0.0015",
         "sluicegate_config_generation 3",

@@ -171,7 +171,7 @@ impl ActiveLimit {
     pub fn used_share(&self, seed: &KeySeed, now: Timestamp) -> u64 {
         let key = seed.hash_parts(std::iter::empty());
         let known = used_of(&self.limit, key, self.moment(now));
-        if self.is_decided_by_store(key) {
+        if self.is_decided_by_store(key, now) {
             return known;
         }
         let share = self.backend.share_without_store(self.limit.policy());
@@ -179,10 +179,10 @@ impl ActiveLimit {
     }
 
     /// Returns whether the only key of the limit is counted in a store that has the counts of the fleet.
-    fn is_decided_by_store(&self, key: KeyHash) -> bool {
+    fn is_decided_by_store(&self, key: KeyHash, now: Timestamp) -> bool {
         let remote = self.hash_remote(&NamedKey::of_hash(key));
         let reached = self.store().zip(remote);
-        reached.is_some_and(|(store, remote)| store.has_counts_of_key(remote, &self.name))
+        reached.is_some_and(|(store, remote)| store.has_counts_of_key(remote, &self.name, now))
     }
 
     /// Returns the state of the key, for a shared limit by a call to the store where that is possible.

@@ -92,7 +92,7 @@ impl LimitExplained {
                 .map(|rate| worst_case(limit.policy.algorithm(), rate))
                 .collect(),
             when: activation::of_limit(limit),
-            shared: shared::shared(limit),
+            shared: shared::shared(limit, rules.store.as_ref()),
             missing: action::missing(limit),
             counts: action::counts(limit),
             overrides: tier::overrides(limit),

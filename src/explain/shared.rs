@@ -1,10 +1,10 @@
 //! Explains where a limit counts, if that is not the gateway itself.
 
-use crate::config::rules::{LimitRules, OnStoreFailure, SharedMode};
+use crate::config::rules::{LimitRules, OnStoreFailure, SharedMode, StoreRules};
 
 /// Describes the decider and the rule while the store is unavailable.
-pub(super) fn shared(limit: &LimitRules) -> Option<String> {
-    let said = limit.shared?;
+pub(super) fn shared(limit: &LimitRules, store: Option<&StoreRules>) -> Option<String> {
+    let (said, store) = (limit.shared?, store?);
     let away = match said.on_failure {
         OnStoreFailure::Local => {
             "each gateway admits its share: the counts above divided by the number of gateways"
@@ -15,12 +15,22 @@ pub(super) fn shared(limit: &LimitRules) -> Option<String> {
         },
         OnStoreFailure::Closed => "no request passes: each is answered with 503",
     };
+    let StoreRules {
+        timeout,
+        sync_interval,
+        sync_timeout,
+        ..
+    } = store;
     let decided = match said.mode {
-        SharedMode::Strict => "Decided in the store: all gateways together admit what one would.",
-        SharedMode::Synced => {
-            "Decided by each gateway at once; counts are exchanged at every sync_interval. Between two exchanges a gateway does not see \
-             the charges of others; docs/fleet.md says by how much the counts may be exceeded."
+        SharedMode::Strict => {
+            format!(
+                "Decided in the store within {timeout:?}: all gateways together admit what one would."
+            )
         }
+        SharedMode::Synced => format!(
+            "Decided by each gateway at once; counts are exchanged every {sync_interval:?}, each time within {sync_timeout:?}. Between two \
+             exchanges a gateway does not see the charges of others; docs/fleet.md says by how much the counts may be exceeded."
+        ),
     };
     Some(format!("{decided} While the store is unavailable, {away}."))
 }

@@ -8,7 +8,7 @@ use sluicegate_limiter::Timestamp;
 use tokio::sync::watch;
 use tracing::warn;
 
-use crate::config::rules::ReadyWhen;
+use crate::config::rules::{ReadyWhen, SharedMode};
 use crate::snapshot::Snapshot;
 
 /// The phases of the process, from its start to its end.
@@ -54,8 +54,12 @@ impl Lifecycle {
         if self.was_ready.load(Ordering::Relaxed) {
             return true;
         }
-        let has = snapshot.store.as_ref().is_none_or(|link| {
-            link.rules().required_for_ready == ReadyWhen::Serving || link.decides_all_keys()
+        let has = snapshot.store.as_ref().is_none_or(|store| {
+            store.rules().required_for_ready == ReadyWhen::Serving
+                || match has_strict_limits(snapshot) {
+                    true => store.decides_all_keys(),
+                    false => store.has_all_counts(),
+                }
         });
         if has && self.phase() == Phase::Serving {
             self.was_ready.store(true, Ordering::Relaxed);
@@ -106,4 +110,10 @@ impl Lifecycle {
             warn!("{} stays: {error}", directory.display());
         }
     }
+}
+
+/// Returns whether some limit waits for the decision of the store.
+fn has_strict_limits(snapshot: &Snapshot) -> bool {
+    let mut modes = snapshot.rules.limits.values().map(|limit| limit.shared);
+    modes.any(|shared| shared.is_some_and(|shared| shared.mode == SharedMode::Strict))
 }

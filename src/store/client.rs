@@ -48,6 +48,15 @@ pub(super) struct StoreState {
     pub(super) under: Mutex<Option<StoreSeed>>,
 }
 
+/// The party that waits for the answer to a call, which decides its timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CallWait {
+    /// A request.
+    Request,
+    /// A background task or an operator.
+    Background,
+}
+
 /// Charges that are queued, dropped and settled, for an operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemoteWriteStats {
@@ -162,12 +171,14 @@ impl Store {
         self.ahead.moment(now)
     }
 
-    /// Returns whether the store has the fleet's counts of the key `key` of the limit `limit`: it can be reached, and no counts are being
-    /// restored.
+    /// Returns whether counts of the key `key` of the limit `limit` are exchanged with the fleet: the store can be reached and is not late,
+    /// and no counts are being restored.
     #[must_use]
-    pub fn has_counts_of_key(&self, key: KeyHash, limit: &str) -> bool {
-        self.link
-            .has_counts_of(|| KeyName::new(self.prefix(), key, limit).as_str().into())
+    pub fn has_counts_of_key(&self, key: KeyHash, limit: &str, now: Timestamp) -> bool {
+        !self.is_exchange_late(now)
+            && self
+                .link
+                .has_counts_of(|| KeyName::new(self.prefix(), key, limit).as_str().into())
     }
 
     /// Returns one moment by both clocks.
@@ -196,7 +207,8 @@ impl Store {
                 None => call,
             }
         };
-        let decided = self.run(asks, call(self.moment(now)), call).await?;
+        let waits = CallWait::Request;
+        let decided = self.run(asks, call(self.moment(now)), call, waits).await?;
         self.remember(asks, &decided);
         Ok(decided)
     }
@@ -217,7 +229,8 @@ impl Store {
     ) -> Result<ScriptResult, StoreError> {
         let asks = [*ask];
         let call = |near| script::peek(&asks, near);
-        self.run(&asks, call(self.moment(now)), call).await
+        self.run(&asks, call(self.moment(now)), call, CallWait::Background)
+            .await
     }
 
     /// Charges one ask whether it fits or not.
@@ -227,13 +240,14 @@ impl Store {
         now: Timestamp,
     ) -> Result<ScriptResult, StoreError> {
         let call = |near| script::charge_unchecked(ask, near);
-        self.run(&[*ask], call(self.moment(now)), call).await
+        self.run(&[*ask], call(self.moment(now)), call, CallWait::Background)
+            .await
     }
 
     /// Deletes a key.
     pub(super) async fn forget(&self, name: &KeyName) -> Result<(), StoreError> {
         self.forget_unsent(name);
-        self.link.run(script::forget(name)).await.map(drop)
+        self.link.exchange(script::forget(name)).await.map(drop)
     }
 
     /// Settles a charge, and returns the answer, with the state that this left; `None` where nothing changes.
@@ -248,7 +262,8 @@ impl Store {
         };
         let again = |near| script::settle(charge, due, near).unwrap_or_else(|| call.clone());
         let asks = [charge.ask()];
-        let decided = self.run(&asks, call.clone(), again).await?;
+        let waits = CallWait::Background;
+        let decided = self.run(&asks, call.clone(), again, waits).await?;
         self.remember(&asks, &decided);
         Ok(Some(decided))
     }
@@ -259,10 +274,11 @@ impl Store {
         asks: &[Ask<'_>],
         call: Call,
         again: impl Fn(Timestamp) -> Call,
+        waits: CallWait,
     ) -> Result<ScriptResult, StoreError> {
-        let mut answer = self.run_once(asks, call).await?;
+        let mut answer = self.run_once(asks, call, waits).await?;
         if let ScriptAnswer::Elsewhen(near) = answer {
-            answer = self.run_once(asks, again(near)).await?;
+            answer = self.run_once(asks, again(near), waits).await?;
         }
         match answer {
             ScriptAnswer::Decided(decided) => Ok(decided),
@@ -272,9 +288,17 @@ impl Store {
         }
     }
 
-    async fn run_once(&self, asks: &[Ask<'_>], call: Call) -> Result<ScriptAnswer, StoreError> {
+    async fn run_once(
+        &self,
+        asks: &[Ask<'_>],
+        call: Call,
+        waits: CallWait,
+    ) -> Result<ScriptAnswer, StoreError> {
         let sent = clock::now();
-        let reply = self.link.run(call).await?;
+        let reply = match waits {
+            CallWait::Request => self.link.run(call).await?,
+            CallWait::Background => self.link.exchange(call).await?,
+        };
         let answer = script::read(asks, reply).map_err(|_| StoreError::Unreadable)?;
         if let ScriptAnswer::Decided(ScriptResult { now, .. }) | ScriptAnswer::Elsewhen(now) =
             &answer

@@ -51,6 +51,7 @@ pub fn link_settings(rules: &StoreRules) -> LinkSettings {
         tls: rules.access.tls.as_ref().map(tls_settings),
         prefix: rules.prefix.clone(),
         timeout: rules.timeout,
+        exchange_timeout: rules.sync_timeout.max(rules.timeout),
         connect_timeout: rules.connect_timeout,
         seed: rules.secret_file,
         library: LIBRARY,

@@ -92,6 +92,10 @@ pub(super) struct PushCounters {
     pub(super) is_skewed: AtomicBool,
     /// The time of the oldest push without an answer, in nanoseconds since the epoch; 0 for none.
     oldest_unanswered: AtomicU64,
+    /// The time at which the exchange under way began, in nanoseconds since the epoch; 0 for none.
+    began: AtomicU64,
+    /// The duration of the latest exchange that was answered, in nanoseconds.
+    round_trip: AtomicU64,
 }
 
 /// The result of a sync.
@@ -374,6 +378,32 @@ impl PushCounters {
     pub(super) fn oldest_unanswered(&self) -> Option<Timestamp> {
         let nanos = self.oldest_unanswered.load(Ordering::Relaxed);
         (nanos > 0).then(|| Timestamp::from_nanos(nanos))
+    }
+
+    /// Records that an exchange begins.
+    pub(super) fn record_begin(&self, now: Timestamp) {
+        self.began.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Records the end of the exchange, and how long it took if it was answered.
+    pub(super) fn record_answer(&self, round_trip: Option<Duration>) {
+        self.began.store(0, Ordering::Relaxed);
+        if let Some(round_trip) = round_trip {
+            let nanos = u64::try_from(round_trip.as_nanos()).unwrap_or(u64::MAX);
+            self.round_trip.store(nanos, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether the answer to an exchange is late: it took four times as long as the latest, and `patience` beside.
+    #[must_use]
+    pub(super) fn is_late(&self, patience: Duration, now: Timestamp) -> bool {
+        let began = self.began.load(Ordering::Relaxed);
+        if began == 0 {
+            return false;
+        }
+        let round_trip = Duration::from_nanos(self.round_trip.load(Ordering::Relaxed));
+        let waited = now.saturating_since(Timestamp::from_nanos(began));
+        waited > patience.saturating_add(round_trip.saturating_mul(4))
     }
 
     /// Records the end of a sync.

@@ -37,6 +37,8 @@ pub(super) const HURRY: Duration = Duration::from_millis(10);
 const FAR_APART: Duration = Duration::from_secs(1);
 /// The pause between two checks whether all nodes have restored an emptied store.
 const RECOVER_AGAIN: Duration = Duration::from_millis(50);
+/// The least time for which an exchange may be under way before its answer is late.
+const LEAST_PATIENCE: Duration = Duration::from_millis(250);
 /// The pause between two checks whether another store is in force.
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -207,7 +209,11 @@ impl Store {
     ) -> (SyncResult, Option<Timestamp>) {
         let at = self.moments(now);
         let calls: Vec<_> = batch.iter().map(|push| session.call(push, at)).collect();
+        let pushed = &self.shared.pushed;
+        pushed.record_begin(now);
         let answers = self.run_all(&calls).await;
+        let is_answered = answers.iter().any(Result::is_ok);
+        pushed.record_answer(is_answered.then(|| clock::since(now)));
         let mut result = SyncResult::Complete;
         let mut time: Option<Timestamp> = None;
         for (push, answer) in batch.into_iter().zip(answers) {
@@ -218,6 +224,13 @@ impl Store {
             time = time.or(of_answer);
         }
         (result, time)
+    }
+
+    /// Returns whether the answer to an exchange is late, so that counts of the others may be missing.
+    pub(super) fn is_exchange_late(&self, now: Timestamp) -> bool {
+        let rules = self.rules();
+        let patience = rules.sync_interval.max(rules.timeout).max(LEAST_PATIENCE);
+        self.shared.pushed.is_late(patience, now)
     }
 
     /// Restores emptied servers as far as this node remembers their counts, and returns whether all nodes have.

@@ -144,7 +144,7 @@ impl ReplicatedCheck<'_> {
     #[must_use]
     pub fn peek(&self, now: Timestamp) -> Decision {
         let at = self.backend.moments(now);
-        match self.decider() {
+        match self.decider(now) {
             Ok(decider) => decider.peek(at).decision,
             Err(_) => self.peek_cache(at),
         }
@@ -172,12 +172,12 @@ impl ReplicatedCheck<'_> {
         })
     }
 
-    fn decider(&self) -> Result<TableDecider<'_>, LimitRejection> {
+    fn decider(&self, now: Timestamp) -> Result<TableDecider<'_>, LimitRejection> {
         let ReplicatedBackend {
             store, replicated, ..
         } = &**self.backend;
         let limit = &replicated.registered.limit;
-        match (self.remote_key).is_some_and(|key| store.has_counts_of_key(key, limit)) {
+        match (self.remote_key).is_some_and(|key| store.has_counts_of_key(key, limit, now)) {
             true => Ok(self.decided_by_both()),
             false => self.decided_by_share(),
         }
@@ -346,8 +346,10 @@ pub fn reserve_replicated(
         return Ok(BackendVerdict::charged(BackendDecisions::new()));
     };
     let at = first.backend.moments(now);
-    let deciders = checks.iter().take(MAX_ASKS).map(ReplicatedCheck::decider);
-    let deciders = deciders.collect::<Result<ArrayVec<_, MAX_ASKS>, _>>()?;
+    let deciders = checks.iter().take(MAX_ASKS);
+    let deciders = deciders
+        .map(|check| check.decider(now))
+        .collect::<Result<ArrayVec<_, MAX_ASKS>, _>>()?;
     let peek_all =
         || -> BackendDecisions { deciders.iter().map(|decider| decider.peek(at)).collect() };
     let peeked = peek_all();

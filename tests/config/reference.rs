@@ -61,6 +61,7 @@ pub(super) fn whole_reference() -> String {
         "timeout",
         "connect_timeout",
         "sync_interval",
+        "sync_timeout",
         "secret_file",
         "required_for_ready",
         "slow_start",

@@ -4,8 +4,10 @@
 //! second at a timeout of 20 ms, and a server that answers every other call is of no use. An error about the server's own state (it is a
 //! replica, it loads, its memory is full) opens the breaker at once: the next call would get the same error.
 //!
-//! While the breaker is open, no call is sent. No caller ever finds out whether the server is back: the task of its connection does that
-//! in the background, one probe at a time ([`crate::connection`]), at moments that [`ReconnectBackoff`] computes, and closes the breaker.
+//! A connection has two breakers. One guards the connection: while it is open, no call is sent. The other guards decisions, for which a
+//! request waits: it opens where replies come later than `timeout`, and exchanges pass all the same. No caller ever finds out whether the
+//! server is back: the task of its connection does that in the background, one probe at a time ([`crate::connection`]), at moments that
+//! [`ReconnectBackoff`] computes, and closes the breaker.
 //!
 //! # Concurrency
 //! All of it is one word. A call carries the generation in which it was admitted, and reports of an earlier one change nothing: a
@@ -58,6 +60,8 @@ pub(crate) enum BreakerEffect {
     None,
     /// The failure opened the breaker.
     Opened,
+    /// The breaker was open, and is closed.
+    Closed,
 }
 
 impl CircuitBreaker {
@@ -83,13 +87,17 @@ impl CircuitBreaker {
     }
 
     /// Closes the breaker with an empty history.
-    pub(crate) fn close(&self) {
+    pub(crate) fn close(&self) -> BreakerEffect {
         // The loop of `fetch_update` is lock-free: it repeats only after another's change.
-        let _ = self
+        let closed = self
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
                 (word & CLOSED == 0).then(|| next(word) | CLOSED)
             });
+        match closed {
+            Ok(_) => BreakerEffect::Closed,
+            Err(_) => BreakerEffect::None,
+        }
     }
 
     /// Opens the breaker until it is closed.
@@ -185,7 +193,7 @@ mod tests {
 
     fn closed() -> (CircuitBreaker, CallPermit) {
         let breaker = CircuitBreaker::default();
-        breaker.close();
+        let _ = breaker.close();
         let permit = breaker.permit().expect("closed");
         (breaker, permit)
     }
@@ -239,7 +247,7 @@ mod tests {
             breaker.failed(late, FailureWeight::Decides),
             BreakerEffect::None
         );
-        breaker.close();
+        let _ = breaker.close();
         (0..100).for_each(|_| {
             assert_eq!(
                 breaker.failed(late, FailureWeight::Decides),

@@ -9,6 +9,15 @@ pub struct Call {
     pub args: Vec<Vec<u8>>,
 }
 
+/// The urgency of a call, which decides its timeout and the breaker that counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallUrgency {
+    /// A request waits for the reply: the call ends within [`timeout`](crate::LinkSettings::timeout).
+    Decision,
+    /// No request waits for the reply: the call ends within [`exchange_timeout`](crate::LinkSettings::exchange_timeout).
+    Exchange,
+}
+
 /// The value that a script returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {

@@ -1,9 +1,12 @@
 //! Keeps the connection to one server: its breaker, its heartbeats, and the task that reconnects it.
 //!
-//! Calls only ever use a connection that exists. When it breaks, times out too often, or leads to a server that takes no calls, the
-//! breaker opens and the task makes another in the background: it locates the server, connects, loads the script, and sends a heartbeat
-//! as the probe. Calls pass again only when the probe was answered within the timeout, which takes a server that accepts writes. A
-//! connection that was given up is never used again, so a late answer cannot be taken for another.
+//! Calls only ever use a connection that exists. When it breaks, leaves an exchange unanswered, or leads to a server that takes no calls,
+//! the breaker opens and the task makes another in the background: it locates the server, connects, loads the script, and sends a
+//! heartbeat as the probe. Exchanges pass again only when the probe was answered within `exchange_timeout`, which takes a server that
+//! accepts writes. A connection that was given up is never used again, so a late answer cannot be taken for another.
+//!
+//! Decisions, for each of which a request waits, have a breaker of their own: where five heartbeats or decisions in a row take longer than
+//! `timeout`, none is sent until a heartbeat is fast enough. So a server far away takes exchanges, and delays no request.
 //!
 //! # Concurrency
 //! One task a connection writes `live`, every caller reads it. A call that finds the breaker closed and no connection is
@@ -20,8 +23,10 @@ use redis::aio::MultiplexedConnection;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle};
 
-use crate::breaker::{BreakerEffect, CallPermit, CircuitBreaker, ReconnectBackoff, jittered};
-use crate::call::{Call, Reply};
+use crate::breaker::{
+    BreakerEffect, CallPermit, CircuitBreaker, FailureWeight, ReconnectBackoff, jittered,
+};
+use crate::call::{Call, CallUrgency, Reply};
 use crate::connect::{DialError, Handshake, OpenConnection, connect};
 use crate::error::{ErrorReply, StoreError, read};
 use crate::link_state::LinkState;
@@ -29,7 +34,7 @@ use crate::membership::{self, HEARTBEAT_INTERVAL, Heartbeat};
 use crate::observer::LinkEvent;
 use crate::random::random;
 use crate::sentinel::{self, SentinelError};
-use crate::server_status::{ServerStatus, StatusRecord};
+use crate::server_status::{ConnectionState, ServerStatus, StatusRecord};
 use crate::settings::{HostPort, LinkSettings, Login, ServerAddress, Topology};
 use crate::time::deadline;
 
@@ -70,6 +75,7 @@ pub(crate) struct Connection {
     shared: Arc<LinkState>,
     live: ArcSwapOption<LiveConnection>,
     breaker: CircuitBreaker,
+    decision_breaker: CircuitBreaker,
     heartbeat_wanted: Notify,
     status: StatusRecord,
     /// The end of the names of the link's own keys on this server: a hash tag of one of its slots; empty where it has all slots.
@@ -81,6 +87,14 @@ pub(crate) struct Connection {
 pub(crate) struct SupervisedConnection {
     pub(crate) connection: Arc<Connection>,
     task: AbortHandle,
+}
+
+/// The permission for one call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SendPermit {
+    connection: CallPermit,
+    /// That of the breaker of decisions; `None` for an exchange.
+    decision: Option<CallPermit>,
 }
 
 /// An established connection.
@@ -115,6 +129,7 @@ impl Connection {
             shared,
             live: ArcSwapOption::empty(),
             breaker: CircuitBreaker::default(),
+            decision_breaker: CircuitBreaker::default(),
             heartbeat_wanted: Notify::new(),
             status,
             hash_tag: Mutex::new(hash_tag),
@@ -149,32 +164,55 @@ impl Connection {
 
     /// Returns the state for an operator.
     pub(crate) fn status(&self) -> ServerStatus {
+        let status = self.status.get();
+        let is_slow = self.decision_breaker.permit().is_none();
         ServerStatus {
             is_in_recovery: self.is_in_recovery(),
-            ..self.status.get()
+            state: match status.state {
+                ConnectionState::Connected if is_slow => ConnectionState::Slow,
+                state => state,
+            },
+            ..status
         }
     }
 
-    /// Permits a call; `None` while the breaker is open.
-    pub(crate) fn permit(&self) -> Option<CallPermit> {
-        self.breaker.permit()
+    /// Permits a call; `None` while a breaker for it is open.
+    pub(crate) fn permit(&self, urgency: CallUrgency) -> Option<SendPermit> {
+        let connection = self.breaker.permit()?;
+        let decision = match urgency {
+            CallUrgency::Decision => Some(self.decision_breaker.permit()?),
+            CallUrgency::Exchange => None,
+        };
+        Some(SendPermit {
+            connection,
+            decision,
+        })
     }
 
     /// Records a call that was answered, even by an error that is about the call alone.
-    pub(crate) fn succeeded(&self, permit: CallPermit) {
-        self.breaker.succeeded(permit);
+    pub(crate) fn succeeded(&self, permit: SendPermit) {
+        self.breaker.succeeded(permit.connection);
+        if let Some(decision) = permit.decision {
+            self.decision_breaker.succeeded(decision);
+        }
     }
 
     /// Records a call that failed.
-    pub(crate) fn failed(&self, permit: CallPermit, error: &StoreError) {
-        match error.weight() {
-            None if *error == StoreError::Unavailable => {}
-            None => self.breaker.succeeded(permit),
-            Some(weight) => {
-                if self.breaker.failed(permit, weight) == BreakerEffect::Opened {
-                    self.note_breaker_opened(&error.to_string());
-                }
+    pub(crate) fn failed(&self, permit: SendPermit, error: &StoreError) {
+        let weight = match (error.weight(), permit.decision) {
+            (None, _) if *error == StoreError::Unavailable => return,
+            (None, _) => return self.succeeded(permit),
+            // The connection is none the worse for an answer that comes late.
+            (Some(FailureWeight::Counts), Some(decision)) => {
+                let breaker = &self.decision_breaker;
+                return self.note_decisions(breaker.failed(decision, FailureWeight::Counts));
             }
+            // After so long no answer will come over this connection.
+            (Some(_), None) if *error == StoreError::TimedOut => FailureWeight::Decides,
+            (Some(weight), _) => weight,
+        };
+        if self.breaker.failed(permit.connection, weight) == BreakerEffect::Opened {
+            self.note_breaker_opened(&error.to_string());
         }
     }
 
@@ -239,7 +277,7 @@ impl Connection {
                     self.shared.observer.count_event(LinkEvent::Connected);
                     let since = self.settings.clock.now();
                     self.live.store(Some(Arc::new(live)));
-                    self.breaker.close();
+                    let _ = self.breaker.close();
                     self.status.available();
                     self.shared.reached.notify_one();
                     self.send_heartbeats(&mut driver).await;
@@ -276,14 +314,19 @@ impl Connection {
         };
         self.shared.observer.count_event(LinkEvent::ScriptLoaded);
         let live = LiveConnection { multiplexed, hash };
-        match self.send_heartbeat(&live).await {
-            Ok(()) => Ok((live, driver)),
-            Err(error) => Err(ConnectError::Failed(error)),
-        }
+        let probe = self.send_heartbeat(&live).await;
+        let round_trip = probe.map_err(ConnectError::Failed)?;
+        let effect = match round_trip <= self.settings.timeout {
+            true => self.decision_breaker.close(),
+            false => self.decision_breaker.open(),
+        };
+        // What the connection begins with is no change to log.
+        let _ = effect;
+        Ok((live, driver))
     }
 
-    /// Sends one heartbeat, within the timeout of a call.
-    async fn send_heartbeat(&self, live: &LiveConnection) -> Result<(), StoreError> {
+    /// Sends one heartbeat, within the timeout of an exchange, and returns how long it took.
+    async fn send_heartbeat(&self, live: &LiveConnection) -> Result<Duration, StoreError> {
         let hash_tag = self.lock_hash_tag().clone();
         let prefix = &self.settings.prefix;
         let keys = ["nodes", "epoch"].map(|name| format!("{prefix}:{name}{hash_tag}").into_bytes());
@@ -292,7 +335,7 @@ impl Connection {
             args: Heartbeat::arguments(&self.shared.nodes),
         };
         let (sent, wall) = (self.settings.clock.now(), self.settings.clock.wall());
-        let deadline = deadline(self.settings.timeout);
+        let deadline = deadline(self.settings.exchange_timeout);
         let command = command(&call, "EVAL", membership::SCRIPT);
         let mut multiplexed = live.multiplexed.clone();
         let answer =
@@ -304,7 +347,7 @@ impl Connection {
                 if self.is_of_cluster() =>
             {
                 self.shared.refresh_topology();
-                return Ok(());
+                return Ok(self.settings.clock.now().saturating_since(sent));
             }
             Ok(Err(error)) => return Err(error.into_error()),
             Ok(Ok(reply)) => reply,
@@ -313,13 +356,28 @@ impl Connection {
             return Err(StoreError::Unreadable);
         };
         let now = self.settings.clock.now();
+        let round_trip = now.saturating_since(sent);
         // Half of the way there and back is the best guess at when the store read its clock.
-        let then = wall.saturating_add(now.saturating_since(sent) / 2);
+        let then = wall.saturating_add(round_trip / 2);
         let ahead = i128::from(beat.time.as_nanos()) - i128::from(then.as_nanos());
-        self.status.set_ahead(i64::try_from(ahead / 1_000).ok());
+        self.status
+            .heartbeat(round_trip, i64::try_from(ahead / 1_000).ok());
         self.shared.nodes.apply(&beat, now);
         self.shared.epochs.record_seen(&hash_tag, &beat.epoch);
-        Ok(())
+        Ok(round_trip)
+    }
+
+    /// Lets decisions pass, or not, by the duration of a heartbeat.
+    fn judge_round_trip(&self, round_trip: Duration) {
+        let breaker = &self.decision_breaker;
+        let is_fast = round_trip <= self.settings.timeout;
+        let effect = match (is_fast, breaker.permit()) {
+            (true, None) => breaker.close(),
+            (true, Some(permit)) => return breaker.succeeded(permit),
+            (false, Some(permit)) => breaker.failed(permit, FailureWeight::Counts),
+            (false, None) => return,
+        };
+        self.note_decisions(effect);
     }
 
     /// Sends heartbeats until the connection ends or has to be replaced.
@@ -337,12 +395,14 @@ impl Connection {
                 () = self.heartbeat_wanted.notified() => {}
                 () = tokio::time::sleep(pause) => {}
             }
-            let (Some(permit), Some(live)) = (self.breaker.permit(), self.live.load_full()) else {
+            let permit = self.permit(CallUrgency::Exchange);
+            let (Some(permit), Some(live)) = (permit, self.live.load_full()) else {
                 return;
             };
             match self.send_heartbeat(&live).await {
-                Ok(()) => {
-                    self.breaker.succeeded(permit);
+                Ok(round_trip) => {
+                    self.succeeded(permit);
+                    self.judge_round_trip(round_trip);
                     pause = jittered(HEARTBEAT_INTERVAL, random());
                 }
                 Err(error) => {
@@ -406,6 +466,20 @@ impl Connection {
         self.status.breaker_opened(error);
         self.heartbeat_wanted.notify_one();
         self.shared.refresh_topology();
+    }
+
+    /// Records that decisions pass no longer, or pass again.
+    fn note_decisions(&self, effect: BreakerEffect) {
+        match effect {
+            BreakerEffect::None => {}
+            BreakerEffect::Opened => {
+                self.shared.observer.count_event(LinkEvent::BreakerOpened);
+                self.status.too_slow();
+                // A server that hangs is to be found out soon.
+                self.heartbeat_wanted.notify_one();
+            }
+            BreakerEffect::Closed => self.status.fast_again(),
+        }
     }
 
     fn lock_hash_tag(&self) -> MutexGuard<'_, String> {

@@ -27,7 +27,7 @@ use tracing::error;
 
 use crate::LOG_TARGET;
 use crate::bounds::BATCH;
-use crate::call::{Call, Reply};
+use crate::call::{Call, CallUrgency, Reply};
 use crate::connection::{Connection, ServerLocator, SupervisedConnection};
 use crate::epoch::{NewEpoch, StoreEpochs};
 use crate::error::{ErrorReply, StoreError};
@@ -164,23 +164,44 @@ impl Link {
         ));
     }
 
-    /// Runs one call, within the timeout.
+    /// Runs one call for which a request waits, within `timeout`.
     ///
     /// # Errors
     /// The cause for which there is no reply, and whether the call may have been executed.
     pub async fn run(&self, call: Call) -> Result<Reply, StoreError> {
-        let started = self.settings.clock.now();
-        let result = follow(&self.map, &self.settings, &self.shared, &call, None).await;
-        self.observe(&result, self.settings.clock.now().saturating_since(started));
-        result
+        self.run_observed(&call, CallUrgency::Decision).await
     }
 
-    /// Runs one call of another script than the link's, within the timeout.
+    /// Runs one call for which no request waits, within `exchange_timeout`.
+    ///
+    /// # Errors
+    /// Those of [`Self::run`].
+    pub async fn exchange(&self, call: Call) -> Result<Reply, StoreError> {
+        self.run_observed(&call, CallUrgency::Exchange).await
+    }
+
+    /// Runs one call of another script than the link's, for which no request waits, within `exchange_timeout`.
     ///
     /// # Errors
     /// Those of [`Self::run`].
     pub async fn run_other(&self, call: &Call, script: &'static str) -> Result<Reply, StoreError> {
-        follow(&self.map, &self.settings, &self.shared, call, Some(script)).await
+        let (script, urgency) = (Some(script), CallUrgency::Exchange);
+        follow(
+            &self.map,
+            &self.settings,
+            &self.shared,
+            call,
+            script,
+            urgency,
+        )
+        .await
+    }
+
+    async fn run_observed(&self, call: &Call, urgency: CallUrgency) -> Result<Reply, StoreError> {
+        let started = self.settings.clock.now();
+        let result = follow(&self.map, &self.settings, &self.shared, call, None, urgency).await;
+        self.observe(&result, self.settings.clock.now().saturating_since(started));
+        result
     }
 
     /// Returns the name of this process in the fleet, which is random.
@@ -188,8 +209,8 @@ impl Link {
         self.shared.nodes.name()
     }
 
-    /// Runs many calls, those of one server in pieces of [`BATCH`], one after the other, each piece within the timeout. After a piece that
-    /// failed no further one is sent.
+    /// Runs many calls for which no request waits, those of one server in pieces of [`BATCH`], one after the other, each piece within
+    /// `exchange_timeout`. After a piece that failed no further one is sent.
     ///
     /// # Errors
     /// Those of [`Self::run`], for each call.
@@ -224,11 +245,11 @@ impl Link {
     ) -> Vec<(usize, Result<Reply, StoreError>)> {
         let mut results = Vec::with_capacity(indexes.len());
         for piece in indexes.chunks(BATCH) {
-            let Some(permit) = connection.permit() else {
+            let Some(permit) = connection.permit(CallUrgency::Exchange) else {
                 break;
             };
             let started = self.settings.clock.now();
-            let deadline = deadline(self.settings.timeout);
+            let deadline = deadline(self.settings.exchange_timeout);
             let sent: Vec<&Call> = piece.iter().filter_map(|at| calls.get(*at)).collect();
             let answers = timeout_at(deadline, connection.send_all(&sent)).await;
             let answers = match answers.unwrap_or(Err(StoreError::TimedOut)) {
@@ -256,7 +277,7 @@ impl Link {
                         Err(failure)
                     }
                     // It did not run, and takes the way of a single call.
-                    Err(_) => self.run(call.clone()).await,
+                    Err(_) => self.run_observed(call, CallUrgency::Exchange).await,
                 };
                 results.push((*at, result));
             }
@@ -270,17 +291,21 @@ impl Link {
         NonZeroU32::new(self.shared.nodes.count()).unwrap_or(NonZeroU32::MIN)
     }
 
-    /// Returns whether calls pass to all servers.
+    /// Returns whether exchanges pass to all servers.
     #[must_use]
     pub fn is_up(&self) -> bool {
+        self.are_all_permitted(CallUrgency::Exchange)
+    }
+
+    fn are_all_permitted(&self, urgency: CallUrgency) -> bool {
         let map = self.map.load();
         let mut connections = map.connections.iter();
         !map.connections.is_empty()
-            && connections.all(|supervised| supervised.connection.permit().is_some())
+            && connections.all(|supervised| supervised.connection.permit(urgency).is_some())
     }
 
-    /// Returns whether the server of `key` has the counts of the fleet: calls pass, and no counts are being restored. `key` is called only
-    /// while that does not hold for all servers.
+    /// Returns whether the server of `key` has the counts of the fleet: exchanges pass, and no counts are being restored. `key` is called
+    /// only while that does not hold for all servers.
     #[must_use]
     pub fn has_counts_of(&self, key: impl FnOnce() -> Vec<u8>) -> bool {
         self.is_up() && !self.shared.epochs.are_in_recovery() || {
@@ -291,7 +316,7 @@ impl Link {
             let map = self.map.load();
             let connection = map.connection_for(&call);
             connection.is_some_and(|connection| {
-                connection.permit().is_some() && !connection.is_in_recovery()
+                connection.permit(CallUrgency::Exchange).is_some() && !connection.is_in_recovery()
             })
         }
     }
@@ -331,10 +356,17 @@ impl Link {
         one.prefix == other.prefix && one.seed == other.seed
     }
 
-    /// Returns whether the store can decide about every key: all servers are connected, the seed is known, and no counts are being restored.
+    /// Returns whether the store has the counts of every key: exchanges pass to all servers, the seed is known, and no counts are being
+    /// restored.
+    #[must_use]
+    pub fn has_all_counts(&self) -> bool {
+        self.seed().is_some() && self.is_up() && !self.shared.epochs.are_in_recovery()
+    }
+
+    /// Returns whether the store can decide about every key: it has all counts, and answers in time.
     #[must_use]
     pub fn decides_all_keys(&self) -> bool {
-        self.seed().is_some() && self.is_up() && !self.shared.epochs.are_in_recovery()
+        self.has_all_counts() && self.are_all_permitted(CallUrgency::Decision)
     }
 
     /// Returns the epoch that guarded calls name, where one server has all keys; `None` before the store was reached.

@@ -14,7 +14,6 @@ use crate::call::{Call, Reply};
 use crate::epoch::NewEpoch;
 use crate::link::Link;
 use crate::membership::RETURN_PATIENCE;
-use crate::redirection::follow;
 
 /// Announces a stage. KEYS: the marker of the epoch, a hash of the stages by process; ARGV: the name of the process, the epoch, the stage.
 /// Returns how many processes have reached that stage, and the age of the epoch in milliseconds; -1 for another epoch.
@@ -110,7 +109,7 @@ impl Link {
             keys: keys.to_vec(),
             args: args.map(String::into_bytes).to_vec(),
         };
-        let reply = follow(&self.map, &self.settings, &self.shared, &call, Some(STAGES)).await;
+        let reply = self.run_other(&call, STAGES).await;
         let Ok(Reply::Rows(fields)) = reply else {
             return RecoveryBarrier::Waiting;
         };

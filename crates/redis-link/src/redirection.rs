@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use tokio::time::timeout_at;
 
 use crate::bounds::REDIRECTIONS;
-use crate::call::{Call, Reply};
+use crate::call::{Call, CallUrgency, Reply};
 use crate::connection::{Connection, ScriptForm};
 use crate::error::{ErrorReply, RefusalReason, StoreError};
 use crate::link_state::LinkState;
@@ -18,21 +18,22 @@ use crate::topology::ServerMap;
 /// The pause before a call is sent again to a slot that is being moved.
 const TRY_AGAIN_PAUSE: Duration = Duration::from_millis(1);
 
-/// Runs one call, of the link's script or of `other`, within the timeout, and follows redirections.
+/// Runs one call, of the link's script or of `other`, within the timeout of its urgency, and follows redirections.
 pub(crate) async fn follow(
     map: &ArcSwap<ServerMap>,
     settings: &LinkSettings,
     shared: &LinkState,
     call: &Call,
     other: Option<&'static str>,
+    urgency: CallUrgency,
 ) -> Result<Reply, StoreError> {
     let map = map.load_full();
-    let deadline = deadline(settings.timeout);
+    let deadline = deadline(settings.timeout_of(urgency));
     let script = other.unwrap_or(shared.script);
     let mut form = other.map_or(ScriptForm::Hash, ScriptForm::Text);
     let mut connection = map.connection_for(call).ok_or(StoreError::Unavailable)?;
     for _ in 0..REDIRECTIONS {
-        let permit = connection.permit().ok_or(StoreError::Unavailable)?;
+        let permit = connection.permit(urgency).ok_or(StoreError::Unavailable)?;
         let sent = timeout_at(deadline, connection.send(call, form)).await;
         let error = match sent {
             Err(_) => ErrorReply::Failed(StoreError::TimedOut),

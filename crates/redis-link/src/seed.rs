@@ -15,7 +15,7 @@ use tracing::{info, warn};
 
 use crate::LOG_TARGET;
 use crate::breaker::jittered;
-use crate::call::{Call, Reply};
+use crate::call::{Call, CallUrgency, Reply};
 use crate::link_state::LinkState;
 use crate::membership::{HEARTBEAT_INTERVAL, MEMBER_TIMEOUT};
 use crate::random::random;
@@ -70,7 +70,8 @@ pub(crate) async fn agree(
     loop {
         let Some(map) = map.upgrade() else { return };
         let call = proposal.call(&settings.prefix, shared.nodes.name(), settings.clock.now());
-        let reply = follow(&map, &settings, &shared, &call, Some(SCRIPT)).await;
+        let urgency = CallUrgency::Exchange;
+        let reply = follow(&map, &settings, &shared, &call, Some(SCRIPT), urgency).await;
         drop(map);
         if let Some(answer) = reply.ok().as_ref().and_then(SeedAnswer::read) {
             proposal.apply(answer, &shared, settings.clock.now());

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
+use crate::call::CallUrgency;
 use crate::time::Clock;
 
 /// The settings by which a link finds and greets its servers.
@@ -21,8 +22,10 @@ pub struct LinkSettings {
     pub tls: Option<TlsSettings>,
     /// The beginning of every key that the link itself writes.
     pub prefix: String,
-    /// The longest time of one call, redirections included.
+    /// The longest time of one call for which a request waits, redirections included.
     pub timeout: Duration,
+    /// The longest time of one call for which no request waits, and of a heartbeat.
+    pub exchange_timeout: Duration,
     /// The longest time to make a connection, in the background.
     pub connect_timeout: Duration,
     /// The seed under which the fleet hashes keys; `None`: the one that the fleet agrees on through the server.
@@ -113,6 +116,16 @@ pub struct Password(Arc<str>);
 /// A seed of keyed hashes. `Debug` does not show it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HashSeed(pub [u8; 16]);
+
+impl LinkSettings {
+    /// Returns the longest time of a call.
+    pub(crate) fn timeout_of(&self, urgency: CallUrgency) -> Duration {
+        match urgency {
+            CallUrgency::Decision => self.timeout,
+            CallUrgency::Exchange => self.exchange_timeout,
+        }
+    }
+}
 
 impl Topology {
     /// `single`, `sentinel` or `cluster`.

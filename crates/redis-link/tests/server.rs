@@ -123,6 +123,7 @@ async fn a_server_is_used_lost_and_used_again() {
         tls: None,
         prefix: "test".to_owned(),
         timeout: Duration::from_secs(5),
+        exchange_timeout: Duration::from_secs(5),
         connect_timeout: Duration::from_secs(5),
         seed: None,
         library: LibraryName {

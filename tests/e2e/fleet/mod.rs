@@ -3,6 +3,7 @@
 mod by_key;
 mod changes;
 mod cluster;
+mod distance;
 mod emptied;
 mod members;
 mod moved;

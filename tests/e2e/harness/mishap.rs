@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use super::ports::listen;
 
@@ -135,17 +136,28 @@ async fn pumped(
             }
         }
     };
-    let answering = async {
+    // Answers that are on their way delay no later ones: a distance, and no narrow line.
+    let (on_the_way, mut arriving) = mpsc::unbounded_channel();
+    let reading = async move {
         let mut bytes = [0; 16 * 1024];
-        loop {
-            let Ok(count @ 1..) = from_server.read(&mut bytes).await else {
-                return;
-            };
+        while let Ok(count @ 1..) = from_server.read(&mut bytes).await {
+            let piece = (Instant::now(), bytes[..count].to_vec());
+            if on_the_way.send(piece).is_err() {
+                break;
+            }
+        }
+        // What is on its way still arrives.
+        drop(on_the_way);
+        std::future::pending::<()>().await;
+    };
+    let answering = async {
+        while let Some((sent, bytes)) = arriving.recv().await {
+            let count = bytes.len();
             let now = *way.borrow();
             let passed = match now {
                 Way::Pass | Way::Refuse => count,
                 Way::Delay(time) => {
-                    tokio::time::sleep(time).await;
+                    tokio::time::sleep_until(sent + time).await;
                     count
                 }
                 Way::Hold => {
@@ -166,6 +178,7 @@ async fn pumped(
     };
     tokio::select! {
         () = asking => {}
+        () = reading => {}
         () = answering => {}
     }
 }

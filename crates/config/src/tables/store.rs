@@ -52,7 +52,8 @@ pub struct StoreRules {
         reader = ReadBy(prefix, &[ValueKind::String])
     )]
     pub prefix: String,
-    /// The maximum duration of one call, 1ms to 5s. After it `on_store_failure` applies to the request.
+    /// The maximum duration of one call that decides a limit with store = "shared-strict", 1ms to 5s. After it `on_store_failure` applies
+    /// to the request; to a store whose answers take longer none is sent.
     #[key(
         example = "\"20ms\"",
         default = Duration::from_millis(20),
@@ -66,6 +67,10 @@ pub struct StoreRules {
     /// do not see the charges of each other: docs/fleet.md says by how much they may exceed a limit.
     #[key(example = "\"250ms\"", default = Duration::from_millis(250), reader = DurationIn(WAIT))]
     pub sync_interval: Duration,
+    /// The maximum duration of one exchange with the store and of a heartbeat, for which no request waits, 10ms to 60s; `timeout` where
+    /// that is longer. It exceeds the round trip to the store. An exchange without an answer for so long makes the store unavailable.
+    #[key(example = "\"2s\"", default = Duration::from_secs(2), reader = DurationIn(WAIT))]
+    pub sync_timeout: Duration,
     /// A file with 32 hexadecimal digits: the secret under which keys are hashed, the same on all gateways: openssl rand -hex 16. Default:
     /// generated once and kept in the store, whose readers can then test whether a guessed key has counters.
     #[key(
