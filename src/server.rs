@@ -182,11 +182,23 @@ pub fn serve(
     let upgrade_socket = rules.server.upgrade_socket();
     // The handover needs descriptors.
     let files = OpenFiles::raise();
-    let (takeover, InheritedState { sockets, counters }) = inherit(begin, &rules)?;
+    let (takeover, inherited) = inherit(begin, &rules)?;
+    let InheritedState {
+        sockets,
+        counters,
+        gateways,
+    } = inherited;
     // A start that waits for the old process can be interrupted; from here on something is open.
     let signals = ProcessSignals::listen().map_err(StartError::Signals)?;
     let sockets = Arc::new(open_sockets(&rules, sockets)?);
-    let process = open_process(file, rules, recorder, (begin, counters), files)?;
+    // Before the first reading of the time: counters that continue have a clock of their own.
+    let (storage, seed) =
+        CounterStorage::open(lasting(&rules, begin, counters)).map_err(StartError::Counters)?;
+    let storage = storage.with_known_gateways(gateways);
+    let seed = KeySeed::from_seed(seed);
+    let process = GatewayProcess::new(file, rules, recorder, storage, seed, files);
+    process.reloader.storage.settle();
+    let process = Arc::new(process);
     let listening = Arc::clone(&sockets);
     process.reloader.follow(move |rules| {
         listening.bound_unacknowledged(rules.server.client_write_timeout);
@@ -252,23 +264,6 @@ fn run_to_end(server: Server, stop: StopTask, process: &GatewayProcess) {
     save_log(process);
 }
 
-/// Opens the storage of counters, and makes the process that uses it.
-fn open_process(
-    file: &Path,
-    rules: Rules,
-    recorder: RequestRecorder,
-    (begin, counters): (StartMode, Option<CounterHandover>),
-    files: OpenFiles,
-) -> Result<Arc<GatewayProcess>, StartError> {
-    // Before the first reading of the time: counters that continue have a clock of their own.
-    let (storage, seed) =
-        CounterStorage::open(lasting(&rules, begin, counters)).map_err(StartError::Counters)?;
-    let seed = KeySeed::from_seed(seed);
-    let process = GatewayProcess::new(file, rules, recorder, storage, seed, files);
-    process.reloader.storage.settle();
-    Ok(Arc::new(process))
-}
-
 /// Takes the sockets and counters that a service manager or the old process hands over, and the takeover that is to be completed.
 fn inherit(
     begin: StartMode,
@@ -278,8 +273,12 @@ fn inherit(
         StartMode::Alone => {
             let sockets = activation::sockets().map_err(StartError::Activation)?;
             activation::tell_unused(&sockets, rules);
-            let counters = None;
-            Ok((None, InheritedState { sockets, counters }))
+            let inherited = InheritedState {
+                sockets,
+                counters: None,
+                gateways: None,
+            };
+            Ok((None, inherited))
         }
         StartMode::Takeover => {
             let path = rules.server.upgrade_socket();

@@ -215,7 +215,7 @@ impl Snapshot {
             .map(|snapshot| Arc::clone(&snapshot.certificates))
             .unwrap_or_default();
         let pools = compile_pools(&rules, previous, seed, now);
-        let store = compile_store(&rules, previous, metrics);
+        let store = compile_store(&rules, previous, storage, metrics);
         let environment = LimitEnvironment {
             storage,
             store: store.as_ref(),
@@ -412,6 +412,7 @@ fn compile_pools(
 fn compile_store(
     rules: &Rules,
     previous: Option<&Snapshot>,
+    storage: &CounterStorage,
     metrics: &RequestMetrics,
 ) -> Option<Arc<Store>> {
     let rules = rules.store.as_ref()?;
@@ -420,8 +421,11 @@ fn compile_store(
         Some(store) if store.rules() == rules => Some(Arc::clone(store)),
         _ => {
             let before = before.map(|store| &**store);
+            // A store before it has heard of the fleet since.
+            let known_gateways = storage.known_gateways().filter(|_| before.is_none());
             let observer = Arc::clone(&metrics.store);
-            Some(Arc::new(Store::new(rules.clone(), observer, before)))
+            let store = Store::new(rules.clone(), known_gateways, observer, before);
+            Some(Arc::new(store))
         }
     }
 }

@@ -71,7 +71,7 @@ impl Bench {
         let store = rules.store.map(|mut rules| {
             rules.secret_file = store_seed;
             let observer = Arc::<StoreCallCounts>::default();
-            Arc::new(Store::new(rules, observer, None))
+            Arc::new(Store::new(rules, None, observer, None))
         });
         let environment = LimitEnvironment {
             storage: &storage,

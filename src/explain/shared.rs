@@ -6,14 +6,14 @@ use crate::config::rules::{LimitRules, OnStoreFailure, SharedMode, StoreRules};
 pub(super) fn shared(limit: &LimitRules, store: Option<&StoreRules>) -> Option<String> {
     let (said, store) = (limit.shared?, store?);
     let away = match said.on_failure {
-        OnStoreFailure::Local => {
-            "each gateway admits its share: the counts above divided by the number of gateways"
-        }
+        OnStoreFailure::Local => share(store.gateways),
         OnStoreFailure::Open => match said.mode {
-            SharedMode::Strict => "all requests pass except those with a cached rejection",
-            SharedMode::Synced => "all requests pass",
+            SharedMode::Strict => {
+                "all requests pass except those with a cached rejection".to_owned()
+            }
+            SharedMode::Synced => "all requests pass".to_owned(),
         },
-        OnStoreFailure::Closed => "no request passes: each is answered with 503",
+        OnStoreFailure::Closed => "no request passes: each is answered with 503".to_owned(),
     };
     let StoreRules {
         timeout,
@@ -33,4 +33,13 @@ pub(super) fn shared(limit: &LimitRules, store: Option<&StoreRules>) -> Option<S
         ),
     };
     Some(format!("{decided} While the store is unavailable, {away}."))
+}
+
+/// Describes what a gateway admits by itself.
+fn share(gateways: u32) -> String {
+    let share = "each gateway admits its share: the counts above divided by the number of gateways";
+    match gateways {
+        1 => share.to_owned(),
+        number => format!("{share}, which is at least {number} until the store has reported it"),
+    }
 }

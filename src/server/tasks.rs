@@ -37,6 +37,9 @@ pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &A
                 .flat_map(|limit| limit.persistences().cloned())
                 .collect()
         }),
+        gateways: process
+            .shared
+            .in_force(|snapshot| Some(snapshot.store.as_ref()?.nodes())),
     };
     server.add_service(background_service("state", keeper));
 

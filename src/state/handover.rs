@@ -45,8 +45,7 @@ impl CounterStorage {
                 taken.map_err(CounterStorageError::Handover)?;
             }
         }
-        let kind = StorageKind::Anonymous(files);
-        Ok((Self { kind }, seed))
+        Ok((Self::new(StorageKind::Anonymous(files)), seed))
     }
 
     /// Returns the handover of this process; `None` where there is nothing to hand over.
@@ -144,9 +143,7 @@ mod tests {
         for (name, file) in left.counters {
             files.take(name, file).expect("it is sealed");
         }
-        CounterStorage {
-            kind: StorageKind::Anonymous(files),
-        }
+        CounterStorage::new(StorageKind::Anonymous(files))
     }
 
     /// Goal: two processes admit together, while one drains, what one would. Method: requests to both in turn; a limit whose

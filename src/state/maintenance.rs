@@ -1,9 +1,10 @@
-//! Stores the clock mark once a second, so that time continues in the next process, and removes unused files of the state
-//! directory once a day.
+//! Stores the clock mark and the number of gateways once a second, so that both continue in the next process, and removes unused files of
+//! the state directory once a day.
 //!
 //! It has a runtime of its own and threads that may block, since a disk may be slow and another process may hold the directory's
 //! lock; requests never wait for either.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ pub struct Maintenance {
     pub storage: Arc<CounterStorage>,
     /// The files of the limits in force.
     pub in_use: InForce<Vec<Persistence>>,
+    /// The number of gateways that share the store in force; `None` without a store.
+    pub gateways: InForce<Option<NonZeroU32>>,
 }
 
 #[async_trait]
@@ -44,6 +47,7 @@ impl BackgroundService for Maintenance {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut ticks: u64 = 0;
         let mut far = None;
+        let mut gateways = None;
         loop {
             tokio::select! {
                 _ = tick.tick() => {}
@@ -51,7 +55,12 @@ impl BackgroundService for Maintenance {
             }
             let (storage, in_use) = (Arc::clone(&self.storage), self.in_use.clone());
             let sweep = ticks.is_multiple_of(SWEEP);
+            let known = self.gateways.load();
+            let is_new = known != std::mem::replace(&mut gateways, known);
             let kept = tokio::task::spawn_blocking(move || {
+                if let Some(number) = known.filter(|_| is_new) {
+                    storage.keep_gateways(number);
+                }
                 if sweep {
                     storage.sweep(in_use.load().iter());
                 }

@@ -9,6 +9,7 @@
 //! The start and the reload service open and edit limits, [`Maintenance`] stores the time; requests call nothing here.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use sluicegate_base::clock;
@@ -19,6 +20,7 @@ use tracing::{info, warn};
 
 mod directory;
 mod error;
+mod fleet_size;
 mod handover;
 mod maintenance;
 mod table;
@@ -32,10 +34,12 @@ pub use maintenance::Maintenance;
 pub use table::{BanTable, CounterTable, StoredTable};
 
 use directory::StateDirectory;
+use fleet_size::FleetSize;
 
 /// The storage of all counters.
 pub struct CounterStorage {
     kind: StorageKind,
+    fleet_size: FleetSize,
 }
 
 /// The persistence that the configuration asks for.
@@ -73,10 +77,15 @@ pub enum Persistence {
 }
 
 impl CounterStorage {
+    const fn new(kind: StorageKind) -> Self {
+        Self {
+            kind,
+            fleet_size: FleetSize::UNKNOWN,
+        }
+    }
+
     /// The memory of this process.
-    pub const MEMORY: Self = Self {
-        kind: StorageKind::Process,
-    };
+    pub const MEMORY: Self = Self::new(StorageKind::Process);
 
     /// Opens or creates the storage of counters. The process then follows the clock of a directory, or of a handover. Also returns
     /// the seed under which keys must be hashed.
@@ -103,8 +112,29 @@ impl CounterStorage {
         );
         announce(&format_args!("{}: clock", path.display()), &clock_found);
         let seed = files.seed();
-        let kind = StorageKind::Directory(StateDirectory::new(files));
-        Ok((Self { kind }, seed))
+        let storage = Self {
+            kind: StorageKind::Directory(StateDirectory::new(files)),
+            fleet_size: FleetSize::in_directory(path),
+        };
+        Ok((storage, seed))
+    }
+
+    /// Adds the number of gateways that the old process of an upgrade knew, which is newer than that of a file.
+    #[must_use]
+    pub fn with_known_gateways(mut self, known: Option<NonZeroU32>) -> Self {
+        self.fleet_size.known = known.or(self.fleet_size.known);
+        self
+    }
+
+    /// Returns the number of gateways that shared the store before this process; `None` where no process has left it.
+    #[must_use]
+    pub fn known_gateways(&self) -> Option<NonZeroU32> {
+        self.fleet_size.known
+    }
+
+    /// Keeps the number of gateways for the next process.
+    pub(crate) fn keep_gateways(&self, number: NonZeroU32) {
+        self.fleet_size.keep(number);
     }
 
     /// Opens a table here; it continues `before`, the same table ahead of an edit, or without it what its file holds.
@@ -218,9 +248,7 @@ mod tests {
     /// Returns storage without a clock, so that the tests of this process keep theirs.
     fn storage(path: &Path) -> CounterStorage {
         let files = StateDir::open(path, Seed::from_bytes([7; 16])).expect("a directory");
-        CounterStorage {
-            kind: StorageKind::Directory(StateDirectory::new(files)),
-        }
+        CounterStorage::new(StorageKind::Directory(StateDirectory::new(files)))
     }
 
     /// Returns the time 31 days before `now`, since the epoch.

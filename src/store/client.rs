@@ -5,6 +5,7 @@
 //! some microseconds off remembers a refusal for as much longer or shorter; whatever a cache does not refuse is decided by the store.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -100,11 +101,21 @@ impl ClockOffset {
 
 impl Store {
     /// Creates the store of `rules`, whose calls `observer` counts. It takes over the state of the one `before` where keys have the same
-    /// names. Until [`Link::start`] the store is unavailable.
+    /// names. Until the store has reported the number of gateways it counts `known_gateways` at least. Until [`Link::start`] the store is
+    /// unavailable.
     #[must_use]
-    pub fn new(rules: StoreRules, observer: Arc<dyn LinkObserver>, before: Option<&Self>) -> Self {
+    pub fn new(
+        rules: StoreRules,
+        known_gateways: Option<NonZeroU32>,
+        observer: Arc<dyn LinkObserver>,
+        before: Option<&Self>,
+    ) -> Self {
         let known = before.map(|before| &before.link);
-        let link = Link::new(link_settings(&rules), script::TEXT, observer, known);
+        let mut settings = link_settings(&rules);
+        settings.known_nodes = settings
+            .known_nodes
+            .max(known_gateways.unwrap_or(NonZeroU32::MIN));
+        let link = Link::new(settings, script::TEXT, observer, known);
         let before = before.filter(|before| before.link.names_alike(&link));
         Self {
             rules,

@@ -1,5 +1,6 @@
 //! Translates `[store]` and the gateway's clock into the settings of a [`Link`](sluicegate_redis_link::Link).
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use sluicegate_base::clock;
@@ -52,6 +53,7 @@ pub fn link_settings(rules: &StoreRules) -> LinkSettings {
         prefix: rules.prefix.clone(),
         timeout: rules.timeout,
         exchange_timeout: rules.sync_timeout.max(rules.timeout),
+        known_nodes: NonZeroU32::new(rules.gateways).unwrap_or(NonZeroU32::MIN),
         connect_timeout: rules.connect_timeout,
         seed: rules.secret_file,
         library: LIBRARY,

@@ -105,7 +105,7 @@ mod tests {
     }
 
     fn store(rules: StoreRules, before: Option<&Store>) -> Store {
-        Store::new(rules, Arc::<StoreCallCounts>::default(), before)
+        Store::new(rules, None, Arc::<StoreCallCounts>::default(), before)
     }
 
     /// Goal: unsent charges follow the names of keys. Method: edits of how the store is reached, of where it is, and of what keys are

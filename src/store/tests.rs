@@ -27,7 +27,12 @@ fn unavailable() -> Arc<Store> {
         .expect("a configuration")
         .rules;
     let rules = rules.store.expect("a store");
-    Arc::new(Store::new(rules, Arc::<StoreCallCounts>::default(), None))
+    Arc::new(Store::new(
+        rules,
+        None,
+        Arc::<StoreCallCounts>::default(),
+        None,
+    ))
 }
 
 /// A limit of so many an hour, and its tables.

@@ -62,6 +62,7 @@ pub(super) fn whole_reference() -> String {
         "connect_timeout",
         "sync_interval",
         "sync_timeout",
+        "gateways",
         "secret_file",
         "required_for_ready",
         "slow_start",

@@ -79,9 +79,10 @@ impl Link {
             inherited_seed: agreed
                 .and_then(|before| before.seed().or(before.shared.inherited_seed)),
             script,
-            nodes: before.map_or_else(Membership::alone, |before| {
-                before.shared.nodes.for_other_store()
-            }),
+            nodes: match before {
+                None => Membership::unheard(settings.known_nodes),
+                Some(before) => before.shared.nodes.for_other_store(settings.known_nodes),
+            },
             epochs: StoreEpochs::default(),
             observer,
             seed: ArcSwapOption::from(known),

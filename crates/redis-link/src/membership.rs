@@ -7,12 +7,14 @@
 //! A set may also be lost: evicted, deleted, or gone with a store that keeps nothing. So each process remembers the members by itself, and
 //! forgets one only when it was silent for [`MEMBER_TIMEOUT`] while this process heard the store. After a pause in which this process heard
 //! no store at all, the others have [`RETURN_PATIENCE`] to come back. While the store is unavailable the last number holds: a process that
-//! cannot see the others takes its share, not the whole.
+//! cannot see the others takes its share, not the whole. A process that starts begins with the number of an earlier one, or of the
+//! operator, and keeps at least that until the others had [`RETURN_PATIENCE`] to be heard.
 //!
 //! # Limits
 //! A process remembers [`MEMBERS`] others; of a larger fleet it counts as many as the store reports.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -79,6 +81,8 @@ struct SeenMembers {
     last: Option<Moment>,
     /// No member is forgotten before this moment.
     patient_until: Option<Moment>,
+    /// The number of members by an earlier process or by the operator; 0 once the others had the time to be heard.
+    known_before: u32,
 }
 
 impl Heartbeat {
@@ -132,29 +136,32 @@ fn member(pair: &[Reply]) -> Option<(MemberId, Duration)> {
 }
 
 impl Membership {
-    /// Creates a fleet of this process alone.
-    pub(crate) fn alone() -> Self {
+    /// Creates a fleet of which this process has heard nobody, and which had so many members before.
+    pub(crate) fn unheard(known_before: NonZeroU32) -> Self {
         let random = getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()));
-        Self::of(MemberId(random), SeenMembers::default())
+        Self::of(MemberId(random), SeenMembers::default(), known_before)
     }
 
-    /// Returns the same process with the members that it knows, for another store.
-    pub(crate) fn for_other_store(&self) -> Self {
+    /// Returns the same process with the members that it knows, for another store; it counts at least `known_before` until it has heard
+    /// that store for long enough.
+    pub(crate) fn for_other_store(&self, known_before: NonZeroU32) -> Self {
         let seen = SeenMembers {
             last: None,
             ..self.lock().clone()
         };
-        let known = Self::of(self.me, seen);
-        // Relaxed: a number by itself, here and below.
-        known.count.store(self.count(), Ordering::Relaxed);
-        known
+        let count = known_before.max(NonZeroU32::new(self.count()).unwrap_or(NonZeroU32::MIN));
+        Self::of(self.me, seen, count)
     }
 
-    fn of(me: MemberId, seen: SeenMembers) -> Self {
+    fn of(me: MemberId, seen: SeenMembers, known_before: NonZeroU32) -> Self {
+        let known_before = known_before.get();
         Self {
             me,
-            seen: Mutex::new(seen),
-            count: AtomicU32::new(1),
+            seen: Mutex::new(SeenMembers {
+                known_before,
+                ..seen
+            }),
+            count: AtomicU32::new(known_before),
         }
     }
 
@@ -165,6 +172,7 @@ impl Membership {
 
     /// Returns the number of processes, this one included; at least 1.
     pub(crate) fn count(&self) -> u32 {
+        // Relaxed: a number by itself, here and below.
         self.count.load(Ordering::Relaxed)
     }
 
@@ -178,7 +186,8 @@ impl Membership {
             true => 1,
             false => beat.count,
         };
-        self.count.store(known.max(reported), Ordering::Relaxed);
+        let count = known.max(reported).max(seen.known_before);
+        self.count.store(count, Ordering::Relaxed);
     }
 
     fn lock(&self) -> MutexGuard<'_, SeenMembers> {
@@ -199,6 +208,7 @@ impl SeenMembers {
         }
         self.record(me, now);
         if self.patient_until.is_none_or(|until| until <= now) {
+            self.known_before = 0;
             self.members
                 .retain(|_, seen| now.saturating_since(*seen) <= MEMBER_TIMEOUT);
         }
@@ -234,7 +244,7 @@ mod tests {
     }
 
     fn first() -> Membership {
-        Membership::of(MemberId(1), SeenMembers::default())
+        Membership::of(MemberId(1), SeenMembers::default(), NonZeroU32::MIN)
     }
 
     /// Returns the counts while each second brings these members.
@@ -275,10 +285,26 @@ mod tests {
     fn whom_a_node_knows_goes_along_to_another_store() {
         let nodes = first();
         assert_eq!(counts(&nodes, 0..12, &[1, 2, 3]), [3; 12]);
-        let moved = nodes.for_other_store();
+        let moved = nodes.for_other_store(NonZeroU32::MIN);
         assert_eq!((moved.count(), moved.name()), (3, nodes.name()));
         assert_eq!(counts(&moved, 12..22, &[1]), [3; 10]);
         assert_eq!(counts(&moved, 22..23, &[1]), [1]);
+    }
+
+    /// Goal: a process that starts while the store is away takes the share of the fleet before it, and no longer once it has heard the
+    /// store. Method: a number of three, then a store that has heard of one more, and of none.
+    #[test]
+    fn the_number_of_an_earlier_process_holds_until_the_others_had_the_time_to_be_heard() {
+        let three = NonZeroU32::new(3).unwrap();
+        let nodes = Membership::of(MemberId(1), SeenMembers::default(), three);
+        assert_eq!(nodes.count(), 3);
+        assert_eq!(counts(&nodes, 0..5, &[1, 2]), [3; 5]);
+        assert_eq!(counts(&nodes, 5..10, &[1, 2, 3, 4]), [4; 5]);
+        assert_eq!(counts(&nodes, 10..15, &[1, 2]), [4; 5]);
+        assert_eq!(counts(&nodes, 15..16, &[1, 2]), [2]);
+        let larger = NonZeroU32::new(5).unwrap();
+        assert_eq!(nodes.for_other_store(larger).count(), 5);
+        assert_eq!(nodes.for_other_store(NonZeroU32::MIN).count(), 2);
     }
 
     /// Goal: limit/N never divides by nothing, names that no gateway has are nobody, and memory is bounded. Method: answers of each kind.

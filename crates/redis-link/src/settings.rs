@@ -1,6 +1,7 @@
 //! Defines where the servers are, who the caller is there, and how long anything may take.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub struct LinkSettings {
     pub exchange_timeout: Duration,
     /// The longest time to make a connection, in the background.
     pub connect_timeout: Duration,
+    /// The number of processes that share the store, until the store reports it.
+    pub known_nodes: NonZeroU32,
     /// The seed under which the fleet hashes keys; `None`: the one that the fleet agrees on through the server.
     pub seed: Option<HashSeed>,
     /// The library name that servers show in `CLIENT LIST`.

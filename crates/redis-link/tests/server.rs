@@ -5,6 +5,7 @@
     reason = "a test says what is wrong by panicking"
 )]
 
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -124,6 +125,7 @@ async fn a_server_is_used_lost_and_used_again() {
         prefix: "test".to_owned(),
         timeout: Duration::from_secs(5),
         exchange_timeout: Duration::from_secs(5),
+        known_nodes: NonZeroU32::MIN,
         connect_timeout: Duration::from_secs(5),
         seed: None,
         library: LibraryName {

@@ -9,6 +9,7 @@
 //! old process    listener 0.0.0.0:8080          with the socket; a line for each
 //! old process    seed …, clock …                only without a state directory, as is
 //! old process    counters otp.5f0c….counters    with the memory; a line for each table
+//! old process    gateways 3                     only with a store: the number of gateways that share it
 //! old process    end
 //!                … the new process reads its configuration, opens its counters, and accepts on the sockets …
 //! new process    ready
@@ -39,3 +40,5 @@ pub(super) use old_process::{SocketClaim, UpgradeServer, serve};
 /// The first lines of both conversations.
 const TAKE: &str = "take 1";
 const START: &str = "start 1";
+/// The beginning of the line with the number of gateways.
+const GATEWAYS: &str = "gateways ";

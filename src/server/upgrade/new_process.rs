@@ -3,14 +3,15 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::num::NonZeroU32;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use sluicegate_base::bounds;
 
-use super::TAKE;
 use super::handover::HandoverReader;
 use super::line::UpgradeChannel;
+use super::{GATEWAYS, TAKE};
 use crate::server::StartError;
 use crate::server::sockets::ListenerMap;
 use crate::state::CounterHandover;
@@ -23,6 +24,8 @@ pub(in crate::server) struct InheritedState {
     pub(in crate::server) sockets: ListenerMap,
     /// Its counters; `None` where they are in a directory.
     pub(in crate::server) counters: Option<CounterHandover>,
+    /// The number of gateways that share its store; `None` where it has none.
+    pub(in crate::server) gateways: Option<NonZeroU32>,
 }
 
 impl PendingTakeover {
@@ -55,9 +58,14 @@ impl PendingTakeover {
 fn receive(lines: &mut UpgradeChannel) -> io::Result<InheritedState> {
     let mut sockets = ListenerMap::new();
     let mut received = HandoverReader::default();
+    let mut gateways = None;
     loop {
         let line = lines.receive_line()?;
         if received.take(&line, lines)? {
+            continue;
+        }
+        if let Some(number) = line.strip_prefix(GATEWAYS) {
+            gateways = number.parse().ok();
             continue;
         }
         let address = line.strip_prefix("listener ");
@@ -72,6 +80,7 @@ fn receive(lines: &mut UpgradeChannel) -> io::Result<InheritedState> {
                 return Ok(InheritedState {
                     sockets,
                     counters: received.whole(),
+                    gateways,
                 });
             }
             None => return Err(io::Error::other(line)),

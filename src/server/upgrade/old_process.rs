@@ -21,7 +21,7 @@ use tracing::{error, info, warn};
 use super::connection_cap::ConnectionCap;
 use super::handover;
 use super::line::UpgradeChannel;
-use super::{START, TAKE};
+use super::{GATEWAYS, START, TAKE};
 use crate::process::GatewayProcess;
 use crate::server::sockets::ListenerSockets;
 use crate::supervisor;
@@ -180,6 +180,9 @@ impl UpgradeServer {
         }
         if let Some(counters) = self.process.reloader.storage.handover()? {
             handover::send(lines, &counters)?;
+        }
+        if let Some(store) = &self.process.shared.snapshot().store {
+            lines.send_line(&format!("{GATEWAYS}{}", store.nodes()))?;
         }
         lines.send_line("end")?;
         match lines.receive_line() {

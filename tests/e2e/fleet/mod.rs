@@ -8,6 +8,7 @@ mod emptied;
 mod members;
 mod moved;
 mod outage;
+mod restarts;
 mod seed;
 mod shared;
 mod steady;

@@ -169,3 +169,28 @@ async fn counters_that_an_edit_of_the_server_loses_are_logged() {
     assert!(log.contains("counters and bans start empty"), "{log}");
     drop(second);
 }
+
+#[tokio::test]
+async fn the_number_of_gateways_goes_on_without_a_directory() {
+    // Goal: a process that takes over while the store is away goes on with the share of the fleet. Method: two gateways that know of each
+    // other; the store is killed, one gateway is replaced.
+    let mut redis = Redis::start().await;
+    let rules = format!(
+        "[server]\n{SOCKET}\n[store]\nurl = \"{}\"\ntimeout = \"1s\"\n\
+         [limit.shared]\nkey = \"client.ip\"\nrates = [\"8 per 1h\"]\nstore = \"shared-strict\"\n\
+         [[route]]\npath = \"/*\"\nlimits = [\"shared\"]\nrespond = {{ status = 200 }}\n",
+        redis.url()
+    );
+    let gateway = Gateway::start(&rules).await;
+    let _other = Gateway::start(&rules).await;
+    eventually("the gateways know of each other", async || {
+        let status = gateway.status().await;
+        (status["store"]["nodes"] == 2).then_some(())
+    })
+    .await;
+    redis.kill();
+    let _successor = upgrade(&gateway).await;
+    for status in [200, 200, 200, 200, 429] {
+        assert_eq!(gateway.get("/").await.status, status);
+    }
+}

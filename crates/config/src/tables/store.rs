@@ -9,7 +9,7 @@ use sluicegate_base::secret::Secret;
 use sluicegate_config_derive::Table;
 
 use super::store_login::{LoginExamples, LoginKeys};
-use crate::declaration::{DurationIn, Flag, ReadBy};
+use crate::declaration::{DurationIn, Flag, IntegerIn, ReadBy};
 use crate::field::{KeyField, all, quoted, text_of};
 use crate::form::ValueKind;
 use crate::report::{KeyPlace, PlacedValue};
@@ -71,6 +71,15 @@ pub struct StoreRules {
     /// that is longer. It exceeds the round trip to the store. An exchange without an answer for so long makes the store unavailable.
     #[key(example = "\"2s\"", default = Duration::from_secs(2), reader = DurationIn(WAIT))]
     pub sync_timeout: Duration,
+    /// The number of gateways that share the store, 1 to 100000: a gateway that starts while the store is unavailable admits its share by
+    /// it, or by the number that `state_dir` or an upgrade remembers, if that is larger. Once the store is reached its number holds.
+    #[key(
+        example = "3",
+        shown = "1",
+        default = 1,
+        reader = IntegerIn(1..=100_000)
+    )]
+    pub gateways: u32,
     /// A file with 32 hexadecimal digits: the secret under which keys are hashed, the same on all gateways: openssl rand -hex 16. Default:
     /// generated once and kept in the store, whose readers can then test whether a guessed key has counters.
     #[key(

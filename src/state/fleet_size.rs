@@ -1,0 +1,106 @@
+//! Remembers the number of gateways that share the store, so that a process that starts while the store is unavailable takes its share and
+//! not the whole.
+//!
+//! With `[server] state_dir` the number is a file there, which is replaced whole when the number changes. In an upgrade the old process
+//! hands it over.
+
+use std::fs;
+use std::io;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use tracing::warn;
+
+/// The name of the file.
+const FILE: &str = "gateways";
+/// The longest content: ten digits and the end of the line.
+const LONGEST: u64 = 11;
+
+/// The number of gateways before this process, and the file for the processes after it.
+#[derive(Debug)]
+pub(super) struct FleetSize {
+    /// The number that an earlier process has left; `None` where none has.
+    pub(super) known: Option<NonZeroU32>,
+    directory: Option<PathBuf>,
+}
+
+impl FleetSize {
+    /// The number that no process has left, and none keeps.
+    pub(super) const UNKNOWN: Self = Self {
+        known: None,
+        directory: None,
+    };
+
+    /// Reads the number in a state directory.
+    pub(super) fn in_directory(directory: &Path) -> Self {
+        let known = match read(&directory.join(FILE)) {
+            Ok(known) => Some(known),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                warn!(
+                    "{}: number of gateways unreadable: {error}",
+                    directory.display()
+                );
+                None
+            }
+        };
+        Self {
+            known,
+            directory: Some(directory.to_owned()),
+        }
+    }
+
+    /// Writes the number.
+    pub(super) fn keep(&self, number: NonZeroU32) {
+        let Some(directory) = &self.directory else {
+            return;
+        };
+        if let Err(error) = write(directory, number) {
+            warn!(
+                "{}: number of gateways not kept: {error}",
+                directory.display()
+            );
+        }
+    }
+}
+
+fn read(path: &Path) -> io::Result<NonZeroU32> {
+    let unreadable = || io::Error::new(io::ErrorKind::InvalidData, "it is no number");
+    if fs::metadata(path)?.len() > LONGEST {
+        return Err(unreadable());
+    }
+    let text = fs::read_to_string(path)?;
+    text.trim_end().parse().map_err(|_| unreadable())
+}
+
+/// Writes another file and renames it, so that the name always has a whole one.
+fn write(directory: &Path, number: NonZeroU32) -> io::Result<()> {
+    let temporary = directory.join(format!("{FILE}.{}", std::process::id()));
+    fs::write(&temporary, format!("{number}\n"))?;
+    fs::rename(&temporary, directory.join(FILE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the number of the latest process is found, and a damaged file is none. Method: numbers that are kept and read again; files
+    /// with something else.
+    #[test]
+    fn the_latest_number_is_read_again() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path();
+        assert_eq!(FleetSize::in_directory(path).known, None);
+        let size = FleetSize::in_directory(path);
+        for number in [3, 3, 2] {
+            size.keep(NonZeroU32::new(number).expect("positive"));
+        }
+        assert_eq!(FleetSize::in_directory(path).known, NonZeroU32::new(2));
+        for damaged in ["", "0\n", "-1\n", "4294967296\n", "00000000000000000002\n"] {
+            fs::write(path.join(FILE), damaged).expect("it is ours");
+            assert_eq!(FleetSize::in_directory(path).known, None, "{damaged:?}");
+        }
+        let files = fs::read_dir(path).expect("a directory").count();
+        assert_eq!(files, 1);
+    }
+}
