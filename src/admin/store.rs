@@ -48,16 +48,16 @@ impl StoreSection {
             servers: view
                 .servers
                 .into_iter()
-                .map(|server| StoreServerSection::new(server, view.has_seed))
+                .map(StoreServerSection::of)
                 .collect(),
         }
     }
 }
 
 impl StoreServerSection {
-    fn new(condition: ServerStatus, has_seed: bool) -> Self {
+    fn of(condition: ServerStatus) -> Self {
         Self {
-            state: state_of(&condition, has_seed),
+            state: state_of(&condition),
             unreached_seconds: unreached_seconds(&condition),
             since: rfc3339::format(timestamp(condition.since)),
             last_error: condition.error.map(|(at, error)| StoreErrorSection {
@@ -79,14 +79,10 @@ fn unreached_seconds(server: &ServerStatus) -> Option<f64> {
 }
 
 /// Returns the state of a server: `connected` where it decides, so that a strict limit is strict.
-fn state_of(server: &ServerStatus, has_seed: bool) -> &'static str {
+fn state_of(server: &ServerStatus) -> &'static str {
     match server.state {
         ConnectionState::Connecting => "starting",
-        ConnectionState::Connected | ConnectionState::Slow
-            if server.is_in_recovery || !has_seed =>
-        {
-            "recovering"
-        }
+        ConnectionState::Connected | ConnectionState::Slow if server.is_in_recovery => "recovering",
         ConnectionState::Connected => CONNECTED,
         ConnectionState::Slow => SLOW,
         ConnectionState::Unavailable => "unavailable",
@@ -116,7 +112,7 @@ pub(super) fn families(view: Option<LinkStatus>) -> Vec<SampledFamily> {
     );
     for server in &view.servers {
         let labels = [("server", &*server.address)];
-        let state = state_of(server, view.has_seed);
+        let state = state_of(server);
         up.push(&labels, state == CONNECTED || state == SLOW);
         decides.push(&labels, state == CONNECTED);
         unreached.push(&labels, unreached_seconds(server).unwrap_or(0.0));

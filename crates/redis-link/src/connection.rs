@@ -167,7 +167,7 @@ impl Connection {
         let status = self.status.get();
         let is_slow = self.decision_breaker.permit().is_none();
         ServerStatus {
-            is_in_recovery: self.is_in_recovery(),
+            is_in_recovery: self.is_in_recovery() || self.shared.seed.load().is_none(),
             state: match status.state {
                 ConnectionState::Connected if is_slow => ConnectionState::Slow,
                 state => state,
