@@ -34,9 +34,9 @@ use tokio::sync::Notify;
 use super::replicated_limit::{CounterId, RegisteredLimit, ReplicatedKey, ReplicatedLimit};
 use crate::config::rules::Name;
 
-use shard::{PendingDelta, PendingRead, QueueState, ShardState};
+use shard::{PendingRead, QueueState, ShardState};
 
-pub(super) use shard::TakenDelta;
+pub(super) use shard::{RecentUnits, TakenDelta};
 
 /// The number of shards: more than threads, so that two threads seldom meet in one.
 const SHARDS: usize = 64;
@@ -216,6 +216,7 @@ impl PendingWrites {
         let mut taken = Vec::new();
         for shard in &self.shards {
             let mut state = lock(&shard.state);
+            state.begin_sync(until);
             while taken.len() < most
                 && let Some(next) = state.next(until)
             {
@@ -225,12 +226,11 @@ impl PendingWrites {
         taken
     }
 
-    /// Returns the units of the key that this node admitted in the latest two exchanges.
+    /// Returns the units of the key that the store counts late.
     #[must_use]
-    pub(super) fn recent(&self, replicated: &ReplicatedLimit, key: KeyHash) -> u64 {
+    pub(super) fn recent(&self, replicated: &ReplicatedLimit, key: KeyHash) -> RecentUnits {
         let counter = replicated.counter(key);
-        let state = lock(&self.shard(counter).state);
-        state.deltas.get(&counter).map_or(0, PendingDelta::recent)
+        lock(&self.shard(counter).state).recent(counter)
     }
 
     /// Applies the store's state of a counter in flight, which was taken with `units` at `at.here`, as of the store's moment `at.store`.
@@ -257,8 +257,8 @@ impl PendingWrites {
         // Release: with `sequence`.
         shard.sequence.fetch_add(1, Ordering::Release);
         let cached = delta.replicated.cache.peek(counter.key(), Cost::ONE, now);
-        if cached.is_refused() {
-            delta.settle_full(units, at.here);
+        if cached.is_refused() && delta.settle_full(units, at.here) {
+            state.forget_pushed(counter);
         }
         state.end_flight(counter);
     }
@@ -284,6 +284,7 @@ impl PendingWrites {
     pub(super) fn forget_key(&self, replicated: &ReplicatedLimit, key: KeyHash) {
         let counter = replicated.counter(key);
         let mut state = lock(&self.shard(counter).state);
+        state.forget_pushed(counter);
         let Some(delta) = state.deltas.get_mut(&counter) else {
             return;
         };
@@ -319,7 +320,8 @@ impl PendingWrites {
         let mut forgotten: u64 = 0;
         for shard in &self.shards {
             let mut state = lock(&shard.state);
-            let ShardState { deltas, order } = &mut *state;
+            state.forget_all_pushed();
+            let ShardState { deltas, order, .. } = &mut *state;
             order.clear();
             deltas.retain(|_, delta| {
                 forgotten = forgotten.saturating_add(std::mem::take(&mut delta.due));

@@ -394,6 +394,12 @@ impl PushCounters {
         }
     }
 
+    /// Returns the duration of the latest exchange that was answered.
+    #[must_use]
+    pub(super) fn round_trip(&self) -> Duration {
+        Duration::from_nanos(self.round_trip.load(Ordering::Relaxed))
+    }
+
     /// Returns whether the answer to an exchange is late: it took four times as long as the latest, and `patience` beside.
     #[must_use]
     pub(super) fn is_late(&self, patience: Duration, now: Timestamp) -> bool {
@@ -401,9 +407,8 @@ impl PushCounters {
         if began == 0 {
             return false;
         }
-        let round_trip = Duration::from_nanos(self.round_trip.load(Ordering::Relaxed));
         let waited = now.saturating_since(Timestamp::from_nanos(began));
-        waited > patience.saturating_add(round_trip.saturating_mul(4))
+        waited > patience.saturating_add(self.round_trip().saturating_mul(4))
     }
 
     /// Records the end of a sync.

@@ -226,6 +226,15 @@ impl Store {
         (result, time)
     }
 
+    /// Returns the longest time until the store counts what a node admits: the pause between two syncs, and the exchange under way before
+    /// it and its own, if they take no longer than this node's latest.
+    pub(super) fn longest_push_delay(&self) -> Duration {
+        let pause = self.rules().sync_interval.max(HURRY);
+        let exchanges = self.shared.pushed.round_trip().saturating_mul(2);
+        // Timers fire late, by some milliseconds.
+        pause.saturating_add(exchanges).saturating_add(HURRY)
+    }
+
     /// Returns whether the answer to an exchange is late, so that counts of the others may be missing.
     pub(super) fn is_exchange_late(&self, now: Timestamp) -> bool {
         let rules = self.rules();

@@ -9,7 +9,8 @@
 //! node's share, or every request passes, or none. The cache is charged all the same, so that it is not empty when the store is back.
 //!
 //! A rejection states a wait that includes what the other nodes may have admitted meanwhile. This node has not heard of it, so it takes
-//! each of them to have admitted as much as it did itself in its latest two exchanges.
+//! each of them to have admitted as much as it did itself in its latest exchanges. The store counts a unit when it is pushed, so the wait
+//! is that of units which are counted as late as a push may be.
 //!
 //! A cost that may be refunded ([`ReplicatedCharge::open`]) counts here at once, and is sent once it is settled
 //! ([`super::pending_writes`]).
@@ -19,12 +20,12 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use sluicegate_base::clock;
 use sluicegate_limiter::{
-    Ask, Cost, Decision, KeyHash, Limit, MAX_ASKS, Policy, Reservation, Settle, Timestamp,
-    charge_unchecked,
+    Ask, Cost, Decision, KeyHash, LateCharges, Limit, MAX_ASKS, Policy, Reservation, Settle,
+    Timestamp, charge_unchecked,
 };
 
 use super::Store;
-use super::pending_writes::{ChargeState, ClockPair, Enqueued, ShardSequence, cost_of};
+use super::pending_writes::{ChargeState, ClockPair, Enqueued, ShardSequence};
 use super::replicated_limit::{ReplicatedKey, ReplicatedLimit};
 use super::script::settled_units;
 use super::store_check::{
@@ -214,8 +215,8 @@ impl TableDecider<'_> {
                 let cached = self.check.peek_cache(at);
                 // Of two rejections the one with the longer wait tells when a request passes.
                 match own.retry_after() > cached.retry_after() {
-                    true => self.with_unheard(own),
-                    false => self.with_unheard(cached),
+                    true => self.with_late_charges(own),
+                    false => self.with_late_charges(cached),
                 }
             }
             DecidingTables::OwnShare(share) => share.peek(key, cost, at.here),
@@ -223,28 +224,27 @@ impl TableDecider<'_> {
         })
     }
 
-    /// Returns a rejection with the wait that includes what other nodes may have admitted and this one has not heard of: each of them as
-    /// much as this one did in its latest two exchanges, and no more than the limit.
-    fn with_unheard(&self, decision: Decision) -> Decision {
+    /// Returns a rejection with the wait that includes the charges which the store counts late: those of this node that it has not
+    /// confirmed, and those of the other nodes that this one has not heard of. Each of them is taken to have admitted as much as this one
+    /// in its latest exchanges, and no more than the limit.
+    fn with_late_charges(&self, decision: Decision) -> Decision {
         if decision.is_admitted() {
             return decision;
         }
         let store = &self.check.backend.store;
-        let others = u64::from(store.nodes().get() - 1);
+        let pending_writes = store.pending_writes();
+        let recent = pending_writes.recent(&self.replicated, self.check.ask.key);
         let most = u64::from(self.replicated.cache.policy().most());
-        let recent = || {
-            store
-                .pending_writes()
-                .recent(&self.replicated, self.check.ask.key)
-        };
-        let unheard = match others {
-            0 => 0,
-            others => recent().min(most).saturating_mul(others),
-        };
-        match cost_of(unheard) {
-            Some(unheard) => decision.with_more_used(unheard),
-            None => decision,
+        let others = u64::from(store.nodes().get().saturating_sub(1));
+        let others = recent.admitted.min(most).saturating_mul(others);
+        if others == 0 && recent.unconfirmed == 0 {
+            return decision;
         }
+        decision.with_late_charges(LateCharges {
+            others: units(others),
+            own: units(recent.unconfirmed),
+            delay: store.longest_push_delay(),
+        })
     }
 
     /// Charges the check, if it has room.
@@ -326,6 +326,11 @@ impl TableDecider<'_> {
             name: self.check.remote_key?,
         })
     }
+}
+
+/// Returns units as a limit counts them, capped at the most.
+fn units(units: u64) -> u32 {
+    u32::try_from(units).unwrap_or(u32::MAX)
 }
 
 fn is_rejection(answer: &BackendDecision) -> bool {

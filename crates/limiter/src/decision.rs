@@ -41,6 +41,17 @@ impl KeyFinding {
 #[derive(Clone)]
 pub struct Decision(DecisionSource);
 
+/// Charges that the place which decides does not count yet, or not where they are counted in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LateCharges {
+    /// Units of other places.
+    pub others: u32,
+    /// Units that were charged here, and are charged once more where all places count.
+    pub own: u32,
+    /// The longest time until they are charged, and since those of this place were.
+    pub delay: Duration,
+}
+
 /// The source of a decision.
 #[derive(Clone)]
 enum DecisionSource {
@@ -198,34 +209,78 @@ impl Decision {
         self.refusal().map(|(_, wait)| wait)
     }
 
-    /// Returns the same rejection with the waits of a key that has used `more` beside, as where another place counts too. A decision that
-    /// does not refuse, and that of a log, stay as they are.
+    /// Returns the same rejection with the waits of a key whose `late` charges are made up to their delay from now, whenever that makes
+    /// the wait longest. A decision that does not refuse, and that of a log, stay as they are.
+    ///
+    /// # Limits
+    /// A charge that is made in the next window of a calendar waits for the end of the present one only.
     #[must_use]
-    pub fn with_more_used(mut self, more: Cost) -> Self {
-        if let DecisionSource::Words(words) = &mut self.0
-            && words.finding.refuses()
-        {
-            words.use_more(more);
+    pub fn with_late_charges(self, late: LateCharges) -> Self {
+        match &self.0 {
+            DecisionSource::Words(words) if words.finding.refuses() => {
+                Self::computed(words.answer_with(late))
+            }
+            _ => self,
         }
-        self
     }
 }
 
 impl WordEvidence {
-    /// Charges `more` to the words of a refusal, and adds the rates that refuse then.
-    fn use_more(&mut self, more: Cost) {
-        let cost = match self.finding.asked {
-            AskOutcome::NotCharged(cost) => cost,
-            AskOutcome::Charged(_) | AskOutcome::Peeked => Cost::ONE,
-        };
-        for rate in self.rates() {
-            let rate_at = self.compiled_rates[rate].at(self.now);
-            let word = rate_at.charge_unchecked(self.finding.words[rate], more);
-            self.finding.words[rate] = word;
-            if !rate_at.fits(word, cost) {
-                self.finding.refusing.add(rate);
+    /// Computes the answer of a refusal with charges that are made later.
+    fn answer_with(&self, late: LateCharges) -> ComputedAnswer {
+        let statuses = self.rates().map(|rate| self.late_status(rate, late));
+        ComputedAnswer::of(statuses).with_placement(self.finding.placement)
+    }
+
+    /// Returns the status of a rate with charges that are made later, and whether the rate refuses.
+    fn late_status(&self, rate: usize, late: LateCharges) -> (RateStatus, bool) {
+        let compiled = self.compiled_rates[rate];
+        let later = self.now.saturating_add(late.delay);
+        let first = self.now.saturating_sub(late.delay);
+        let all = late.others.saturating_add(late.own);
+        if late.own == 0 || compiled.is_in_one_window(first, later) {
+            self.status_after(rate, late.others, later, late.delay)
+        } else if compiled.has_given_windows() {
+            // The word counts its own in the window before.
+            self.status_after(rate, all, later, late.delay)
+        } else {
+            // Charges that are made later end later by as much; those behind a refill take from that.
+            let soon = self.status_after(rate, late.others, self.now, late.delay);
+            let last = self.status_after(rate, late.others, later, late.delay);
+            if last.0.next_free > soon.0.next_free {
+                last
+            } else {
+                soon
             }
         }
+    }
+
+    /// Returns the status of a rate to which `units` are charged at `moment`, as it is `delay` later, and whether the rate refuses then.
+    fn status_after(
+        &self,
+        rate: usize,
+        units: u32,
+        moment: Timestamp,
+        delay: Duration,
+    ) -> (RateStatus, bool) {
+        let compiled = self.compiled_rates[rate];
+        let before = self.finding.words[rate];
+        let rate_at = compiled.at(moment);
+        let word = match Cost::new(units) {
+            Some(units) => rate_at.charge_unchecked(before, units),
+            None => before,
+        };
+        let (cost, refused) = match self.finding.asked {
+            AskOutcome::NotCharged(cost) => (cost, Some(cost)),
+            AskOutcome::Charged(_) | AskOutcome::Peeked => (Cost::ONE, None),
+        };
+        let fits = rate_at.fits(word, cost);
+        if fits && self.finding.refusing.has(rate) {
+            return (self.status(rate), true);
+        }
+        let status = rate_at.status(word, refused.filter(|_| !fits));
+        let remaining = compiled.at(self.now).remaining(before);
+        (status.delayed(delay, remaining), !fits)
     }
 
     fn rates(&self) -> std::ops::Range<usize> {

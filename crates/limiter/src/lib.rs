@@ -90,7 +90,7 @@ pub use bans::{
 pub use capacity::{Capacity, CapacityError};
 pub use cost::Cost;
 pub use decide::{charge_unchecked, decide, peek, reserve};
-pub use decision::{Decision, MAX_ASKS, Outcome, Verdict};
+pub use decision::{Decision, LateCharges, MAX_ASKS, Outcome, Verdict};
 pub use key::{KeyHash, KeyHasher, Seed};
 #[cfg(feature = "mmap")]
 pub use limit::TableId;

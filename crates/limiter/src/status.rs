@@ -36,6 +36,23 @@ impl RateStatus {
             ..self
         }
     }
+
+    /// Returns a status that holds `delay` from now, with at most `remaining` units until then.
+    pub(crate) fn delayed(self, delay: Duration, remaining: u32) -> Self {
+        let from_now = |wait: Duration| {
+            if wait == Duration::ZERO || wait == NEVER {
+                wait
+            } else {
+                wait.saturating_add(delay)
+            }
+        };
+        Self {
+            remaining: self.remaining.min(remaining),
+            next_free: from_now(self.next_free),
+            reset: from_now(self.reset),
+            ..self
+        }
+    }
 }
 
 /// The status of every rate of a limit, in the order of the limit's rates; a slice that owns its elements.

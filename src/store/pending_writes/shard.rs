@@ -15,6 +15,19 @@ pub(super) struct ShardState {
     pub(super) deltas: HashMap<CounterId, PendingDelta>,
     /// The queued counters, the longest waiting first.
     pub(super) order: VecDeque<CounterId>,
+    /// The units of the latest syncs by counter, the present sync first.
+    pushed: [HashMap<CounterId, u64>; RECENT_SYNCS],
+    /// The beginning of the present sync.
+    sync: Timestamp,
+}
+
+/// The units of a counter that the store counts late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::store) struct RecentUnits {
+    /// The units of this node whose push has no answer yet.
+    pub(in crate::store) unconfirmed: u64,
+    /// The units that this node admitted in the latest exchanges: others may have admitted as much each, and it is not known here.
+    pub(in crate::store) admitted: u64,
 }
 
 #[derive(Debug)]
@@ -27,7 +40,7 @@ pub(super) struct PendingDelta {
     pub(super) since: Timestamp,
     pub(super) place: QueueState,
     pub(super) read: PendingRead,
-    /// The units of the latest exchange.
+    /// The units of the latest push, which has no answer while the counter is in flight.
     sent: u64,
     /// The exchanges after which the charges of other nodes from before the latest push are known.
     unsettled: u8,
@@ -36,6 +49,8 @@ pub(super) struct PendingDelta {
 /// The exchanges in which the counts of others come, after a push that found the key full: they may have admitted until they heard of that
 /// push, by their next exchange, and push that by the one after it.
 const SETTLING_EXCHANGES: u8 = 2;
+/// The syncs whose units are recent: one that pushes, and those that settle its key.
+const RECENT_SYNCS: usize = SETTLING_EXCHANGES as usize + 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QueueState {
@@ -128,6 +143,39 @@ impl ShardState {
         }
     }
 
+    /// Begins the sync of this moment, if it is another than the present one.
+    pub(super) fn begin_sync(&mut self, until: Timestamp) {
+        if self.sync != until {
+            self.sync = until;
+            self.pushed.rotate_right(1);
+            self.pushed[0] = HashMap::default();
+        }
+    }
+
+    /// Returns the units of a counter that the store counts late.
+    pub(super) fn recent(&self, counter: CounterId) -> RecentUnits {
+        let pushed = self.pushed.iter().filter_map(|sync| sync.get(&counter));
+        let pushed = pushed.fold(0, |sum: u64, units| sum.saturating_add(*units));
+        let delta = self.deltas.get(&counter);
+        let unsent = delta.map_or(0, PendingDelta::unsent);
+        RecentUnits {
+            unconfirmed: unsent.saturating_add(delta.map_or(0, PendingDelta::in_flight)),
+            admitted: unsent.saturating_add(pushed),
+        }
+    }
+
+    /// Forgets the pushes of a counter.
+    pub(super) fn forget_pushed(&mut self, counter: CounterId) {
+        for sync in &mut self.pushed {
+            sync.remove(&counter);
+        }
+    }
+
+    /// Forgets the pushes of all counters.
+    pub(super) fn forget_all_pushed(&mut self) {
+        self.pushed = Default::default();
+    }
+
     pub(super) fn next(&mut self, until: Timestamp) -> Option<TakenDelta> {
         let counter = *self.order.front()?;
         let delta = self.deltas.get_mut(&counter)?;
@@ -138,6 +186,10 @@ impl ShardState {
         delta.place = QueueState::InFlight;
         delta.read = PendingRead::No;
         delta.sent = delta.due;
+        if delta.due > 0 {
+            let pushed = self.pushed[0].entry(counter).or_default();
+            *pushed = pushed.saturating_add(delta.due);
+        }
         Some(TakenDelta {
             counter,
             replicated: Arc::clone(&delta.replicated),
@@ -149,16 +201,21 @@ impl ShardState {
 }
 
 impl PendingDelta {
-    /// Returns the units that this node admitted since the exchange before the latest: others may have admitted as much each, and it is not
-    /// known here.
-    pub(super) fn recent(&self) -> u64 {
-        let unsent = self.due.saturating_add(self.open);
-        unsent.saturating_add(self.sent)
+    fn unsent(&self) -> u64 {
+        self.due.saturating_add(self.open)
+    }
+
+    fn in_flight(&self) -> u64 {
+        match self.place {
+            QueueState::InFlight => self.sent,
+            QueueState::Idle | QueueState::Queued => 0,
+        }
     }
 
     /// Requests a read of a key that the answer to a push of `units` found full, until the counts of the others have come: a key that is
-    /// rejected has no more pushes, and would never hear of them.
-    pub(super) fn settle_full(&mut self, units: u64, now: Timestamp) {
+    /// rejected has no more pushes, and would never hear of them. Returns whether they have come.
+    #[must_use]
+    pub(super) fn settle_full(&mut self, units: u64, now: Timestamp) -> bool {
         self.unsettled = match units {
             0 => self.unsettled.saturating_sub(1),
             _ => SETTLING_EXCHANGES,
@@ -166,6 +223,7 @@ impl PendingDelta {
         if self.unsettled > 0 {
             self.request_read(now);
         }
+        self.unsettled == 0
     }
 
     fn has_to_be_sent(&self) -> bool {

@@ -1,7 +1,91 @@
 //! What a rejection says of the time to wait, where several gateways count.
 
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::{Instant, sleep_until};
+
 use super::shared::{fleet_at, shared};
 use super::*;
+
+/// The period of each limit of a burst, in seconds, and its count.
+const PERIOD: u64 = 2;
+const COUNT: usize = 6;
+/// Bursts until one is rejected at some gateway: a window may end within one.
+const BURSTS: usize = 5;
+
+/// A rejection of a burst: the user, the gateway, and the end of the wait.
+struct Promise {
+    user: String,
+    node: usize,
+    ends: Instant,
+}
+
+impl Fleet {
+    /// Sends requests of one user to a path at once, `each` to every gateway; the answers with their gateways.
+    async fn burst(&self, path: &str, user: &str, each: usize) -> Vec<(usize, Response)> {
+        let requests = (0..each * self.nodes.len()).map(|number| {
+            let node = number % self.nodes.len();
+            async move {
+                let request = get(path).header("x-user", user);
+                (node, self.nodes[node].send(request).await)
+            }
+        });
+        join_all(requests).await
+    }
+
+    /// Uses up the limit of a path at every gateway at once. Returns the wait of the next rejections that ends first.
+    async fn first_promise(&self, path: &str, user: &str) -> Promise {
+        for burst in 0..BURSTS {
+            let user = format!("{user}-{burst}");
+            self.burst(path, &user, COUNT).await;
+            let next = self.burst(path, &user, 1).await;
+            let rejections = next.iter().filter(|(_, answer)| answer.status == 429);
+            let waits = rejections.map(|(node, answer)| (answer.retry_after(), *node));
+            if let Some((wait, node)) = waits.min() {
+                assert!(wait <= 2 * PERIOD + 1, "{path} {user}: {wait} s");
+                let ends = Instant::now() + Duration::from_secs(wait);
+                return Promise { user, node, ends };
+            }
+        }
+        panic!("{path}: no burst is rejected");
+    }
+}
+
+#[tokio::test]
+async fn a_wait_after_a_burst_over_several_gateways_is_true() {
+    // Goal: a request passes after the shortest wait that a rejection of a burst states, at its gateway and at the others. Method: three
+    // gateways admit up to three times the limit before they exchange counts; each algorithm; one user for each gateway that is asked then.
+    // The wait is in real time, since the store has no other.
+    let (redis, origin) = (Redis::start().await, Origin::echo());
+    let algorithms = ["sliding-window", "fixed-window", "token-bucket", "gcra"];
+    let mut rules = String::new();
+    for name in algorithms {
+        let lines = format!("algorithm = \"{name}\"\nrates = [\"{COUNT} per {PERIOD}s\"]");
+        let limit = shared(name, &lines).replace(
+            "key = \"client.ip\"",
+            "key = \"header.x-user\"\non_missing = \"refuse\"",
+        );
+        rules += &(limit + &route(&format!("/{name}"), &format!("\"{name}\"")));
+    }
+    let store = format!("url = \"{}\"\nsync_interval = \"250ms\"", redis.url());
+    let fleet = fleet_at(3, &origin, &store, &rules).await;
+    let fleet = &fleet;
+    let asked = algorithms.iter().flat_map(|name| {
+        (0..3).map(move |step| async move {
+            let path = format!("/{name}");
+            let promise = fleet.first_promise(&path, &format!("user-{step}")).await;
+            sleep_until(promise.ends).await;
+            let node = (promise.node + step) % fleet.nodes.len();
+            let request = get(&path).header("x-user", &promise.user);
+            let answer = fleet.nodes[node].send(request).await;
+            (format!("{path} {step} away"), answer.status)
+        })
+    });
+    for (what, status) in join_all(asked).await {
+        assert_eq!(status, 200, "{what}");
+    }
+}
 
 #[tokio::test]
 async fn a_gateway_that_rejects_hears_of_what_the_others_admitted() {

@@ -134,6 +134,11 @@ impl FixedWindowAt {
         self.rate
     }
 
+    /// Start of a window that begins now, in milliseconds since the epoch.
+    pub(crate) fn start(&self) -> i64 {
+        self.start
+    }
+
     fn counts(&self, start: i64) -> bool {
         match self.shape {
             WindowGrid::First | WindowGrid::Key(_) => millis(self.now) < start + self.length,

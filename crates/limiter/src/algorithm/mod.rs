@@ -114,6 +114,30 @@ impl CompiledRate {
         }
     }
 
+    /// Returns whether windows begin at given moments, whenever charges are made.
+    pub(crate) fn has_given_windows(self) -> bool {
+        self.window_start(Timestamp::default()).is_some()
+    }
+
+    /// Returns whether one given window has both moments.
+    pub(crate) fn is_in_one_window(self, first: Timestamp, last: Timestamp) -> bool {
+        let start = self.window_start(first);
+        start.is_some() && start == self.window_start(last)
+    }
+
+    /// The start of the window that has this moment; `None` where charges begin windows, or there are none. A window of a calendar is
+    /// taken to have no end.
+    fn window_start(self, now: Timestamp) -> Option<i64> {
+        match self {
+            Self::Sliding(compiled) => Some(compiled.at(now).start()),
+            Self::Window(_, WindowGrid::First | WindowGrid::Key(None)) => None,
+            Self::Window(rate, grid) => {
+                Some(fixed_window::FixedWindowAt::new(rate, grid, now).start())
+            }
+            Self::Interval(..) | Self::Drain(..) => None,
+        }
+    }
+
     /// The same rate with the windows of a key, if windows begin by key and no key is named yet.
     pub(crate) fn for_key(self, key: KeyHash) -> Self {
         match self {

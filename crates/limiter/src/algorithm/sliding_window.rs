@@ -216,6 +216,11 @@ impl SlidingAt {
         self.rate
     }
 
+    /// Start of the window that the moment is in, in seconds since the epoch.
+    pub(crate) fn start(&self) -> i64 {
+        self.start
+    }
+
     fn period_secs(&self) -> i64 {
         i64::from(self.rate.period().as_secs())
     }

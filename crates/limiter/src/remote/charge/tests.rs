@@ -1,8 +1,10 @@
 //! Tests of what is counted elsewhere, over the algorithms.
 
+use std::time::Duration;
+
 use super::*;
 use crate::algorithm::{Algorithm, Alignment, Refill};
-use crate::{Ask, Capacity, Outcome, Period, RateState, Rates, decide};
+use crate::{Ask, Capacity, LateCharges, Outcome, Period, RateState, Rates, decide};
 
 const KEY: KeyHash = KeyHash::from_bits(7);
 
@@ -51,10 +53,19 @@ fn what_is_counted_is_used_and_judged() {
     }
 }
 
-/// Goal: a rejection with more used states the wait of a key that has used so much. Method: each algorithm, two keys of one limit; the
-/// second rate of the first key has room before.
+/// Units of others, which are charged now.
+fn charged_now(others: u32) -> LateCharges {
+    LateCharges {
+        others,
+        own: 0,
+        delay: Duration::ZERO,
+    }
+}
+
+/// Goal: a rejection with charges of others states the wait of a key that has used so much. Method: each algorithm, two keys of one limit;
+/// the second rate of the first key has room before.
 #[test]
-fn a_rejection_with_more_used_waits_as_long_as_a_key_that_has_used_it() {
+fn a_rejection_with_charges_of_others_waits_as_long_as_a_key_that_has_them() {
     let now = Timestamp::from_secs(1_800_000_000);
     let cost = |units| Cost::new(units).expect("valid");
     let other = KeyHash::from_bits(8 << 32);
@@ -64,14 +75,68 @@ fn a_rejection_with_more_used_waits_as_long_as_a_key_that_has_used_it() {
         limit.count(other, cost(105), now);
         let rejection = limit.peek(KEY, Cost::ONE, now);
         let expected = limit.peek(other, Cost::ONE, now);
-        let more = rejection.clone().with_more_used(cost(95));
+        let more = rejection.clone().with_late_charges(charged_now(95));
         assert_eq!(more.retry_after(), expected.retry_after(), "{policy:?}");
         assert_eq!(more.statuses(), expected.statuses(), "{policy:?}");
         assert!(more.retry_after() > rejection.retry_after(), "{policy:?}");
     }
     let empty = Limit::new(policies()[0].clone(), Capacity::new(10).expect("valid"));
     let admitted = empty.peek(KEY, Cost::ONE, now);
-    assert_eq!(admitted.clone().with_more_used(cost(95)), admitted);
+    assert_eq!(
+        admitted.clone().with_late_charges(charged_now(95)),
+        admitted
+    );
+}
+
+/// Goal: the wait with late charges is true whenever they are made, and too long by no more than their delay. Method: each algorithm, in a
+/// window and around its end; a store that charges the units of this place and those of others at each pair of moments.
+#[test]
+fn a_wait_with_late_charges_is_true_whenever_they_are_made() {
+    let millis = Duration::from_millis;
+    let cost = |units| Cost::new(units).expect("valid");
+    let begin = Timestamp::from_secs(1_800_000_000);
+    let delay = millis(250);
+    let late = LateCharges {
+        others: 20,
+        own: 12,
+        delay,
+    };
+    for policy in policies() {
+        let new = || Limit::new(policy.clone(), Capacity::new(10).expect("valid"));
+        let mut refusals = 0;
+        for now in [
+            begin.saturating_sub(millis(100)),
+            begin.saturating_add(millis(50)),
+            begin.saturating_add(millis(30_000)),
+        ] {
+            let here = new();
+            let made = now.saturating_sub(millis(100));
+            here.count(KEY, cost(late.own), made);
+            let rejection = here.peek(KEY, Cost::ONE, now).with_late_charges(late);
+            let Some(stated) = rejection.retry_after() else {
+                continue;
+            };
+            refusals += 1;
+            let later = now.saturating_add(delay);
+            let mut longest = Duration::ZERO;
+            for (own, others) in (0..=5).flat_map(|own| (0..=7).map(move |others| (own, others))) {
+                let store = new();
+                let mut charges = [(own, late.own), (others, late.others)];
+                charges.sort();
+                for (step, units) in charges {
+                    store.count(KEY, cost(units), made.saturating_add(millis(50 * step)));
+                }
+                if let Some(wait) = store.peek(KEY, Cost::ONE, later).retry_after() {
+                    longest = longest.max(delay + wait);
+                }
+            }
+            assert!(
+                longest <= stated && stated <= longest + delay,
+                "{stated:?}, not {longest:?}: {policy:?} at {now:?}"
+            );
+        }
+        assert!(refusals >= 2, "{policy:?}");
+    }
 }
 
 /// Goal: excess is what lies beyond the rate that is exceeded most, and nothing below. Method: states of a sliding window
