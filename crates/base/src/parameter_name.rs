@@ -103,7 +103,7 @@ fn forms(name: &str) -> ParsedForms {
         .collect::<String>()
     };
     // Folding trims, so blanks at the end are kept beside it.
-    let visible = fold(name);
+    let visible = fold(name).unwrap_or_else(|| name.to_owned());
     let trailing = name.len() - name.trim_end().len();
     let with_blanks = format!("{visible}{}", "_".repeat(trailing.min(name.len())));
     let steps = visible

@@ -3,7 +3,7 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use sluicegate_base::normal_form::Normalizer;
+use sluicegate_base::normal_form::{self, Normalizer};
 use sluicegate_base::telephony::{self, PhoneRegion};
 
 use super::field::quoted;
@@ -83,7 +83,11 @@ fn one(text: &str) -> Result<Normalizer, ParseError> {
     match name {
         "lower" => plain(Normalizer::Lower),
         "trim" => plain(Normalizer::Trim),
-        "fold" => plain(Normalizer::Fold),
+        "fold" => {
+            // The table of characters is made at its first use: now, rather than while a request waits.
+            drop(normal_form::fold(""));
+            plain(Normalizer::Fold)
+        }
         "email" => plain(Normalizer::Email),
         "integer" => plain(Normalizer::Integer),
         "uuid" => plain(Normalizer::Uuid),

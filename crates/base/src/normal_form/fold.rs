@@ -1,174 +1,59 @@
-//! Decides which characters count as one, for the normal form `fold` and for names that origins take for one another.
+//! Decides which characters count as one, for the normal form `fold`.
 //!
-//! Databases and directories compare accounts under rules that ignore accents, width, case and invisible characters (MySQL's
-//! `utf8mb4_0900_ai_ci`, for example). A folded text is equal for all texts that such a comparison takes for one. The fold merges more than
-//! any single comparison does, and never less.
+//! Databases and directories compare accounts under rules that ignore accents, width, case and invisible characters: MySQL's
+//! `utf8mb4_0900_ai_ci`, for example, compares by the primary weights of the Unicode collation algorithm. A folded text is equal for all
+//! texts that such a comparison takes for one. The fold merges more than any single comparison does, and never less; `fold.tsv` says for
+//! each character what it folds to ([0066](../../../../docs/decisions/0066-a-generated-table-of-folds.md)).
 //!
 //! # Invariants
 //! 1. A folded text folds to itself.
+//! 2. A text folds to what it folds to in lower case.
+//!
+//! # Limits
+//! A text, and what it folds to, has less than [`KEY_VALUE_BYTES`](bounds::KEY_VALUE_BYTES). A longer one may have been cut, so that its
+//! beginning would count apart; and a character may fold to eighteen, so a text that grows beyond this costs no more work.
 
-use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
-use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory, GeneralCategoryGroup};
-use icu_properties::{CodePointMapData, CodePointSetData};
+use crate::bounds;
 
-/// Letters that have no decomposition, and that the Unicode collation algorithm compares equal to other letters but for accents.
-/// In pairs: the letters, and what each becomes.
-const LETTERS: [(&str, &str); 49] = [
-    ("æᴭ𐞃", "ae"),
-    ("ðđᶞꝺ", "d"),
-    ("øꞝ𐞢", "o"),
-    ("ħꟸ𐞕", "h"),
-    ("ŀł", "l"),
-    ("œꟹ", "oe"),
-    ("ƾʦ𐞬", "ts"),
-    ("ȸ", "db"),
-    ("ȹ", "qp"),
-    ("ʣ𐞇", "dz"),
-    ("ʪ𐞙", "ls"),
-    ("ʫ𐞚", "lz"),
-    ("ıɪ", "i"),
-    ("ᵹꞡ", "g"),
-    ("ᵺþ", "th"),
-    ("ỻ", "ll"),
-    ("ꜩ", "tz"),
-    ("ꜳ", "aa"),
-    ("ꜵ", "ao"),
-    ("ꜷ", "au"),
-    ("ꜹꜻ", "av"),
-    ("ꜽ", "ay"),
-    ("ꝏ", "oo"),
-    ("ꝡ", "vy"),
-    ("ꝼ", "f"),
-    ("ꞃꞧɍ", "r"),
-    ("ꞅꞩ", "s"),
-    ("ꞇŧ", "t"),
-    ("ꞛⱥ", "a"),
-    ("ꞟ", "u"),
-    ("ꞣ", "k"),
-    ("ꞥ", "n"),
-    ("ƀ", "b"),
-    ("ɇ", "e"),
-    ("ɨ", "i"),
-    ("ɉ", "j"),
-    ("ᵽ", "p"),
-    ("ʉ", "u"),
-    ("ɏ", "y"),
-    ("ƶ", "z"),
-    ("ǥ", "g"),
-    ("ȼ", "c"),
-    ("ɵ", "o"),
-    ("🆋", "ic"),
-    ("🆎", "ab"),
-    ("🆑", "cl"),
-    ("🆔", "id"),
-    ("🆗", "ok"),
-    ("\u{640}\u{7fa}\u{180a}", ""),
-];
+use super::fold_buffer::FoldBuffer;
+use super::fold_table::{FoldEntry, FoldTable};
 
-/// Letters in black circles and squares: the first character of a run, and how many letters it has.
-const LETTER_RUNS: [(u32, u32); 2] = [(0x1f150, 26), (0x1f170, 26)];
-
-/// Digits in circles that have no decomposition: the first character of a run, and its digit.
-const DIGIT_RUNS: [(u32, u32, u32); 5] = [
-    (0x2776, 1, 9),
-    (0x2780, 1, 9),
-    (0x278a, 1, 9),
-    (0x24f5, 1, 9),
-    (0x3021, 1, 9),
-];
-
-/// Returns the text without case, accents, width and invisible characters, and without white space at its ends.
-pub fn fold(text: &str) -> String {
-    if text.is_ascii() {
-        let visible = text.chars().filter(|letter| !is_invisible_ascii(*letter));
-        let folded: String = visible.map(|letter| letter.to_ascii_lowercase()).collect();
-        return folded.trim().to_owned();
+/// Returns the text without case, accents, width and invisible characters, and without white space at its ends; `None` beyond the limits.
+#[must_use]
+pub fn fold(text: &str) -> Option<String> {
+    if text.len() >= bounds::KEY_VALUE_BYTES {
+        return None;
     }
-    // A letter may fold to one that decomposes, and a decomposition may have letters that fold.
-    let once = letters(text);
-    let twice = letters(&once);
-    let composed = ComposingNormalizerBorrowed::new_nfc().normalize_iter(twice.chars());
-    composed.collect::<String>().trim().to_owned()
-}
-
-/// Returns whether a character is a control character other than white space: comparisons ignore these.
-fn is_invisible_ascii(letter: char) -> bool {
-    letter.is_ascii_control() && !letter.is_ascii_whitespace() && letter != '\u{b}'
-}
-
-/// Folds once: decomposed, without marks and invisible characters, in lower case.
-fn letters(text: &str) -> String {
-    let decompose = DecomposingNormalizerBorrowed::new_nfkd();
-    let categories = CodePointMapData::<GeneralCategory>::new();
-    let ignorable = CodePointSetData::new::<DefaultIgnorableCodePoint>();
-    let unseen = GeneralCategoryGroup::Mark
-        .union(GeneralCategoryGroup::Format)
-        .union(GeneralCategoryGroup::Control);
-    let mut folded = String::with_capacity(text.len());
-    for letter in decompose.normalize_iter(text.chars()) {
-        let category = categories.get(letter);
-        let unseen = unseen.contains(category) && !letter.is_whitespace();
-        if unseen || ignorable.contains(letter) {
+    let table = FoldTable::get();
+    let mut buffer = FoldBuffer::with_capacity(text.len());
+    // The start of the characters that stay as they are, and are not appended yet.
+    let mut start = 0;
+    for (at, letter) in text.char_indices() {
+        // Characters of ASCII are appended together, in lower case.
+        let entry = match letter {
+            ' '..='~' => FoldEntry::SAME,
+            _ => table.entry(letter),
+        };
+        if entry == FoldEntry::SAME {
             continue;
         }
-        if category == GeneralCategory::DecimalNumber {
-            folded.push(digit(letter, categories));
-            continue;
+        if start < at {
+            buffer.push_in_lower_case(&text[start..at]);
         }
-        // Upper case first: `ſ`, `ς` and the Kelvin sign have a lower case of their own, and share an upper case.
-        for letter in letter.to_uppercase().flat_map(char::to_lowercase) {
-            push_base(letter, &mut folded);
+        start = at + letter.len_utf8();
+        table.push(letter, entry, &mut buffer);
+        if buffer.len() >= bounds::KEY_VALUE_BYTES {
+            return None;
         }
     }
-    folded
+    buffer.push_in_lower_case(&text[start..]);
+    let folded = buffer.finish();
+    (folded.len() < bounds::KEY_VALUE_BYTES).then(|| folded.trim().to_owned())
 }
 
-/// Decimal digits of a script stand in a row, of which the first is zero.
-fn digit(
-    letter: char,
-    categories: icu_properties::CodePointMapDataBorrowed<'_, GeneralCategory>,
-) -> char {
-    if letter.is_ascii_digit() {
-        return letter;
-    }
-    let code = u32::from(letter);
-    let is_digit = |code: u32| {
-        char::from_u32(code)
-            .is_some_and(|letter| categories.get(letter) == GeneralCategory::DecimalNumber)
-    };
-    // Rows follow each other without a gap in a few blocks, where each begins at a multiple of ten from the block's first digit.
-    let mut first = code;
-    while code - first < 100 && first > 0 && is_digit(first - 1) {
-        first -= 1;
-    }
-    char::from_digit((code - first) % 10, 10).unwrap_or(letter)
-}
-
-/// Appends the letters that collation compares `letter` equal to.
-fn push_base(letter: char, folded: &mut String) {
-    if letter.is_ascii() {
-        folded.push(letter);
-        return;
-    }
-    let code = u32::from(letter);
-    if let Some((_, base)) = LETTERS.iter().find(|(from, _)| from.contains(letter)) {
-        folded.push_str(base);
-        return;
-    }
-    let in_run = LETTER_RUNS
-        .iter()
-        .find(|(first, count)| (*first..first + count).contains(&code));
-    if let Some((first, _)) = in_run {
-        folded.extend(char::from_u32(u32::from('a') + code - first));
-        return;
-    }
-    let in_run = DIGIT_RUNS
-        .iter()
-        .find(|(first, _, count)| (*first..first + count).contains(&code));
-    match in_run {
-        Some((first, digit, _)) => folded.extend(char::from_digit(digit + code - first, 10)),
-        None => folded.push(letter),
-    }
+/// Returns whether nobody sees a character at the end of a text: white space, control characters, and invisible ones.
+pub(super) fn is_margin(letter: char) -> bool {
+    letter.is_whitespace() || FoldTable::get().entry(letter) == FoldEntry::INVISIBLE
 }
 
 #[cfg(test)]
@@ -176,6 +61,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Texts that a collation compares equal, written by `tests/collation/fold.py`: a text, a tab, then characters and contractions.
+    const EQUAL: &str = include_str!("../../../../tests/collation/equal.tsv");
+
+    fn folded(text: &str) -> String {
+        fold(text).unwrap()
+    }
+
+    fn every_character() -> impl Iterator<Item = char> {
+        '\0'..=char::MAX
+    }
 
     /// Goal: spellings of one account are one text. Method: accents, width, case, ligatures, digits of other scripts, and characters that
     /// nobody sees.
@@ -195,13 +91,15 @@ mod tests {
             "𝓿ictim①@a.test",
             "vi\u{1}ctim1@a.test",
             "🅥ictim❶@a.test",
+            "vic\u{1cd3}tim1@a.test",
+            "victim\u{10107}@a.test",
+            "vi\u{368}\u{36d}im1@\u{363}.test",
         ] {
-            assert_eq!(fold(text), "victim1@a.test", "{text:?}");
+            assert_eq!(folded(text), "victim1@a.test", "{text:?}");
         }
-        assert_eq!(fold("Straße ŁÓDŹ Ærø ﬁ"), "strasse lodz aero fi");
-        assert_eq!(fold("ΣΑΣ"), fold("σας"));
-        assert_eq!(fold("한국"), "한국");
-        assert_ne!(fold("ann"), fold("anna"));
+        assert_eq!(folded("Straße ŁÓDŹ Ærø ﬁ"), "strasse lodz aero fi");
+        assert_eq!(folded("ΣΑΣ"), folded("σας"));
+        assert_ne!(folded("ann"), folded("anna"));
     }
 
     /// Goal: every digit of every script is its own value. Method: all rows of ten.
@@ -212,26 +110,114 @@ mod tests {
             let row: String = (0..10)
                 .filter_map(|digit| char::from_u32(u32::from(zero) + digit))
                 .collect();
-            assert_eq!(fold(&row), "0123456789", "{zero}");
+            assert_eq!(folded(&row), "0123456789", "{zero}");
         }
     }
 
-    /// Goal: invariant 1, and independence of other forms. Method: every character of the first two planes between letters.
+    /// Goal: no two texts that a collation compares equal are apart. Method: every character and every contraction of DUCET 5.2 to 10.0
+    /// and of the root collation of CLDR, each with a text of the same primary weights.
+    #[test]
+    fn what_a_collation_compares_equal_is_one() {
+        let text = |codes: &str| -> String {
+            let code = |code| u32::from_str_radix(code, 16).ok().and_then(char::from_u32);
+            codes.split(['+', ' ']).filter_map(code).collect()
+        };
+        let mut compared = 0;
+        for line in EQUAL.lines().skip(1) {
+            let (one, others) = line.split_once('\t').expect(line);
+            let one = if one == "nothing" {
+                String::new()
+            } else {
+                text(one)
+            };
+            for other in others.split(' ') {
+                let (first, last) = other.split_once('-').unwrap_or((other, other));
+                let (first, last) = (text(first), text(last));
+                let run = match (first.chars().next(), last.chars().next()) {
+                    (Some(first), Some(last)) if first != last => first..=last,
+                    _ => '\u{1}'..='\0',
+                };
+                let run = run.map(String::from);
+                for other in run.chain([first]) {
+                    assert_eq!(folded(&one), folded(&other), "{one:?} {other:?}");
+                    // Nothing beside it changes that.
+                    let within = |text: &str| folded(&format!("a{text}l{text}"));
+                    assert_eq!(within(&one), within(&other), "{one:?} {other:?}");
+                    compared += 1;
+                }
+            }
+        }
+        assert!(compared > 10_000, "{compared}");
+    }
+
+    /// Goal: invariants 1 and 2. Method: every character, between letters.
     #[test]
     fn a_folded_text_folds_to_itself() {
-        for letter in (0..0x2_0000u32).filter_map(char::from_u32) {
-            let folded = fold(&format!("a{letter}b"));
-            assert_eq!(fold(&folded), folded, "{letter:?}");
+        for letter in every_character() {
+            let text = format!("a{letter}b");
+            let once = folded(&text);
+            assert_eq!(folded(&once), once, "{letter:?}");
+            assert_eq!(folded(&text.to_lowercase()), once, "{letter:?}");
         }
+    }
+
+    /// Goal: a syllable of Hangul is one with its letters, and stays one character. Method: all of them, composed of each leading
+    /// consonant, vowel and trailing consonant, and letters that make no syllable.
+    #[test]
+    fn letters_of_hangul_are_syllables() {
+        let mut syllables = '가'..='힣';
+        for leading in '\u{1100}'..='\u{1112}' {
+            for vowel in '\u{1161}'..='\u{1175}' {
+                let open = format!("{leading}{vowel}");
+                assert_eq!(folded(&open), syllables.next().unwrap().to_string());
+                for trailing in '\u{11a8}'..='\u{11c2}' {
+                    let syllable = syllables.next().unwrap().to_string();
+                    assert_eq!(folded(&format!("{open}{trailing}")), syllable);
+                    assert_eq!(folded(&syllable), syllable);
+                }
+            }
+        }
+        assert_eq!(syllables.next(), None);
+        assert_eq!(folded("ㅎㅏᆫ국"), "한국");
+        assert_eq!(folded("\u{1161}\u{11a8}가가"), "\u{1161}\u{11a8}가가");
+    }
+
+    /// Goal: no text costs more than what it keeps, and none counts by its beginning. Method: texts at the bound, and one that grows.
+    #[test]
+    fn long_texts_have_no_form() {
+        let most = bounds::KEY_VALUE_BYTES - 1;
+        assert_eq!(fold(&"A".repeat(most)), Some("a".repeat(most)));
+        assert_eq!(fold(&"A".repeat(most + 1)), None);
+        assert_eq!(fold(&"\u{ad}".repeat(most / 2)).as_deref(), Some(""));
+        assert_eq!(fold(&"\u{fdfa}".repeat(most / 3)), None);
+        assert!(fold(&"\u{fdfa}".repeat(200)).is_some());
     }
 
     proptest! {
-        /// Goal: the order of `lower` and `fold` does not matter, and texts fold to themselves. Method: arbitrary texts.
+        /// Goal: the order of `lower` and `fold` does not matter, and texts fold to themselves. Method: arbitrary texts, and texts of the
+        /// letters that join or pass others.
         #[test]
-        fn lower_changes_nothing_about_a_fold(text in "\\PC{0,8}") {
-            let folded = fold(&text);
-            prop_assert_eq!(&fold(&text.to_lowercase()), &folded);
-            prop_assert_eq!(fold(&folded), folded);
+        fn lower_changes_nothing_about_a_fold(
+            text in prop_oneof!["\\PC{0,8}", "[aLlŀ·ءاوٵЉเแกขລໄໜᄀ가각ᅡᆨ㈀\u{ad}\u{301} ]{0,10}"]
+        ) {
+            let once = folded(&text);
+            prop_assert_eq!(&folded(&text.to_lowercase()), &once);
+            prop_assert_eq!(folded(&once), once);
+        }
+
+        /// Goal: what is merged alone is merged in any text. Method: texts of such letters, with each replaced by one that is compared
+        /// equal.
+        #[test]
+        fn equal_letters_fold_alike_everywhere(
+            letters in prop::collection::vec(prop::sample::select(vec![
+                ("l", "ŀ"), ("l", "l·"), ("\u{675}", "\u{627}\u{621}"), ("\u{675}", "\u{621}\u{627}"),
+                ("ໜ", "ຫນ"), ("ໄໜ", "ຫໄນ"), ("เก", "กเ"),
+                ("a", "ͣ"), ("", "\u{1cd3}"), ("가", "\u{1100}\u{1161}"), ("각", "가\u{11a8}"), ("æ", "ae"), ("·", "\u{387}"),
+            ]), 0..8)
+        ) {
+            let one: String = letters.iter().map(|(one, _)| *one).collect();
+            let other: String = letters.iter().map(|(_, other)| *other).collect();
+            prop_assert_eq!(folded(&one), folded(&other));
         }
     }
 }

@@ -6,8 +6,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory};
-use icu_properties::{CodePointMapData, CodePointSetData};
+use super::fold::is_margin;
 
 /// Returns the value without white space, control and invisible characters at its ends.
 #[must_use]
@@ -46,17 +45,6 @@ pub(crate) fn part(value: Cow<'_, [u8]>, kept: Range<usize>) -> Cow<'_, [u8]> {
             Cow::Owned(bytes)
         }
     }
-}
-
-fn is_margin(letter: char) -> bool {
-    if letter.is_whitespace() || letter.is_control() {
-        return true;
-    }
-    let is_invisible = || {
-        CodePointMapData::<GeneralCategory>::new().get(letter) == GeneralCategory::Format
-            || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(letter)
-    };
-    !letter.is_ascii() && is_invisible()
 }
 
 #[cfg(test)]

@@ -3,12 +3,18 @@
 //! Every form may merge more than one origin would, and never less: a merged value makes a limit stricter, a split one gives fresh
 //! counters away. Bytes that are no UTF-8 are read as U+FFFD.
 //!
+//! Every form takes a time that is linear in the value, with tables that are read by direct index.
+//!
 //! The configuration puts the keys of overrides and tiers into these forms, admission the keys that it hashes. So the module stands
 //! below both.
 
+mod code_points;
 mod fold;
+mod fold_buffer;
+mod fold_table;
 mod integer;
 mod letter_case;
+mod lower;
 mod margins;
 mod uuid;
 
@@ -17,10 +23,12 @@ use std::fmt;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
+use crate::bounds;
 use crate::telephony::{self, PhoneRegion};
 
 pub use self::fold::fold;
 pub use self::letter_case::{in_lower_case, in_upper_case};
+use self::lower::lower;
 pub(crate) use self::margins::part;
 pub use self::margins::trimmed;
 
@@ -55,7 +63,7 @@ impl Normalizer {
     pub fn can_fail(&self) -> bool {
         match self {
             Self::Lower | Self::Trim | Self::First(_) => false,
-            // Bytes that are no UTF-8 are no text to fold.
+            // Bytes that are no UTF-8 are no text to fold, and neither is a text that was cut.
             Self::Fold | Self::E164(_) | Self::Email | Self::Before(_) | Self::After(_) => true,
             Self::Integer | Self::Uuid => true,
         }
@@ -107,11 +115,12 @@ pub fn apply<'a>(mut value: Cow<'a, [u8]>, normalizers: &[Normalizer]) -> Option
 /// Takes one step.
 fn one(text: &str, normalizer: &Normalizer) -> Option<String> {
     match normalizer {
-        Normalizer::Lower => Some(text.to_lowercase()),
+        Normalizer::Lower => Some(lower(text)),
         Normalizer::Trim => Some(text.trim().to_owned()),
-        Normalizer::Fold => Some(fold(text)),
+        Normalizer::Fold => fold(text),
+        Normalizer::E164(_) if text.len() > bounds::TELEPHONE_BYTES => None,
         // Folded, since vendors read the digits of all scripts.
-        Normalizer::E164(region) => telephony::e164(&fold(text), *region),
+        Normalizer::E164(region) => telephony::e164(&fold(text)?, *region),
         Normalizer::Email => email(text),
         Normalizer::Integer => integer::is_integer(text).then(|| text.to_owned()),
         Normalizer::Uuid => uuid::uuid(text),
