@@ -9,6 +9,8 @@
 //! below both.
 
 mod code_points;
+mod email;
+mod email_providers;
 mod fold;
 mod fold_buffer;
 mod fold_table;
@@ -26,6 +28,7 @@ use std::sync::Arc;
 use crate::bounds;
 use crate::telephony::{self, PhoneRegion};
 
+use self::email::email;
 pub use self::fold::fold;
 pub use self::letter_case::{in_lower_case, in_upper_case};
 use self::lower::lower;
@@ -132,23 +135,6 @@ fn one(text: &str, normalizer: &Normalizer) -> Option<String> {
     }
 }
 
-/// Returns a mail address in the form that names its mailbox.
-///
-/// Lower case, since no provider tells mailboxes apart by it (RFC 5321 §2.4 would allow it). Without `+tag`, which the large
-/// providers deliver to the mailbox without it. At Gmail without dots, and `googlemail.com` is `gmail.com`.
-fn email(text: &str) -> Option<String> {
-    let text = text.trim().to_lowercase();
-    let (local, domain) = text.rsplit_once('@')?;
-    let domain = domain.trim_end_matches('.');
-    let local = local.split_once('+').map_or(local, |(mailbox, _)| mailbox);
-    let (mailbox, domain) = match domain {
-        "gmail.com" | "googlemail.com" => (local.replace('.', ""), "gmail.com"),
-        _ => (local.to_owned(), domain),
-    };
-    let is_address = !mailbox.is_empty() && !domain.is_empty();
-    (is_address && !text.contains(char::is_whitespace)).then(|| format!("{mailbox}@{domain}"))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -206,30 +192,6 @@ mod tests {
             normal("+4915112345678", &anywhere).as_deref(),
             Some("+4915112345678")
         );
-    }
-
-    /// Goal: one mailbox is one key. Method: the forms that providers deliver alike, and what is no address.
-    #[test]
-    fn spellings_of_a_mail_address_are_one() {
-        let email = [Normalizer::Email];
-        for (text, mailbox) in [
-            (" Ann@Example.COM ", "ann@example.com"),
-            ("ann+shop@example.com.", "ann@example.com"),
-            ("A.n.n+1@GoogleMail.com", "ann@gmail.com"),
-            ("a.n.n@example.com", "a.n.n@example.com"),
-        ] {
-            assert_eq!(normal(text, &email).as_deref(), Some(mailbox), "{text}");
-        }
-        for text in [
-            "",
-            "ann",
-            "@example.com",
-            "ann@",
-            "+tag@example.com",
-            "a b@example.com",
-        ] {
-            assert_eq!(normal(text, &email), None, "{text}");
-        }
     }
 
     /// Goal: forms apply in the order written, and an empty value stays one. Method: chains over small texts.
