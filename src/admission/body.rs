@@ -15,6 +15,7 @@ use std::sync::Arc;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderName, Method};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use sluicegate_base::parameter_name::WantedName;
 use sluicegate_base::received::ReceivedFields;
 
 use super::content_type::{self, Charset, ContentType};
@@ -141,16 +142,16 @@ fn bytes<'a, 'h>(
     }
 }
 
-/// Returns the parameter `name` of a form.
+/// Returns the parameter of a form with the wanted name.
 pub(super) fn form<'a>(
     body: KnownBody<'a>,
     headers: &ReceivedFields,
-    name: &str,
+    wanted: &WantedName<'_>,
 ) -> Result<Value<'a>, MissingReason> {
     let (bytes, found) = bytes(body, &[BodyKind::Form, BodyKind::Multipart], headers)?;
     let value = match (found.kind, found.boundary) {
-        (BodyKind::Form, _) => value::parameters(bytes, name)?,
-        (_, Some(boundary)) => multipart::find(bytes, boundary, name)?,
+        (BodyKind::Form, _) => value::parameters(bytes, wanted)?,
+        (_, Some(boundary)) => multipart::find(bytes, boundary, wanted)?,
         (_, None) => return Err(MissingReason::Malformed),
     };
     // Decoders replace, drop or keep what is no text in this charset, and C ends a text at its first NUL.
@@ -162,7 +163,7 @@ pub(super) fn form<'a>(
     }
 }
 
-/// Returns the value of `name` for a framework that looks into the body beside the query.
+/// Returns the value of the wanted name for a framework that looks into the body beside the query.
 ///
 /// # Errors
 /// [`MissingReason::Absent`] where the framework finds nothing, another reason where it may find something.
@@ -170,7 +171,7 @@ pub(super) fn merged<'a>(
     body: KnownBody<'a>,
     method: &Method,
     headers: &ReceivedFields,
-    name: &str,
+    wanted: &WantedName<'_>,
 ) -> Result<Value<'a>, MissingReason> {
     let mut types = headers.get_all(CONTENT_TYPE);
     if types.any(|field| content_type::may_change_charset(field.as_bytes())) {
@@ -183,15 +184,15 @@ pub(super) fn merged<'a>(
     match (reading(headers), body) {
         (Ok(BodyKind::Json), KnownBody::Whole(_)) => {
             let (text, _) = bytes(body, &[BodyKind::Json], headers)?;
-            value_at(text, &[Arc::from(name)])
+            value_at(text, &[Arc::from(wanted.name)])
         }
         // Its members are unknown where only its beginning is read.
         (Ok(BodyKind::Json), _) => Err(MissingReason::TooLarge),
-        (Ok(_), _) => form(body, headers, name),
+        (Ok(_), _) => form(body, headers, wanted),
         (Err(MissingReason::OtherType), KnownBody::Whole(text))
             if is_untyped_form(method, headers) =>
         {
-            value::parameters(text, name)
+            value::parameters(text, wanted)
         }
         // A type that is not plain, and a form or JSON to some: of another charset, compressed, one of two, `text/json`. Rack reads
         // forms in multipart/mixed and multipart/related too.

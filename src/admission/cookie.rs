@@ -1,214 +1,185 @@
 //! Decides which value of a cookie a key counts by.
 //!
-//! RFC 6265 §5.4 joins cookies with `;`, and most origins split there and nowhere else. Python's `http.cookies` splits at white space
-//! too, old parsers of Java and Ruby at commas, and some read a quoted text as one value, whatever its content. So a name counts only where
-//! every parser finds it; a value counts up to the first mark at which one of them would end it.
+//! Parsers of cookies agree on little: some split at `;` alone, others at blanks, commas, quotes, brackets or what is no ASCII, and some
+//! trim, decode or fold names. So a cookie is read only where all of them find it: its name stands in front of a `=` exactly once, behind
+//! the beginning of a field or a `;` with at most one blank, and its value has the characters of session ids and tokens. Other cookies
+//! hold what they like, as long as the name, or an alias of it, is in none of them where a parser may begin a name.
+//!
+//! # Limits
+//! Fields are read in one pass, and at most [`PARAMETER_NAMES`](bounds::PARAMETER_NAMES) names of them.
 
 use std::borrow::Cow;
 
 use http::header::COOKIE;
-use serde_json::Value as Json;
+use sluicegate_base::bounds;
 use sluicegate_base::form_encoding::{PlusMeaning, decode};
-use sluicegate_base::parameter_name::{NameMatch, WantedName};
+use sluicegate_base::parameter_name::WantedName;
 use sluicegate_base::received::ReceivedFields;
 
-use super::value::{Value, agreed, cut_at};
+use super::value::{Value, cut_at};
 use crate::rejection::MissingReason;
 
-/// Returns the value of the cookie `name`. RFC 9113 §8.2.3: in HTTP/2 cookies may come in several fields.
+/// Returns the value of the cookie with the wanted name. RFC 9113 §8.2.3: in HTTP/2 cookies may come in several fields.
 pub(super) fn find<'a>(
     headers: &'a ReceivedFields,
-    name: &str,
+    wanted: &WantedName<'_>,
 ) -> Result<Value<'a>, MissingReason> {
-    let wanted = WantedName::new(name);
     let mut found = Err(MissingReason::Absent);
+    let mut names = 0;
     for field in headers.get_all(COOKIE) {
         for pair in field.as_bytes().split(|byte| *byte == b';') {
-            let Some((before, behind)) = cut_at(pair, b'=') else {
-                if likeness(&wanted, pair) != NameMatch::Other {
-                    // An empty value for some, none for others.
-                    return Err(MissingReason::Repeated);
-                }
-                continue;
+            // All parsers find a name here, after at most one blank.
+            let plain = pair.strip_prefix(b" ").unwrap_or(pair);
+            let is_plain = plain
+                .strip_prefix(wanted.name.as_bytes())
+                .and_then(|rest| rest.strip_prefix(b"="));
+            let hits = each_name(pair).filter(|name| may_be(name, wanted)).count();
+            let name = cut_at(pair, b'=').map_or(pair, |(name, _)| name.trim_ascii());
+            if hits == 0 && wanted.is_within(name) {
+                return Err(MissingReason::Malformed);
+            }
+            names += 1;
+            match (hits, is_plain) {
+                _ if names > bounds::PARAMETER_NAMES => return Err(MissingReason::Malformed),
+                (0, _) => {}
+                (1, Some(text)) if found.is_err() => found = Ok(value(text)?),
+                _ => return Err(MissingReason::Malformed),
+            }
+        }
+    }
+    found
+}
+
+/// Returns whether a parser may take a text for the wanted name: as it is, without separators of old parsers in front, or from a bracket
+/// on.
+fn may_be(text: &[u8], wanted: &WantedName<'_>) -> bool {
+    let is_mark = |byte: &&u8| byte.is_ascii_punctuation() && !b"_-%$~".contains(byte);
+    let bare = &text[text.iter().take_while(is_mark).count()..];
+    let behind = text.rsplit(|byte| matches!(byte, b'[' | b']')).next();
+    wanted.is_within(text)
+        || (bare.len() < text.len() && wanted.is_within(bare))
+        || behind.is_some_and(|behind| behind.len() < text.len() && wanted.is_within(behind))
+}
+
+/// Returns the texts of a pair that some parser may take for names: in front of a `=`, and behind the beginning of the pair or a byte at
+/// which some parser ends a value; in a pair without `=` the last one, which is a name without a value for some.
+fn each_name(pair: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let is_text = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b',' | b'\\');
+    let mut rest = Some(pair);
+    let mut has_name = false;
+    std::iter::from_fn(move || {
+        loop {
+            let written = rest?;
+            let is_bare = written.len() == pair.len();
+            let (segment, behind) = match cut_at(written, b'=') {
+                Some((segment, behind)) => (segment, Some(behind)),
+                None if is_bare => (written, None),
+                None => return None,
             };
-            if hides(&wanted, pair) {
-                return Err(MissingReason::Repeated);
-            }
-            if before.trim_ascii() == name.as_bytes() {
-                found = agreed(found, value(behind)?);
-            } else if likeness(&wanted, before) != NameMatch::Other {
-                return Err(MissingReason::Repeated);
-            }
-            if found == Err(MissingReason::Repeated) {
-                return found;
-            }
-        }
-    }
-    found
-}
-
-/// Returns the value for an origin that looks for a parameter among the cookies too. Such origins split at `;` alone.
-pub(super) fn merged<'a>(
-    headers: &'a ReceivedFields,
-    name: &str,
-) -> Result<Value<'a>, MissingReason> {
-    let wanted = WantedName::new(name);
-    let mut found = Err(MissingReason::Absent);
-    for field in headers.get_all(COOKIE) {
-        for pair in field.as_bytes().split(|byte| *byte == b';') {
-            let (before, behind) = cut_at(pair, b'=').unwrap_or((pair, b""));
-            match likeness(&wanted, before) {
-                NameMatch::Other => {}
-                NameMatch::Alias => return Err(MissingReason::Repeated),
-                NameMatch::Same => found = Ok(agreed(found, value(behind)?)?),
+            rest = behind;
+            let end = segment.iter().rposition(is_text).map_or(0, |last| last + 1);
+            let start = segment[..end].iter().rposition(|byte| !is_text(byte));
+            let text = &segment[start.map_or(0, |last| last + 1)..end];
+            // A value, unless something ends it; and behind an empty name some find a pair of its own.
+            let is_name =
+                start.is_some() || !has_name || text.contains(&b'[') || text.contains(&b']');
+            has_name = end == segment.len() && (has_name || !text.is_empty());
+            if is_name && !text.is_empty() {
+                return Some(text);
             }
         }
-    }
-    found
+    })
 }
 
-fn likeness(wanted: &WantedName<'_>, name: &[u8]) -> NameMatch {
-    wanted.compare(&decode(name.trim_ascii(), PlusMeaning::Space))
-}
-
-/// Returns whether a parser that splits at more than `;` finds the name inside a pair: behind a blank, a comma or a quote, in front of
-/// a `=`.
-fn hides(wanted: &WantedName<'_>, pair: &[u8]) -> bool {
-    let pair = pair.trim_ascii();
-    // Some take what follows the `=` of an empty name for a pair of its own.
-    let lead = pair.iter().take_while(|byte| **byte == b'=').count();
-    let mut before = 0;
-    for (at, _) in pair.iter().enumerate().filter(|(_, byte)| **byte == b'=') {
-        let text = trimmed_end(&pair[before..at]);
-        let is_end = |byte: &u8| is_blank(*byte) || matches!(byte, b',' | b'"');
-        let token = match text.iter().rposition(is_end) {
-            Some(end) => &text[end + 1..],
-            // The name of the pair itself, and what is between two `=`.
-            None if before == lead && lead > 0 => text,
-            None => b"",
-        };
-        if likeness(wanted, token) != NameMatch::Other {
-            return true;
-        }
-        before = at + 1;
-    }
-    false
-}
-
-/// Returns whether a byte is white space in ASCII or in Latin-1, which some servers use for fields.
-fn is_blank(byte: u8) -> bool {
-    byte.is_ascii_whitespace() || matches!(byte, 0x0b | 0x1c..=0x1f | 0x85 | 0xa0)
-}
-
-fn trimmed(mut bytes: &[u8]) -> &[u8] {
-    while let [first, rest @ ..] = bytes
-        && is_blank(*first)
-    {
-        bytes = rest;
-    }
-    trimmed_end(bytes)
-}
-
-fn trimmed_end(mut bytes: &[u8]) -> &[u8] {
-    while let [rest @ .., last] = bytes
-        && is_blank(*last)
-    {
-        bytes = rest;
-    }
-    bytes
-}
-
-/// Returns a value as it is written: up to the place where the first parser would end it, decoded, without the quotes around it.
+/// Returns a value: characters of session ids and tokens, in quotes or not.
 fn value(written: &[u8]) -> Result<Value<'_>, MissingReason> {
-    let written = trimmed(written);
     let plain = match written {
         [b'"', inner @ .., b'"'] => inner,
         _ => written,
     };
-    let is_odd = |at: usize| plain.get(at) == Some(&b'"');
-    let is_json = plain.starts_with(b"j:");
-    if !is_json && (is_odd(0) || (!plain.is_empty() && is_odd(plain.len() - 1))) {
+    // The ranges are `-./0-9:` and `@A-Z`.
+    let is_sound = |byte: &u8| {
+        matches!(byte, b'!' | b'$'..=b'%' | b'*'..=b'+' | b'-'..=b':' | b'=')
+            || matches!(byte, b'@'..=b'Z' | b'_' | b'a'..=b'z' | b'|' | b'~')
+    };
+    if !plain.iter().all(is_sound) {
         return Err(MissingReason::Malformed);
     }
-    if plain.len() < written.len() && plain.iter().any(|byte| matches!(byte, b'"' | b'\\')) {
-        // Python reads `\106` as `F` in a quoted text, others do not.
+    let value = decode(plain, PlusMeaning::Space).ok_or(MissingReason::Malformed)?;
+    if value.starts_with(b"j:") {
+        // Express reads JSON behind it, in which one text has many spellings.
         return Err(MissingReason::Malformed);
     }
-    // A merged value makes a limit stricter, so the shortest reading counts for all.
-    let end = plain
-        .iter()
-        .position(|byte| byte.is_ascii_whitespace() || *byte == b',');
-    let value = decode(&plain[..end.unwrap_or(plain.len())], PlusMeaning::Space);
     // Some origins decode `+` to a space and others do not: both are one value, however they are written.
-    let value = if value.contains(&b'+') {
-        let spaced = value
-            .iter()
-            .map(|byte| if *byte == b'+' { b' ' } else { *byte });
-        Cow::Owned(spaced.collect())
-    } else {
-        value
-    };
-    in_json(value)
-}
-
-/// Express reads what follows `j:` as JSON, in which one text has many spellings.
-fn in_json(value: Value<'_>) -> Result<Value<'_>, MissingReason> {
-    let Some(text) = value.strip_prefix(b"j:") else {
+    if !value.contains(&b'+') {
         return Ok(value);
-    };
-    match serde_json::from_slice(text) {
-        Ok(Json::String(text)) => Ok(Cow::Owned(text.into_bytes())),
-        Ok(_) => Err(MissingReason::Malformed),
-        Err(_) => Ok(value),
     }
+    let spaced = value
+        .iter()
+        .map(|byte| if *byte == b'+' { b' ' } else { *byte });
+    Ok(Cow::Owned(spaced.collect()))
 }
 
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
+    use proptest::prelude::*;
+    use sluicegate_base::parameter_name::OtherNames;
 
     use super::*;
 
-    fn cookie(fields: &[&[u8]]) -> Result<String, MissingReason> {
+    fn cookie_named(name: &str, fields: &[&[u8]]) -> Result<String, MissingReason> {
         let mut headers = ReceivedFields::new();
         for field in fields {
             let field = HeaderValue::from_bytes(field).expect("a field");
             headers.append(COOKIE, field);
         }
-        find(&headers, "sid").map(|value| String::from_utf8_lossy(&value).into_owned())
+        let others = OtherNames::Canonical;
+        let wanted = WantedName { name, others };
+        find(&headers, &wanted).map(|value| String::from_utf8_lossy(&value).into_owned())
     }
 
-    /// Goal: spellings of one cookie share a counter. Method: one field and several, quotes, escapes, equal copies, what some parsers cut.
+    fn cookie(fields: &[&[u8]]) -> Result<String, MissingReason> {
+        cookie_named("sid", fields)
+    }
+
+    /// Goal: spellings of one cookie share a counter. Method: one field and several, quotes, escapes, and what stands in other cookies.
     #[test]
     fn a_cookie_is_one_value() {
         for (text, value) in [
             ("a=1; sid=x", "x"),
+            ("a=1;sid=x;b", "x"),
             ("sid=\"x\"", "x"),
-            ("sid=%78;sid=x", "x"),
+            ("sid=%78", "x"),
             ("sid=", ""),
             ("sid=a=b", "a=b"),
-            ("sid = x ", "x"),
-            ("sid=x\t y", "x"),
-            ("sid=x, y", "x"),
-            ("sid=\"x y\"", "x"),
             ("sid=a+b", "a b"),
             ("sid=a%2Bb", "a b"),
             ("sid=a%20b", "a b"),
-            ("sid=j:\"x\"", "x"),
-            ("sid=j%3A%22%5Cu0078%22", "x"),
-            ("sid=j:x", "j:x"),
-            ("sid=%u0078", "x"),
+            ("sid=s%3Aab.c/d+==", "s:ab.c/d =="),
             ("a=b:sid=y; sid=x; c=sidx=1&sid=z", "x"),
-            ("sids=1; xsid=2; sid=x; a=sid", "x"),
+            ("sids=1; xsid=2; sid=x; a=sid; my.sid=1; x[sid2]=3", "x"),
+            (
+                "a={\"sid\": \"y\", \"b\": [1, 2]}; sid=x; b=a, b c; sid_2=1",
+                "x",
+            ),
+            ("a==sid=y; sid=x", "x"),
         ] {
             assert_eq!(cookie(&[text.as_bytes()]).as_deref(), Ok(value), "{text}");
         }
         assert_eq!(cookie(&[b"a=1", b"sid=\"x\""]).as_deref(), Ok("x"));
-        assert_eq!(cookie(&[b"sid=x\xa0"]).as_deref(), Ok("x"));
+        assert_eq!(
+            cookie_named(".ASPXAUTH", &[b"a=1; .ASPXAUTH=x"]).as_deref(),
+            Ok("x")
+        );
+        assert_eq!(
+            cookie_named("__Host-id", &[b"__Host-id=x; id=y"]).as_deref(),
+            Ok("x")
+        );
     }
 
-    /// Goal: where parsers find different values there is none. Method: the tricks against `http.cookies`, PHP, Rack, Django, Werkzeug, and
-    /// old Java, each alone and beside the plain cookie.
+    /// Goal: where parsers find different values there is none. Method: the tricks against `http.cookies`, WebOb, PHP, Rack, Django,
+    /// Werkzeug, and old Java, each alone and beside the plain cookie.
     #[test]
     fn what_parsers_read_in_different_ways_is_no_value() {
         for trick in [
@@ -220,43 +191,79 @@ mod tests {
             "a=\"b sid=y",
             "a=\"sid=y\"",
             "a=\"b\"sid=y",
+            "a=b[sid=y",
+            "a=b]sid=y",
+            "xx[sid=y",
+            "a=b\\sid=y",
+            "a=b\u{e9}sid=y",
             "a sid=y",
             "x,sid=y",
+            "(sid=y",
+            "{@sid=y",
             "=sid=y",
+            "a= =sid=y",
             "a==b sid=y",
             "a=b sid=y=z",
             "sid",
             "\"sid\"=y",
+            "\"sid\"",
             "SID=y",
             "sid[]=y",
             "sid[x]=y",
+            "sid[a/b]=y",
+            "sid[a b]=y",
+            "sid[\"b\"]=y",
+            "sid[\u{e9}]=y",
+            "sid.x=y",
+            "sid =y",
+            "sid,=y",
+            "  sid=y",
+            "a=b;\tsid=y",
             "%73id=y",
             "sid%00=y",
+            "sid%20=y",
             "+sid=y",
             "a=b %73id=y",
             "a=b, Sid=y",
             "\u{a0}sid=y",
             "sid\u{a0}=y",
+            "sid=x",
         ] {
             // As Latin-1.
             let trick: Vec<u8> = trick.chars().map(|letter| letter as u8).collect();
             let beside = [b"sid=x; ", &trick[..]].concat();
-            for field in [&trick, &beside] {
+            let before = [&trick[..], b"; sid=x"].concat();
+            for field in [&beside, &before] {
                 let shown = String::from_utf8_lossy(field).into_owned();
-                assert_eq!(cookie(&[field]), Err(MissingReason::Repeated), "{shown}");
+                assert_eq!(cookie(&[field]), Err(MissingReason::Malformed), "{shown}");
             }
-            assert_eq!(cookie(&[b"sid=x", &trick]), Err(MissingReason::Repeated));
+            assert_eq!(cookie(&[b"sid=x", &trick]), Err(MissingReason::Malformed));
+            if trick != b"sid=x" {
+                assert_eq!(cookie(&[&trick]), Err(MissingReason::Malformed));
+            }
         }
-        assert_eq!(cookie(&[b"sid=x; sid=y"]), Err(MissingReason::Repeated));
-        assert_eq!(cookie(&[b"sid=x", b"sid=y"]), Err(MissingReason::Repeated));
         for text in [
             "sid=\"x",
             "sid=x\"",
             "sid=\"\\106\"",
             "sid=\"a\"b\"",
             "sid=\"",
-            "sid=j:{}",
             "sid=\"x;y\"",
+            "sid=x y",
+            "sid=x ; a=b",
+            "sid=x, y",
+            "sid=x,y",
+            "sid= x",
+            "sid=R[1",
+            "sid=R]",
+            "sid=x&y",
+            "sid={x}",
+            "sid=x\ty",
+            "sid=%zz",
+            "sid=%u0078",
+            "sid=j:\"x\"",
+            "sid=j%3A%22x%22",
+            "sid=j:x",
         ] {
             assert_eq!(
                 cookie(&[text.as_bytes()]),
@@ -264,7 +271,17 @@ mod tests {
                 "{text}"
             );
         }
-        for text in ["", ";", "a=1", "sids=1; b=sid", "a=sid=1", "a=b&sid=1"] {
+        assert_eq!(cookie(&[b"sid=x\xa0y"]), Err(MissingReason::Malformed));
+        for text in [
+            "",
+            ";",
+            "a=1",
+            "sids=1; b=sid",
+            "a=sid=1",
+            "a=b&sid=1",
+            "a=(b)&sid=1",
+            "a=b|sid=1",
+        ] {
             assert_eq!(
                 cookie(&[text.as_bytes()]),
                 Err(MissingReason::Absent),
@@ -272,5 +289,13 @@ mod tests {
             );
         }
         assert_eq!(cookie(&[]), Err(MissingReason::Absent));
+    }
+
+    proptest! {
+        /// Goal: nothing a client sends stops the process. Method: texts of what cookies are made of.
+        #[test]
+        fn every_field_is_read(text in "[sid=; ,\\[\\]\"%0\\\\]{0,24}") {
+            let _ = cookie(&[text.as_bytes()]);
+        }
     }
 }

@@ -86,7 +86,7 @@ pub fn normal_value<'a>(
     part: &ValuePart,
     facts: &RequestFacts<'a>,
 ) -> Result<Cow<'a, [u8]>, MissingReason> {
-    let value = value::find(&part.source, facts)?;
+    let value = value::find(part, facts)?;
     part.counted(value).ok_or(MissingReason::Malformed)
 }
 
@@ -223,6 +223,7 @@ mod tests {
     use http::{HeaderName, HeaderValue};
     use sluicegate_base::crawler::{CrawlerRegistry, CrawlerRequest};
     use sluicegate_base::geo::{GeoDatabases, GeoField};
+    use sluicegate_base::parameter_name::OtherNames;
 
     use super::*;
     use crate::config::rules::ValuePart;
@@ -311,6 +312,7 @@ mod tests {
         KeyPart::Value(ValuePart {
             source: ValueSource::Header(HeaderName::from_static(name)),
             normalizers: Vec::new(),
+            other_names: OtherNames::Canonical,
         })
     }
 

@@ -36,13 +36,12 @@ struct Disposition<'a> {
     has_filename: bool,
 }
 
-/// Returns the value of the field `name` of a form with this boundary.
+/// Returns the value of the field with the wanted name of a form with this boundary.
 pub(super) fn find<'a>(
     body: &'a [u8],
     boundary: &str,
-    name: &str,
+    wanted: &WantedName<'_>,
 ) -> Result<Value<'a>, MissingReason> {
-    let wanted = WantedName::new(name);
     let delimiter = format!("--{boundary}");
     let finder = memmem::Finder::new(&delimiter);
     let undashed = memmem::Finder::new(boundary);
@@ -69,12 +68,13 @@ pub(super) fn find<'a>(
         let may_split = undashed.find(part.content).is_some_and(|at| {
             likeness != NameMatch::Other || find_name(&part.content[at..]).is_some()
         });
-        let leading = part.leading_filename.map(|name| wanted.compare(name));
-        if may_split || leading.is_some_and(|likeness| likeness != NameMatch::Other) {
+        let leading = part.leading_filename;
+        if may_split || leading.is_some_and(|name| wanted.is_within(name)) {
             return Err(MissingReason::Malformed);
         }
         match likeness {
             NameMatch::Other => {}
+            NameMatch::Outside => return Err(MissingReason::Malformed),
             NameMatch::Alias => return Err(MissingReason::Repeated),
             NameMatch::Same if part.is_file => return Err(MissingReason::Repeated),
             NameMatch::Same => found = Ok(agreed(found, Cow::Borrowed(part.content))?),
@@ -251,11 +251,16 @@ fn is_nested(content_type: &ContentType<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use sluicegate_base::parameter_name::OtherNames;
 
     use super::*;
 
     fn asked(boundary: &str, body: &[u8]) -> Result<String, MissingReason> {
-        find(body, boundary, "phone").map(|value| String::from_utf8_lossy(&value).into_owned())
+        let wanted = WantedName {
+            name: "phone",
+            others: OtherNames::Canonical,
+        };
+        find(body, boundary, &wanted).map(|value| String::from_utf8_lossy(&value).into_owned())
     }
 
     /// A form of parts whose lines are separated by `|`.
@@ -329,12 +334,12 @@ mod tests {
             "Content-Disposition: form-data; name=\"phone\"||2",
             "Content-Disposition: form-data; name=\"phone\"; filename=\"x\"||1",
             "Content-Disposition: form-data; name=\"phone\"|Content-Type: application/json||1",
-            "Content-Disposition: form-data; name=\" phone\"||1",
             "Content-Disposition: form-data; name=\"phone[]\"||1",
         ] {
             assert_eq!(of(&[PHONE, odd]), Err(MissingReason::Repeated), "{odd}");
         }
         for odd in [
+            "Content-Disposition: form-data; name=\" phone\"||1",
             "Content-Disposition: form-data; name=\"ph%6fne\"||1",
             "Content-Disposition: form-data; name=\"x\"; name=\"phone\"||2",
             "Content-Disposition: form-data; filename=\",name=phone\"; name=\"x\"||2",

@@ -1,12 +1,13 @@
 //! Decides which value of a request a part of a key counts by.
 //!
-//! Three rules keep clients from choosing their counter. Whatever an origin may read as the same value is one value here: `%61` is
-//! `a`, in queries, paths and cookies, and quotes around a cookie are none. A value that is there more than once is one only if all
-//! copies agree: origins differ in whether the first or the last counts, so neither may. And a name that an origin may take for the key's
-//! ([`parameter_name`](sluicegate_base::parameter_name)) is a copy that does not agree.
+//! Two rules keep clients from choosing their counter. A value that is there more than once is one only if all copies agree: origins
+//! differ in whether the first or the last counts, so neither may. And a query or form is read only as far as all parsers read it alike:
+//! a name that an origin may take for the key's ([`parameter_name`](sluicegate_base::parameter_name)) is a copy that does not agree, and
+//! a name, a separator or an escape that parsers read in different ways makes the value malformed.
 //!
 //! # Limits
-//! The first [`KEY_VALUE_BYTES`](bounds::KEY_VALUE_BYTES) of a value count.
+//! The first [`KEY_VALUE_BYTES`](bounds::KEY_VALUE_BYTES) of a value count. A query or form is read in one pass, and at most
+//! [`PARAMETER_NAMES`](bounds::PARAMETER_NAMES) names of it.
 
 use std::borrow::Cow;
 
@@ -14,47 +15,51 @@ use serde_json::Value as Json;
 use sluicegate_base::bounds;
 use sluicegate_base::form_encoding::{PlusMeaning, decode};
 use sluicegate_base::jwt::NoClaims;
-use sluicegate_base::parameter_name::{NameMatch, WantedName};
+use sluicegate_base::parameter_name::{NameMatch, OtherNames, WantedName};
 
 use super::body;
 use super::cookie;
 use super::key::RequestFacts;
 use crate::client::ClientCertificate;
-use crate::config::rules::{Pointer, ValueSource};
+use crate::config::rules::{Pointer, ValuePart, ValueSource};
 use crate::rejection::MissingReason;
 
 /// The value, as far as it counts.
 pub(super) type Value<'a> = Cow<'a, [u8]>;
 
-/// Returns the value at `source`.
+/// Returns the value that `part` names.
 pub(super) fn find<'a>(
-    source: &ValueSource,
+    part: &ValuePart,
     facts: &RequestFacts<'a>,
 ) -> Result<Value<'a>, MissingReason> {
-    let value = match source {
+    let others = part.other_names;
+    let value = match &part.source {
         ValueSource::Header(name) => {
             let fields = facts.headers.get_all(name);
             only(fields.map(|field| Cow::Borrowed(field.as_bytes().trim_ascii())))
         }
-        ValueSource::Cookie(name) => cookie::find(facts.headers, name),
+        ValueSource::Cookie(name) => cookie::find(facts.headers, &WantedName { name, others }),
         ValueSource::Query(name) => {
-            let found = agreeing(query(facts.query, name), || {
-                body::merged(facts.body, facts.method, facts.headers, name)
+            let wanted = WantedName { name, others };
+            let found = agreeing(query(facts.query, &wanted), || {
+                body::merged(facts.body, facts.method, facts.headers, &wanted)
             });
-            agreeing(found, || cookie::merged(facts.headers, name))
+            agreeing(found, || cookie::find(facts.headers, &wanted))
         }
-        ValueSource::PathParameter(name) => parameter(facts, name).ok_or(MissingReason::Absent),
+        ValueSource::PathParameter(name) => parameter(facts, name),
         ValueSource::Claim(pointer) => claim(facts, pointer),
         ValueSource::Json(pointer) => {
             agreeing(body::json(facts.body, facts.headers, pointer), || {
-                query(facts.query, &in_query(pointer))
+                let name = &in_query(pointer);
+                query(facts.query, &WantedName { name, others })
             })
         }
         ValueSource::Form(name) => {
-            let found = agreeing(body::form(facts.body, facts.headers, name), || {
-                query(facts.query, name)
+            let wanted = WantedName { name, others };
+            let found = agreeing(body::form(facts.body, facts.headers, &wanted), || {
+                query(facts.query, &wanted)
             });
-            agreeing(found, || cookie::merged(facts.headers, name))
+            agreeing(found, || cookie::find(facts.headers, &wanted))
         }
         ValueSource::CertificateSubject => certificate(facts)
             .and_then(|certificate| certificate.subject.as_deref())
@@ -78,8 +83,8 @@ fn certificate<'a>(facts: &RequestFacts<'a>) -> Option<&'a ClientCertificate> {
 }
 
 /// Returns the value on which the place that a key names and the place that some frameworks merge with it agree: Servlet, PHP,
-/// Rails, Flask and Go read the query and the body's parameters as one, and differ in which comes first. `$_REQUEST` of PHP has cookies too
-/// where no php.ini says otherwise, and they win; so has `Request` of ASP.
+/// Rails, Flask and Go read the query and the body's parameters as one, and differ in which comes first. `$_REQUEST` of PHP has cookies
+/// too where no php.ini says otherwise, and they win; so has `Request` of ASP.
 fn agreeing<'a>(
     found: Result<Value<'a>, MissingReason>,
     other: impl FnOnce() -> Result<Value<'a>, MissingReason>,
@@ -135,55 +140,60 @@ fn cut(value: Value<'_>) -> Value<'_> {
 }
 
 /// Returns the value of a query parameter.
-fn query<'a>(query: &'a str, name: &str) -> Result<Value<'a>, MissingReason> {
+fn query<'a>(query: &'a str, wanted: &WantedName<'_>) -> Result<Value<'a>, MissingReason> {
     if query.contains('#') {
         // RFC 3986 §3.4: a query has none. Some origins cut there, others do not.
         return Err(MissingReason::Malformed);
     }
-    let found = parameters(query.as_bytes(), name)?;
-    match query.split_once('?') {
-        // What splits the target at every `?` ends the query at the second.
-        Some((before, _)) => match parameters(before.as_bytes(), name) {
-            Ok(other) if other != found => Err(MissingReason::Repeated),
-            _ => Ok(found),
-        },
-        None => Ok(found),
-    }
+    parameters(query.as_bytes(), wanted)
 }
 
-/// Returns the value of a parameter in `name=value&…`. Old origins take `;` for `&`, so both readings must agree.
-pub(super) fn parameters<'a>(text: &'a [u8], name: &str) -> Result<Value<'a>, MissingReason> {
-    let wanted = WantedName::new(name);
-    let plainly = among(text, b"&", &wanted);
-    if !text.contains(&b';') {
-        return plainly;
-    }
-    match (plainly, among(text, b"&;", &wanted)) {
-        (Ok(one), Ok(other)) if one == other => Ok(one),
-        (Err(MissingReason::Absent), Err(MissingReason::Absent)) => Err(MissingReason::Absent),
-        _ => Err(MissingReason::Repeated),
-    }
-}
-
-/// Returns the value on which all parameters of a name agree in `name=value&…`; a name alone has an empty value. A name that an origin may
-/// take for it makes the value one of several.
-fn among<'a>(
+/// Returns the value on which all parameters of a name agree in `name=value&…`.
+pub(super) fn parameters<'a>(
     text: &'a [u8],
-    ends: &[u8],
     wanted: &WantedName<'_>,
 ) -> Result<Value<'a>, MissingReason> {
+    let is_separator = |byte: &&u8| matches!(**byte, b'&' | b';');
+    let separators = text.iter().filter(is_separator).count();
+    if separators >= bounds::PARAMETER_NAMES && wanted.others == OtherNames::Canonical {
+        return Err(MissingReason::Malformed);
+    }
     let mut found = Err(MissingReason::Absent);
-    for pair in text.split(|byte| ends.contains(byte)) {
-        let (name, value) = cut_at(pair, b'=').unwrap_or((pair, b""));
-        // An empty pair is none, as in `a=1&&b=2`.
-        match wanted.compare(&decode(name, PlusMeaning::Space)) {
-            _ if pair.is_empty() => {}
+    for pair in text.split(|byte| *byte == b'&') {
+        let (first, hidden) = cut_at(pair, b';').unwrap_or((pair, b""));
+        // Old parsers find a name behind a `;` too, or one that may be the name.
+        let mut hidden = hidden.split(|byte| *byte == b';');
+        if hidden.any(|piece| likeness(piece, wanted) != NameMatch::Other) {
+            return Err(MissingReason::Malformed);
+        }
+        match likeness(first, wanted) {
             NameMatch::Other => {}
+            NameMatch::Outside => return Err(MissingReason::Malformed),
             NameMatch::Alias => return Err(MissingReason::Repeated),
-            NameMatch::Same => found = Ok(agreed(found, decode(value, PlusMeaning::Space))?),
+            NameMatch::Same => found = Ok(agreed(found, value(pair)?)?),
         }
     }
     found
+}
+
+/// Compares the name of a pair. A name alone has no value, so it is of no interest unless it is the key's.
+fn likeness(pair: &[u8], wanted: &WantedName<'_>) -> NameMatch {
+    match cut_at(pair, b'=') {
+        Some((name, _)) => wanted.compare_encoded(name),
+        None => match wanted.compare_encoded(pair) {
+            NameMatch::Outside => NameMatch::Other,
+            likeness => likeness,
+        },
+    }
+}
+
+/// Returns the value of a pair; a name alone has an empty one. Old parsers end it at `;`, and a query at its second `?`.
+fn value(pair: &[u8]) -> Result<Value<'_>, MissingReason> {
+    if pair.iter().any(|byte| matches!(byte, b';' | b'?')) {
+        return Err(MissingReason::Malformed);
+    }
+    let value = cut_at(pair, b'=').map_or(&b""[..], |(_, value)| value);
+    decode(value, PlusMeaning::Space).ok_or(MissingReason::Malformed)
 }
 
 /// Returns the value of a claim that is text, number or boolean.
@@ -216,15 +226,18 @@ fn claim(facts: &RequestFacts<'_>, pointer: &Pointer) -> Result<Value<'static>, 
     Ok(Cow::Owned(text.into_bytes()))
 }
 
-/// Returns the segment of the path that the route calls `name`. A route whose limits count by it takes no path in which another reading has
-/// another one.
-fn parameter<'a>(facts: &RequestFacts<'a>, name: &str) -> Option<Value<'a>> {
-    let segment = facts.pattern?.parameter(facts.segments, name)?;
-    Some(decode(segment.as_bytes(), PlusMeaning::Kept))
+/// Returns the segment of the path that the route calls `name`. A route whose limits count by it takes no path in which another reading
+/// has another one.
+fn parameter<'a>(facts: &RequestFacts<'a>, name: &str) -> Result<Value<'a>, MissingReason> {
+    let segment = facts
+        .pattern
+        .and_then(|pattern| pattern.parameter(facts.segments, name))
+        .ok_or(MissingReason::Absent)?;
+    decode(segment.as_bytes(), PlusMeaning::Kept).ok_or(MissingReason::Malformed)
 }
 
 pub(super) fn cut_at(bytes: &[u8], mark: u8) -> Option<(&[u8], &[u8])> {
-    let at = bytes.iter().position(|byte| *byte == mark)?;
+    let at = memchr::memchr(mark, bytes)?;
     Some((&bytes[..at], &bytes[at + 1..]))
 }
 
@@ -234,8 +247,14 @@ mod tests {
 
     use super::*;
 
+    fn read(text: &str, others: OtherNames) -> Result<String, MissingReason> {
+        let name = "phone";
+        query(text, &WantedName { name, others })
+            .map(|value| String::from_utf8_lossy(&value).into_owned())
+    }
+
     fn asked(text: &str) -> Result<String, MissingReason> {
-        query(text, "phone").map(|value| String::from_utf8_lossy(&value).into_owned())
+        read(text, OtherNames::Canonical)
     }
 
     /// Goal: spellings of one query value share a counter. Method: each with the value that it means.
@@ -247,50 +266,36 @@ mod tests {
             ("ph%6Fne=%31", "1"),
             ("phone=a+b", "a b"),
             ("phone=a%2Bb", "a+b"),
-            ("phone=%zz%4", "%zz%4"),
             ("phone=a=b", "a=b"),
             ("phone", ""),
             ("phone=&x", ""),
             ("phone=1&phone=%31", "1"),
+            ("a=?b&phone=1", "1"),
+            ("/a/path&phone=1", "1"),
+            ("a=b;c&phone=1", "1"),
+            ("a=b;c=%25&phone=1", "1"),
+            ("phone=1&amp;page=2", "1"),
         ] {
             assert_eq!(asked(text).as_deref(), Ok(value), "{text}");
         }
     }
 
-    /// Goal: no copy, and no separator of old origins, gives a fresh counter. Method: the tricks, and what is really absent.
+    /// Goal: no copy gives a fresh counter, and no name within the grammar that an origin takes for the parameter does. Method: a name of
+    /// each kind, beside the plain one and alone; `parameter_name` has the others. What is really absent.
     #[test]
     fn copies_that_differ_are_no_value() {
-        for text in [
-            "phone=1&phone=2",
-            "phone=1;phone=2",
-            "phone=1;x",
-            "a=1;phone=2",
-            "phone&phone=1",
-        ] {
+        for text in ["phone=1&phone=2", "phone&phone=1", "phone=1&phone=1&phone="] {
             assert_eq!(asked(text), Err(MissingReason::Repeated), "{text}");
         }
-        assert_eq!(asked("phone=1#&phone=2"), Err(MissingReason::Malformed));
-        for text in ["", "&&", "phones=1", "a=1;b=2", "xphone=1"] {
-            assert_eq!(asked(text), Err(MissingReason::Absent), "{text}");
-        }
-    }
-
-    /// Goal: no name that an origin takes for the parameter gives it another value. Method: a name of each kind, beside the plain one and
-    /// alone; `parameter_name` has the others.
-    #[test]
-    fn a_name_that_becomes_the_name_is_a_copy() {
         for trick in [
-            "+phone=2",
-            "phone%00=2",
             "phone[]=2",
             "[phone]=2",
             "phone]=2",
             "phone.x=2",
             "Phone=2",
-            "%EF%BD%90hone=2",
-            "?phone=2",
-            "ph%u0151ne=2",
-            "a;phone%00=2",
+            "%5Bphone%5D=2",
+            "!phone=2",
+            "PHONE",
         ] {
             for text in [
                 trick.to_owned(),
@@ -300,16 +305,72 @@ mod tests {
                 assert_eq!(asked(&text), Err(MissingReason::Repeated), "{text}");
             }
         }
-        assert_eq!(asked("%u0070hone=%u0031").as_deref(), Ok("1"));
-        assert_eq!(asked("phone=1?phone=2"), Err(MissingReason::Repeated));
-        assert_eq!(asked("a=?b&phone=1").as_deref(), Ok("1"));
+        for text in [
+            "", "&&", "phones=1", "a=1;b=2", "xphone=1", "a=phone", "%70%", "+phone",
+        ] {
+            assert_eq!(asked(text), Err(MissingReason::Absent), "{text}");
+        }
+    }
+
+    /// Goal: what parsers read in different ways is no value. Method: names outside of the grammar alone and beside the plain name,
+    /// separators of old origins, escapes that are none, more names than parsers read; what `any` makes of the names.
+    #[test]
+    fn what_parsers_read_in_different_ways_is_malformed() {
+        for trick in [
+            "+phone=2",
+            "phone%00=2",
+            "%EF%BD%90hone=2",
+            "ph%u0151ne=2",
+            "?phone=2",
+            "=phone=2",
+            "=2",
+            "%u0070hone=2",
+            "a;phone=2",
+            "a=1;phone%00=2",
+            "a=1;PHONE",
+        ] {
+            for text in [
+                trick.to_owned(),
+                format!("phone=1&{trick}"),
+                format!("{trick}&phone=1"),
+            ] {
+                assert_eq!(asked(&text), Err(MissingReason::Malformed), "{text}");
+            }
+        }
+        for text in [
+            "phone=1;x",
+            "phone=1;phone=2",
+            "phone=1?phone=2",
+            "phone=1?",
+            "phone=1#&x",
+            "phone=%zz",
+            "phone=%u0031",
+            "phone=1%",
+        ] {
+            assert_eq!(asked(text), Err(MissingReason::Malformed), "{text}");
+        }
+        let many = "a=1&".repeat(bounds::PARAMETER_NAMES - 1) + "phone=1";
+        assert_eq!(asked(&many).as_deref(), Ok("1"));
+        assert_eq!(asked(&format!("{many}&a")), Err(MissingReason::Malformed));
+        for text in [
+            "+phone=2&phone=1",
+            "%u0070hone=2&phone=1",
+            "=2&phone=1",
+            &(many + "&a"),
+        ] {
+            assert_eq!(read(text, OtherNames::Any).as_deref(), Ok("1"), "{text}");
+        }
+        assert_eq!(
+            read("phone[]=1", OtherNames::Any),
+            Err(MissingReason::Repeated)
+        );
     }
 
     proptest! {
         /// Goal: nothing a client sends stops the process. Method: arbitrary queries.
         #[test]
         fn every_text_is_read(text in "[a%+0-9;&=#]{0,24}") {
-            let _ = query(&text, "a");
+            let _ = read(&text, OtherNames::Canonical);
         }
     }
 }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use sluicegate_base::parameter_name::OtherNames;
+
 use super::text::{count, listed, rates, span};
 use crate::config::rules::{
     AbsentPart, AnnouncedReserve, CostRules, CostSource, CountedRequests, LimitRules, MeasuredCost,
-    Name, OnMissing, ReportedPart, ReportedSum, ReservePart, ReserveRules, Rules,
+    Name, OnMissing, ReportedPart, ReportedSum, ReservePart, ReserveRules, Rules, ValuePart,
 };
 use crate::config::{Action, Share};
 
@@ -21,6 +23,15 @@ pub(super) fn missing(limit: &LimitRules) -> Option<String> {
         OnMissing::Skip => "is not counted, unless the part is present and unreadable",
     };
     Some(format!("A request that lacks a part of the key {effect}."))
+}
+
+/// The treatment of names beside the key's, where the limit accepts any.
+pub(super) fn other_names(limit: &LimitRules) -> Option<String> {
+    let is_any = |part: &ValuePart| part.other_names == OtherNames::Any;
+    limit.key.values().any(is_any).then(|| {
+        "Parameters may have any names: an origin that rewrites one to the name in the key can read another value than is counted."
+            .to_owned()
+    })
 }
 
 /// The cost of a request, where it is not always one unit.

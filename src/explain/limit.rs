@@ -33,6 +33,9 @@ pub struct LimitExplained {
     /// The rule for a request that lacks a part of the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
+    /// The treatment of names beside the key's, where the limit accepts any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_names: Option<String>,
     /// The cost of a request, where it is not always one unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<String>,
@@ -94,6 +97,7 @@ impl LimitExplained {
             when: activation::of_limit(limit),
             shared: shared::shared(limit, rules.store.as_ref()),
             missing: action::missing(limit),
+            other_names: action::other_names(limit),
             counts: action::counts(limit),
             overrides: tier::overrides(limit),
             tiers: tier::named(limit),
@@ -123,6 +127,7 @@ impl LimitExplained {
         lines.extend(self.tiers_when.clone());
         lines.extend(self.counts.clone());
         lines.extend(self.missing.clone());
+        lines.extend(self.other_names.clone());
         lines.extend(self.shared.clone());
         lines.extend(self.concurrency.clone());
         lines.push(self.exceeded.clone());

@@ -1,15 +1,13 @@
 //! Matches parameters of the query.
 //!
 //! A condition holds when one of the parameters of its name has its value. Origins differ in how they read a query: `;`
-//! separates for some, `+` is a space for most, of two parameters with one name they take the first, the last or both, and some change
-//! names and cut values before they look: `+page` is `page` for PHP. A limit must hold whichever reading the origin uses, so every known
-//! reading is tried, and one that meets the condition is enough.
+//! separates for some, of two parameters with one name they take the first, the last or both, and some change names and cut or trim
+//! values before they look. A limit must hold whichever reading the origin uses, so a parameter meets a condition wherever some origin
+//! may read it so: by its name or an alias, or by a name outside of the grammar of [names](sluicegate_base::parameter_name), which could
+//! be any; by a value that is equal but for blanks and invisible characters, or that parsers decode in different ways.
 
-use std::borrow::Cow;
-
-use sluicegate_base::form_encoding::{PlusMeaning, decode};
-use sluicegate_base::normal_form::trimmed;
-use sluicegate_base::parameter_name::{NameMatch, WantedName};
+use sluicegate_base::form_encoding::{PlusMeaning, decoded_bytes};
+use sluicegate_base::parameter_name::{NameMatch, OtherNames, WantedName};
 
 use crate::config::rules::QueryCondition;
 
@@ -23,15 +21,18 @@ impl QueryMatch {
     }
 
     pub(super) fn takes(&self, query: &str) -> bool {
+        let query = query.as_bytes();
         self.0.iter().all(|condition| {
-            let wanted = WantedName::new(&condition.name);
-            parameters(query).any(|(name, value)| {
-                is_taken_for(name, &wanted)
-                    && condition
-                        .value
-                        .as_deref()
-                        .is_none_or(|wanted| spells(value, wanted))
-            })
+            let wanted = WantedName {
+                name: &condition.name,
+                others: OtherNames::Canonical,
+            };
+            let is_met = |parameter: &[u8]| meets(parameter, &wanted, condition.value.as_deref());
+            let mut pieces = query.split(|byte| matches!(byte, b'&' | b';' | b'?'));
+            // What separates for some origins may be a part of the value for others.
+            let has_ends = |value: &str| value.contains([';', '?']);
+            let is_whole = condition.value.as_deref().is_some_and(has_ends);
+            pieces.any(is_met) || (is_whole && query.split(|byte| *byte == b'&').any(is_met))
         })
     }
 
@@ -40,35 +41,37 @@ impl QueryMatch {
     }
 }
 
-/// Returns names and values as sent: separated by `&`, again by `&` and `;` where there is one, and again up to a second `?`, at which some
-/// end the query.
-fn parameters(query: &str) -> impl Iterator<Item = (&str, &str)> {
-    let separated = query.split('&');
-    let semicolons = query.contains(';').then(|| query.split(['&', ';']));
-    let before_mark = query.split_once('?').map(|(before, _)| before.split('&'));
-    separated
-        .chain(semicolons.into_iter().flatten())
-        .chain(before_mark.into_iter().flatten())
-        .map(|piece| piece.split_once('=').unwrap_or((piece, "")))
+/// Returns whether some origin may find the wanted name, with the value if there is one, in a parameter.
+fn meets(parameter: &[u8], wanted: &WantedName<'_>, value: Option<&str>) -> bool {
+    if parameter.is_empty() {
+        return false;
+    }
+    let end = parameter.iter().position(|byte| *byte == b'=');
+    let (name, sent) = end.map_or((parameter, &b""[..]), |end| {
+        (&parameter[..end], &parameter[end + 1..])
+    });
+    wanted.compare_encoded(name) != NameMatch::Other
+        && value.is_none_or(|value| may_spell(sent, value))
 }
 
-/// Returns whether some origin takes the name for the wanted one.
-fn is_taken_for(sent: &str, wanted: &WantedName<'_>) -> bool {
-    decodings(sent).any(|name| wanted.compare(&name) != NameMatch::Other)
-}
-
-/// Returns whether a common origin decodes `sent` to `text`.
-fn spells(sent: &str, text: &str) -> bool {
-    decodings(sent).any(|value| value == text.as_bytes() || trimmed(value) == text.as_bytes())
-}
-
-/// Returns the bytes that `sent` encodes, with a plus as a space and, where there is one, as itself.
-fn decodings(sent: &str) -> impl Iterator<Item = Cow<'_, [u8]>> {
-    let kept = sent.contains('+').then_some(PlusMeaning::Kept);
-    [Some(PlusMeaning::Space), kept]
-        .into_iter()
-        .flatten()
-        .map(|plus| decode(sent.as_bytes(), plus))
+/// Returns whether an origin may decode `sent` to `text`.
+fn may_spell(sent: &[u8], text: &str) -> bool {
+    let is_ascii = text.is_ascii();
+    // Blanks and control characters are cut or written in other ways, `+` is a blank or itself, and beside ASCII others are invisible.
+    let is_seen =
+        |byte: &u8| byte.is_ascii_graphic() && *byte != b'+' || (*byte >= 0x80 && !is_ascii);
+    let mut sent = decoded_bytes(sent, PlusMeaning::Space);
+    let mut wanted = text.bytes().filter(|byte| is_seen(byte));
+    loop {
+        match sent.next() {
+            // Parsers keep, drop or decode what is no escape.
+            Some(None) => return true,
+            Some(Some(byte)) if !is_seen(&byte) => {}
+            Some(Some(byte)) if wanted.next() != Some(byte) => return false,
+            Some(Some(_)) => {}
+            None => return wanted.next().is_none(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -102,9 +105,13 @@ mod tests {
             "Page=a+b",
             "?page=a+b",
             "p%u0061ge=a+b",
+            "%EF%BD%90age=a+b",
             "page=a+b?x=1",
             "x=1;+page=a+b",
             "page=+a+b%00",
+            "page=a%01b",
+            "page=%E2%80%8Ba%C2%A0b",
+            "page=%u0061+b",
         ] {
             assert!(takes("page", Some("a b"), query), "{query}");
             assert!(takes("page", None, query), "{query}");
@@ -112,6 +119,9 @@ mod tests {
         assert!(takes("q", Some("1+1"), "q=1+1"));
         assert!(takes("q", Some("1+1"), "q=1%2B1"));
         assert!(takes("q", Some("100%"), "q=100%"));
+        assert!(takes("q", Some("100%"), "q=100%25"));
+        assert!(takes("q", Some("a;b?c"), "q=a;b?c"));
+        assert!(takes("city", Some("köln"), "city=k%C3%B6ln"));
         assert!(takes("flag", Some(""), "flag"));
         assert!(takes("flag", None, "flag="));
     }
@@ -121,17 +131,21 @@ mod tests {
     fn another_parameter_or_value_does_not_meet_it() {
         for query in [
             "",
+            "&&",
             "page",
             "page=A",
             "pages=a",
-            "my+page=a",
+            "my+page=b",
             "x[page]=a",
             "page=aa",
+            "page=ab",
+            "page=",
             "xpage=a",
             "page=%2561",
         ] {
             assert!(!takes("page", Some("a"), query), "{query}");
         }
+        assert!(!takes("city", Some("köln"), "city=k%C3%A4ln"));
         assert!(!takes("page", None, "x=page"));
         let both = ["a", "b"].map(|name| QueryCondition {
             name: name.into(),

@@ -62,6 +62,7 @@ mod lists;
 mod matching;
 mod memory;
 mod monitoring;
+mod names;
 mod normal_forms;
 mod operating;
 mod origin_pools;

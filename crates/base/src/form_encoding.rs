@@ -1,4 +1,4 @@
-//! Decodes names and values of queries, forms and cookies.
+//! Decodes names and values of queries, forms, paths and cookies.
 
 use std::borrow::Cow;
 
@@ -11,31 +11,33 @@ pub enum PlusMeaning {
     Space,
 }
 
-/// Decodes `%61`, and `%u0061` as ASP.NET does; text that is no escape stays as it is, as the URL standard has it (WHATWG URL §1.3).
+/// Decodes `%61`. `None` where a `%` is not followed by two hexadecimal digits: parsers keep, drop or refuse such a text, and ASP.NET
+/// reads `%u0061`.
 #[must_use]
-pub fn decode(text: &[u8], plus: PlusMeaning) -> Cow<'_, [u8]> {
+pub fn decode(text: &[u8], plus: PlusMeaning) -> Option<Cow<'_, [u8]>> {
     let plain = |byte: &u8| *byte != b'%' && (*byte != b'+' || plus == PlusMeaning::Kept);
     if text.iter().all(plain) {
-        return Cow::Borrowed(text);
+        return Some(Cow::Borrowed(text));
     }
     let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let [first, behind @ ..] = rest {
-        rest = behind;
-        match (first, escaped(behind)) {
-            (b'%', Some(byte)) => {
-                decoded.push(byte);
-                rest = &behind[2..];
-            }
-            (b'%', None) if let Some(letter) = escaped_letter(behind) => {
-                decoded.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
-                rest = &behind[5..];
-            }
-            (b'+', _) if plus == PlusMeaning::Space => decoded.push(b' '),
-            _ => decoded.push(*first),
-        }
+    for byte in decoded_bytes(text, plus) {
+        decoded.push(byte?);
     }
-    Cow::Owned(decoded)
+    Some(Cow::Owned(decoded))
+}
+
+/// Returns the bytes that `text` encodes, and `None` for each `%` that is no escape.
+pub fn decoded_bytes(text: &[u8], plus: PlusMeaning) -> impl Iterator<Item = Option<u8>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (first, behind) = rest.split_first()?;
+        rest = behind;
+        Some(match first {
+            b'%' => escaped(behind).inspect(|_| rest = &behind[2..]),
+            b'+' if plus == PlusMeaning::Space => Some(b' '),
+            _ => Some(*first),
+        })
+    })
 }
 
 /// Returns the byte of two hexadecimal digits.
@@ -45,27 +47,35 @@ fn escaped(digits: &[u8]) -> Option<u8> {
     u8::try_from(digit(high)? * 16 + digit(low)?).ok()
 }
 
-/// Returns the character of `u` and four hexadecimal digits.
-fn escaped_letter(text: &[u8]) -> Option<char> {
-    let [b'u' | b'U', digits @ ..] = text else {
-        return None;
-    };
-    let (high, low) = (escaped(digits)?, escaped(digits.get(2..)?)?);
-    let unit = u32::from(high) << 8 | u32::from(low);
-    Some(char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
+    /// Goal: a text has one decoding or none. Method: escapes, plus signs, and what is no escape.
+    #[test]
+    fn a_text_decodes_in_one_way_or_not() {
+        let decoded = |text: &'static str, plus| decode(text.as_bytes(), plus).map(Cow::into_owned);
+        assert_eq!(
+            decoded("a%2B+%61", PlusMeaning::Space).as_deref(),
+            Some(&b"a+ a"[..])
+        );
+        assert_eq!(
+            decoded("a+", PlusMeaning::Kept).as_deref(),
+            Some(&b"a+"[..])
+        );
+        for text in ["%", "%4", "%zz", "%u0061", "a%"] {
+            assert_eq!(decoded(text, PlusMeaning::Space), None, "{text}");
+        }
+    }
+
     proptest! {
-        /// Goal: nothing a client sends stops the process, and decoding only shortens. Method: arbitrary bytes.
+        /// Goal: nothing a client sends stops the process, and decoding only shortens. Method: arbitrary texts.
         #[test]
-        fn every_text_decodes(text in "[a%+0-9u;&=#]{0,24}") {
-            prop_assert!(decode(text.as_bytes(), PlusMeaning::Space).len() <= text.len());
+        fn every_text_decodes_or_not(text in "[a%+0-9u;&=#]{0,24}") {
+            let decoded = decode(text.as_bytes(), PlusMeaning::Space);
+            prop_assert!(decoded.is_none_or(|decoded| decoded.len() <= text.len()));
         }
     }
 }

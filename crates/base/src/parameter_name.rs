@@ -1,29 +1,33 @@
-//! Decides which names an origin may take for the one that a key names.
+//! Decides which names of a query, a form or a cookie an origin may take for the one that a key names.
 //!
-//! Parsers of parameters and cookies change names: PHP drops blanks in front, cuts at a NUL and writes `_` for `.`, ` ` and `[`; Rack, qs
-//! and Rails read brackets and dots as nesting; ASP.NET ignores case. A client could send the gateway one value under the name of the key
-//! and the origin another under a name that becomes it. All these changes are applied at once, so that one comparison covers
-//! every framework: a name that is not the key's and becomes it under any of them is an alias.
+//! Parsers change names before they look them up: PHP writes `_` for `.` and `[`, Rack and qs read brackets and dots as nesting, ASP.NET
+//! ignores case, others trim, cut and normalize. Such a list of parsers has no end, so it is not followed. Names have a canonical
+//! grammar, within which all changes are known: letters, digits and `_ - . [ ] ~ : @ $ !` of ASCII. Within it a name in other case, or
+//! with other marks between its words, or with more steps of nesting, is an alias. A name outside of the grammar could be any name.
+//!
+//! # Limits
+//! A canonical name has at most [`PARAMETER_NAME_BYTES`] bytes; a name is read in one pass, by a table, without allocation.
 
-use std::borrow::Cow;
-use std::cell::OnceCell;
+use crate::bounds::PARAMETER_NAME_BYTES;
+use crate::form_encoding::{PlusMeaning, decoded_bytes};
 
-use crate::normal_form::fold;
-
-/// The name in a key, with which names of a request are compared.
-pub struct WantedName<'n> {
-    name: &'n str,
-    forms: OnceCell<ParsedForms>,
+/// The treatment of names outside of the grammar, and of more names than parsers read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OtherNames {
+    /// They make the key malformed.
+    #[default]
+    Canonical,
+    /// They are other names, unless they are the key's to the byte.
+    Any,
 }
 
-/// The forms that parsers make of a name.
-struct ParsedForms {
-    /// The name with `_` for what PHP replaces, once with the blanks at the end and once without.
-    flat: [String; 2],
-    /// The same of the text before the first bracket: the array that PHP makes of `user.id[]`.
-    array: String,
-    /// The steps of a nested name.
-    steps: Vec<String>,
+/// The name in a key, with which names of a request are compared.
+#[derive(Clone, Copy, Debug)]
+pub struct WantedName<'n> {
+    /// The name.
+    pub name: &'n str,
+    /// The treatment of other names.
+    pub others: OtherNames,
 }
 
 /// The relation of a name to the one in a key.
@@ -35,120 +39,169 @@ pub enum NameMatch {
     Alias,
     /// Another name.
     Other,
+    /// A name outside of the grammar, which an origin may take for any name.
+    Outside,
 }
 
-impl<'n> WantedName<'n> {
-    /// Returns what compares other names with `name`.
-    #[must_use]
-    pub fn new(name: &'n str) -> Self {
-        Self {
-            name,
-            forms: OnceCell::new(),
-        }
+/// The byte as which each byte of a canonical name is compared: letters in lower case, `_` for all marks between words; 0 for all other
+/// bytes.
+const FOLDED: [u8; 256] = {
+    let mut folded = [0; 256];
+    let mut byte: u8 = 0;
+    while byte < 0x80 {
+        folded[byte as usize] = match byte {
+            b'_' | b'-' | b'.' | b'[' | b']' | b':' => b'_',
+            b'~' | b'@' | b'$' | b'!' => byte,
+            _ if byte.is_ascii_alphanumeric() => byte.to_ascii_lowercase(),
+            _ => 0,
+        };
+        byte += 1;
     }
+    folded
+};
 
-    /// Compares a decoded name.
+impl WantedName<'_> {
+    /// Compares a name that is written without escapes.
     #[must_use]
     pub fn compare(&self, found: &[u8]) -> NameMatch {
-        let name = self.name.as_bytes();
-        if found == name {
-            return NameMatch::Same;
+        match self.others {
+            _ if is_canonical(found) => self.compare_canonical(found),
+            OtherNames::Canonical => NameMatch::Outside,
+            OtherNames::Any if found == self.name.as_bytes() => NameMatch::Same,
+            OtherNames::Any => NameMatch::Other,
         }
-        let is_alias = if is_plain(found) && is_plain(name) {
-            found.eq_ignore_ascii_case(name)
-        } else {
-            self.is_alias(found)
+    }
+
+    /// Compares a name of a query or a urlencoded form, as it is written there.
+    #[must_use]
+    pub fn compare_encoded(&self, written: &[u8]) -> NameMatch {
+        if is_canonical(written) {
+            return self.compare_canonical(written);
+        }
+        let mut found = [0; PARAMETER_NAME_BYTES];
+        let mut length = 0;
+        for byte in decoded_bytes(written, PlusMeaning::Space) {
+            let (Some(byte), Some(place)) = (byte, found.get_mut(length)) else {
+                // Neither canonical nor the name of a key.
+                return self.compare(b"");
+            };
+            *place = byte;
+            length += 1;
+        }
+        self.compare(&found[..length])
+    }
+
+    /// Returns whether the name of a cookie is the key's or an alias, or has it between bytes that belong to no name, at which some
+    /// parser cuts or trims.
+    #[must_use]
+    pub fn is_within(&self, written: &[u8]) -> bool {
+        let is_taken = |found: &[u8]| {
+            let found = found.get(..PARAMETER_NAME_BYTES).unwrap_or(found);
+            is_canonical(found) && self.compare_canonical(found) != NameMatch::Other
         };
-        if is_alias {
-            NameMatch::Alias
-        } else {
-            NameMatch::Other
+        let length = written
+            .iter()
+            .take_while(|byte| folded(**byte) != 0)
+            .count();
+        let begin = &written[..length];
+        // What stands in brackets belongs to no name.
+        if is_taken(begin) && (length == written.len() || begin.contains(&b'[')) {
+            return true;
+        }
+        let is_odd = |byte: &u8| !byte.is_ascii_graphic() || b"%+\",\\".contains(byte);
+        if !written.iter().any(is_odd) {
+            return false;
+        }
+        let decoded = decoded_bytes(written, PlusMeaning::Space).map(Option::unwrap_or_default);
+        let decoded: Vec<u8> = decoded.collect();
+        // PHP drops blanks in front, and writes `_` for others.
+        let joined = decoded.trim_ascii_start().iter();
+        let joined: Vec<u8> = joined
+            .map(|byte| if *byte == b' ' { b'_' } else { *byte })
+            .collect();
+        is_taken(&joined) || decoded.split(|byte| folded(*byte) == 0).any(is_taken)
+    }
+
+    fn compare_canonical(&self, found: &[u8]) -> NameMatch {
+        match found == self.name.as_bytes() {
+            true => NameMatch::Same,
+            false if self.is_alias(found) => NameMatch::Alias,
+            false => NameMatch::Other,
         }
     }
 
+    /// Returns whether some parser may take a canonical name for the one in the key. Rack, qs and Spring drop marks in front.
     fn is_alias(&self, found: &[u8]) -> bool {
-        let text = text(found);
-        let before_nul = text.split('\0').next().unwrap_or_default();
-        let forms = self.forms.get_or_init(|| forms(self.name));
-        [&text, before_nul]
-            .into_iter()
-            .any(|text| is_taken_for(&self::forms(text), forms))
+        let mut name = self.name.as_bytes();
+        while let [rest @ .., last] = name
+            && is_nesting(*last)
+        {
+            name = rest;
+        }
+        let bare = without_marks(found);
+        is_nested_in(found, name)
+            || (bare.len() < found.len() && is_nested_in(bare, without_marks(name)))
     }
 }
 
-/// Letters, digits, `_` and `-` only, which no parser replaces.
-fn is_plain(name: &[u8]) -> bool {
-    name.iter()
-        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+/// Returns whether a name is one of the grammar.
+#[must_use]
+pub fn is_canonical(name: &[u8]) -> bool {
+    (1..=PARAMETER_NAME_BYTES).contains(&name.len()) && name.iter().all(|byte| folded(*byte) != 0)
 }
 
-fn is_taken_for(found: &ParsedForms, wanted: &ParsedForms) -> bool {
-    let flat = |found: &String| !found.is_empty() && wanted.flat.contains(found);
-    found.flat.iter().chain([&found.array]).any(flat)
-        || (!wanted.steps.is_empty() && found.steps.starts_with(&wanted.steps))
+fn folded(byte: u8) -> u8 {
+    FOLDED[usize::from(byte)]
 }
 
-fn forms(name: &str) -> ParsedForms {
-    // URLSearchParams drops a `?` in front, and old parsers of cookies a `=`.
-    let is_dropped = |letter: char| {
-        letter.is_whitespace() || letter.is_control() || matches!(letter, '?' | '=' | '"' | '\'')
-    };
-    let folded = |text: &str| {
-        let flat = text.trim_start_matches(is_dropped).chars();
-        flat.map(|letter| match letter {
-            '.' | '[' => '_',
-            letter if letter.is_whitespace() => '_',
-            letter => letter,
-        })
-        .collect::<String>()
-    };
-    // Folding trims, so blanks at the end are kept beside it.
-    let visible = fold(name).unwrap_or_else(|| name.to_owned());
-    let trailing = name.len() - name.trim_end().len();
-    let with_blanks = format!("{visible}{}", "_".repeat(trailing.min(name.len())));
-    let steps = visible
-        .split(['[', ']', '.', ':'])
-        .map(|step| step.trim_matches(is_dropped))
-        .filter(|step| !step.is_empty())
-        .map(str::to_owned)
-        .collect();
-    let before_bracket = visible.split('[').next().unwrap_or_default();
-    ParsedForms {
-        array: folded(before_bracket),
-        flat: [
-            folded(visible.trim_end_matches(is_dropped)),
-            folded(&with_blanks),
-        ],
-        steps,
-    }
+/// Returns whether a byte stands between the steps of a nested name.
+fn is_nesting(byte: u8) -> bool {
+    matches!(byte, b'.' | b'[' | b']' | b':')
 }
 
-/// The characters of a name. What is no UTF-8 is read as Latin-1, as Python's servers read fields, after bytes that are longer than
-/// they need to be: `%C1%B0` was a `p` to old decoders.
-fn text(name: &[u8]) -> Cow<'_, str> {
-    if let Ok(text) = std::str::from_utf8(name) {
-        return Cow::Borrowed(text);
-    }
-    let mut text = String::with_capacity(2 * name.len());
-    let mut rest = name;
-    while let [first, behind @ ..] = rest {
-        rest = behind;
-        match (first, behind) {
-            (0xc0 | 0xc1, [second @ 0x80..=0xbf, behind @ ..]) => {
-                text.push(char::from((first & 1) << 6 | (second & 0x3f)));
-                rest = behind;
-            }
-            _ => text.push(char::from(*first)),
+/// Returns a name without what some parsers drop in front.
+fn without_marks(name: &[u8]) -> &[u8] {
+    let is_dropped = |byte: &&u8| is_nesting(**byte) || matches!(**byte, b'!' | b'@');
+    &name[name.iter().take_while(is_dropped).count()..]
+}
+
+/// Returns whether `found` has the words of `wanted`, and behind them nothing or a further step.
+fn is_nested_in(mut found: &[u8], mut wanted: &[u8]) -> bool {
+    while let Some(letter) = next_folded(&mut wanted) {
+        if next_folded(&mut found) != Some(letter) {
+            return false;
         }
     }
-    Cow::Owned(text)
+    found.first().is_none_or(|next| is_nesting(*next))
+}
+
+/// Takes the first byte of a name, folded. A `]` in front of another mark closes a step, and the mark begins the next.
+fn next_folded(name: &mut &[u8]) -> Option<u8> {
+    if let [b']', next, ..] = *name
+        && folded(*next) == b'_'
+    {
+        *name = &name[1..];
+    }
+    let (first, rest) = name.split_first()?;
+    *name = rest;
+    Some(folded(*first))
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
-    /// Goal: each change that a parser makes to a name is known. Method: names that PHP 8.2, Rack 2.2, qs, ASP.NET and URLSearchParams
+    fn wanted(name: &str, others: OtherNames) -> WantedName<'_> {
+        WantedName { name, others }
+    }
+
+    fn compare(name: &str, found: &str) -> NameMatch {
+        wanted(name, OtherNames::Canonical).compare(found.as_bytes())
+    }
+
+    /// Goal: each change that a parser makes to a canonical name is known. Method: names that PHP, Rack 2.2, qs, ASP.NET, Spring and Zope
     /// turn into the name, and the name itself.
     #[test]
     fn what_a_parser_takes_for_the_name_is_an_alias() {
@@ -156,12 +209,6 @@ mod tests {
             (
                 "phone",
                 &[
-                    " phone",
-                    "  phone",
-                    "phone ",
-                    "\tphone",
-                    "phone\0",
-                    "phone\0x",
                     "phone[]",
                     "phone[0]",
                     "phone[x][y]",
@@ -175,84 +222,175 @@ mod tests {
                     "[phone]x",
                     "phone]x",
                     "phone.x",
+                    ".phone",
                     "Phone",
                     "PHONE",
-                    "ｐhone",
-                    "ph\u{f6}ne",
-                    "phone\u{200b}",
-                    "\u{feff}phone",
-                    "?phone",
-                    "=phone",
                     "phone:int",
-                    " [phone]",
-                    "phone\0[x]",
-                    "phone\n",
+                    "!phone",
+                    "PHONE[]",
                 ][..],
             ),
             (
                 "user_id",
                 &[
                     "user.id",
-                    "user id",
+                    "user-id",
                     "user[id",
                     "user.id[]",
-                    " user.id",
                     "USER.ID",
-                    "user[id\0",
+                    "user[id]",
+                    "[user][id]",
                 ],
             ),
+            ("user__id", &["user..id", "user._id", "user[_id"]),
             (
                 "user[id]",
-                &["user.id", "[user][id]", "user[id", "user[id][]", "user[ID]"],
+                &[
+                    "user.id",
+                    "[user][id]",
+                    "user[id",
+                    "user[id][]",
+                    "user[ID]",
+                    "user_id",
+                ],
             ),
-            ("a.b", &["a_b", "a b", "a[b]", "A.B"]),
-            ("x_", &["x ", "x["]),
+            ("a.b", &["a_b", "a[b]", "A.B"]),
+            ("x_", &["x[", "x.", "x_[0]"]),
+            ("_token", &[".token", "-token", "_token[]"]),
+            ("phone[]", &["phone", "phone[0]"]),
         ] {
-            let wanted = WantedName::new(name);
-            assert_eq!(wanted.compare(name.as_bytes()), NameMatch::Same);
+            assert_eq!(compare(name, name), NameMatch::Same);
             for alias in aliases {
-                assert_eq!(
-                    wanted.compare(alias.as_bytes()),
-                    NameMatch::Alias,
-                    "{name} {alias:?}"
-                );
+                assert_eq!(compare(name, alias), NameMatch::Alias, "{name} {alias:?}");
             }
-        }
-        let wanted = WantedName::new("sid");
-        for alias in [&b"\xa0sid"[..], b"sid\x85", b"\xc1\xb3id"] {
-            assert_eq!(wanted.compare(alias), NameMatch::Alias, "{alias:?}");
         }
     }
 
-    /// Goal: names that no parser confuses stay apart. Method: neighbours of a name.
+    /// Goal: names that no parser confuses stay apart. Method: neighbors of a name.
     #[test]
     fn other_names_are_others() {
-        let wanted = WantedName::new("phone");
+        for (name, others) in [
+            (
+                "phone",
+                &[
+                    "phones",
+                    "xphone",
+                    "phone_type",
+                    "phone-type",
+                    "x.phone",
+                    "user[phone]",
+                    "[]",
+                    "p",
+                    "phon",
+                    "_phone",
+                ][..],
+            ),
+            ("user[id]", &["user", "user[x]", "id"]),
+            ("user_id", &["user", "userid", "user__id", "user_"]),
+            ("token", &["_token", "token_", "csrf_token"]),
+        ] {
+            for other in others {
+                assert_eq!(compare(name, other), NameMatch::Other, "{name} {other:?}");
+            }
+        }
+    }
+
+    /// Goal: a name that parsers read in different ways is outside, whatever stands behind it. Method: blanks, control characters, other
+    /// scripts, escapes that are none, other signs, lengths; the same with escapes; then what `any` makes of them.
+    #[test]
+    fn names_outside_of_the_grammar_are_no_names() {
+        let longest = "a".repeat(PARAMETER_NAME_BYTES);
+        assert_eq!(compare("phone", &longest), NameMatch::Other);
+        let long = longest + "a";
         for name in [
-            "phones",
-            "xphone",
-            "phone_type",
-            "phone-type",
-            "x.phone",
-            "user[phone]",
             "",
-            "[]",
-            "my phone",
-            "\u{200b}",
+            " phone",
+            "phone ",
+            "phone\0",
+            "\u{feff}phone",
+            "ｐhone",
+            "phon\u{e9}",
+            "?phone",
+            "=phone",
+            "\"phone\"",
+            "phone\n",
+            "a b",
+            "a/b",
+            "a%b",
+            "ph%6fne",
+            "a+b",
+            "a,b",
+            "a\\b",
+            &long,
+        ] {
+            assert_eq!(compare("phone", name), NameMatch::Outside, "{name:?}");
+        }
+        let encoded = |others, name: &str| wanted("phone", others).compare_encoded(name.as_bytes());
+        for name in [
+            "+phone",
+            "phone%00",
+            "phone%",
+            "phone%6",
+            "%u0070hone",
+            "%C1%B0hone",
+            "%EF%BD%90hone",
+            "%2570hone",
+            "phone%0a",
         ] {
             assert_eq!(
-                wanted.compare(name.as_bytes()),
-                NameMatch::Other,
+                encoded(OtherNames::Canonical, name),
+                NameMatch::Outside,
                 "{name:?}"
             );
+            assert_eq!(encoded(OtherNames::Any, name), NameMatch::Other, "{name:?}");
         }
-        assert_eq!(
-            WantedName::new("user[id]").compare(b"user"),
-            NameMatch::Other
-        );
-        assert_eq!(
-            WantedName::new("user_id").compare(b"user"),
-            NameMatch::Other
-        );
+        assert_eq!(encoded(OtherNames::Any, "ph%6fne"), NameMatch::Same);
+        assert_eq!(encoded(OtherNames::Any, "ph%6fne%5b]"), NameMatch::Alias);
+        let other = wanted("größe", OtherNames::Any);
+        assert_eq!(other.compare_encoded(b"gr%C3%B6%C3%9Fe"), NameMatch::Same);
+    }
+
+    /// Goal: a name that a parser cuts out of another is seen. Method: escapes of what parsers cut and trim at, and what they leave.
+    #[test]
+    fn a_name_between_escapes_is_within() {
+        let sid = wanted("sid", OtherNames::Canonical);
+        for name in [
+            "sid",
+            "SID",
+            "%73id",
+            "sid[]",
+            "sid%00",
+            "sid%00x",
+            "%20sid",
+            "x%20sid%0a",
+            "%C2%A0sid",
+            "sid%",
+            "[sid]",
+        ] {
+            assert!(sid.is_within(name.as_bytes()), "{name}");
+        }
+        for name in [
+            "",
+            "sids",
+            "xsid",
+            "a/sid",
+            "a&sid",
+            "a?sid",
+            "x%40sid",
+            "AMCV_1%40AdobeOrg",
+        ] {
+            assert!(!sid.is_within(name.as_bytes()), "{name}");
+        }
+    }
+
+    proptest! {
+        /// Goal: an alias in another case is an alias, and nothing a client sends stops the process. Method: names of marks and letters.
+        #[test]
+        fn case_never_matters(name in "[a.\\[\\]_:-]{1,6}", found in "[aA.\\[\\]_:!%0-]{0,8}") {
+            let other = wanted(&name, OtherNames::Canonical);
+            let is_other = |found: &str| other.compare(found.as_bytes()) == NameMatch::Other;
+            prop_assert_eq!(is_other(&found), is_other(&found.to_ascii_uppercase()));
+            let _ = other.is_within(found.as_bytes());
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use http::HeaderName;
 use sluicegate_base::bounds::POINTER_STEPS;
 use sluicegate_base::geo::GeoField;
+use sluicegate_base::parameter_name::{OtherNames, is_canonical};
 
 use super::field::{KeyField, all, quoted};
 use super::normalizer;
@@ -77,6 +78,68 @@ pub(super) fn template(field: &KeyField<'_>) -> Option<KeyTemplate> {
         }
     }
     sound.then_some(KeyTemplate(parts))
+}
+
+/// Reads the `other_names` of a limit into the parts of its key, whose own names must be readable by it.
+pub(super) fn with_other_names(
+    key_field: &KeyField<'_>,
+    mut key: KeyTemplate,
+    other_names: Option<&KeyField<'_>>,
+) -> Option<KeyTemplate> {
+    let others = match other_names {
+        Some(field) => others(field, &key)?,
+        None => OtherNames::Canonical,
+    };
+    let mut is_sound = true;
+    for part in &mut key.0 {
+        let KeyPart::Value(value) = part else {
+            continue;
+        };
+        value.other_names = others;
+        let is_readable = match &value.source {
+            ValueSource::Cookie(name) => is_canonical(name.as_bytes()),
+            ValueSource::Query(name) | ValueSource::Form(name) => {
+                others == OtherNames::Any || is_canonical(name.as_bytes())
+            }
+            _ => true,
+        };
+        if !is_readable {
+            let message = format!(
+                "the name in \"{}\" is one that parsers read in different ways",
+                value.source
+            );
+            let advice = match value.source {
+                ValueSource::Cookie(_) => "keep to letters, digits and _ - . [ ] ~ : @ $ !",
+                _ => {
+                    "keep to letters, digits and _ - . [ ] ~ : @ $ !, or write other_names = \"any\""
+                }
+            };
+            key_field.refuse::<()>(message, advice);
+            is_sound = false;
+        }
+    }
+    is_sound.then_some(key)
+}
+
+fn others(field: &KeyField<'_>, key: &KeyTemplate) -> Option<OtherNames> {
+    let words = [
+        ("canonical", OtherNames::Canonical),
+        ("any", OtherNames::Any),
+    ];
+    let choice = field.word(&words, |got| format!("{got} says nothing about names"))?;
+    if !key.values().any(ValuePart::has_names_beside) {
+        return field.refuse(
+            "no part of this key is a parameter of a query or a form",
+            "leave other_names out",
+        );
+    }
+    if choice == OtherNames::Any {
+        field.warn(
+            "an origin that rewrites names of parameters can read another value than this limit counts",
+            "leave other_names out where the names of all parameters have only letters, digits and _ - . [ ] ~ : @ $ !",
+        );
+    }
+    Some(choice)
 }
 
 /// Returns whether requests can lack this part of a key; false for a text that is no part, which a configuration with it reports.
@@ -174,6 +237,7 @@ fn plain_value(source: ValueSource) -> KeyPart {
     KeyPart::Value(ValuePart {
         source,
         normalizers: Vec::new(),
+        other_names: OtherNames::Canonical,
     })
 }
 

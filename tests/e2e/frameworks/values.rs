@@ -72,7 +72,7 @@ const NAMES: [&str; 34] = [
 ];
 
 /// Cookies that some parser reads as `user_id=R`.
-const COOKIES: [&str; 28] = [
+const COOKIES: [&str; 33] = [
     "user_id=R",
     "a=b user_id=R",
     "a=b\tuser_id=R",
@@ -101,6 +101,11 @@ const COOKIES: [&str; 28] = [
     "=user_id=R",
     "user_id=j:\"R\"",
     "a=b; a=c; user_id=R",
+    "a=b[user_id=R",
+    "a=b]user_id=R",
+    "a=b\\user_id=R",
+    "user_id=R[1",
+    "user_id=R]x",
 ];
 
 fn form(body: String) -> Request {

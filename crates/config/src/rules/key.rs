@@ -12,6 +12,7 @@ use http::header::AUTHORIZATION;
 use sluicegate_base::credentials;
 use sluicegate_base::geo::GeoField;
 use sluicegate_base::normal_form::{self, Normalizer, trimmed};
+use sluicegate_base::parameter_name::OtherNames;
 
 /// The parts of the key that a limit counts by: 1–8 parts, in the order written; equal templates share counters across a reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,12 +45,20 @@ pub enum KeyPart {
 }
 
 /// A value that the client sends, and its normal form.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Eq)]
 pub struct ValuePart {
     /// Where it stands in a request.
     pub source: ValueSource,
     /// The steps of its normal form, in this order.
     pub normalizers: Vec<Normalizer>,
+    /// The names beside it that leave it readable. They are no part of what is counted: counters stay when an edit changes this.
+    pub other_names: OtherNames,
+}
+
+impl PartialEq for ValuePart {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source && self.normalizers == other.normalizers
+    }
 }
 
 /// Where a value stands in a request.
@@ -171,6 +180,15 @@ impl ValueSource {
 }
 
 impl ValuePart {
+    /// Returns whether names of other parameters can make it malformed.
+    #[must_use]
+    pub fn has_names_beside(&self) -> bool {
+        matches!(
+            self.source,
+            ValueSource::Query(_) | ValueSource::Form(_) | ValueSource::Json(_)
+        )
+    }
+
     /// Returns whether there are requests without it.
     #[must_use]
     pub fn can_be_absent(&self) -> bool {

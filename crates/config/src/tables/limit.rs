@@ -50,10 +50,12 @@ pub(crate) struct ParsedLimit {
 
 /// Reads the table.
 pub(crate) fn read(section: TableSection<'_>) -> Option<ParsedLimit> {
-    let key = section.required("key", "\"client.ip\"").and_then(|field| {
-        let template = key::template(&field)?;
-        spellings::warn_of_spellings(&field);
-        Some(template)
+    let key_field = section.required("key", "\"client.ip\"");
+    let other_names = section.field("other_names", "\"canonical\"");
+    let key = key_field.as_ref().and_then(|field| {
+        let template = key::template(field)?;
+        spellings::warn_of_spellings(field);
+        key::with_other_names(field, template, other_names.as_ref())
     });
     let on_missing = key::on_missing(&section, key.as_ref());
     let rates = section
