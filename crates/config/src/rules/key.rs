@@ -197,7 +197,8 @@ impl ValuePart {
         !certain || self.normalizers.iter().any(Normalizer::can_fail)
     }
 
-    /// Returns the form in which a value from this place is counted; `None` where it has none.
+    /// Returns the form in which a value from this place is counted; `None` where it has none. A control character within has no form,
+    /// since frameworks keep it, drop it or write a blank; NUL has none anywhere, since some cut a text there.
     #[must_use]
     pub fn counted<'a>(&self, value: Cow<'a, [u8]>) -> Option<Cow<'a, [u8]>> {
         if value.contains(&0) {
@@ -208,7 +209,11 @@ impl ValuePart {
             ValueSource::Header(name) if *name == AUTHORIZATION => credentials::counted(value)?,
             _ => value,
         };
-        normal_form::apply(trimmed(value), &self.normalizers)
+        let value = trimmed(value);
+        if has_control(&value) {
+            return None;
+        }
+        normal_form::apply(value, &self.normalizers)
     }
 
     /// Returns the bytes by which `text`, a value of this place, is counted; `None` where it has no such form.
@@ -217,6 +222,12 @@ impl ValuePart {
         self.counted(Cow::Borrowed(text.as_bytes()))
             .map(Cow::into_owned)
     }
+}
+
+/// Returns whether a value has a control character: of ASCII, or as UTF-8 one of U+0080 to U+009F.
+fn has_control(value: &[u8]) -> bool {
+    let is_high = |pair: &[u8]| matches!(pair, [0xc2, 0x80..=0x9f]);
+    value.iter().any(u8::is_ascii_control) || value.windows(2).any(is_high)
 }
 
 impl fmt::Display for KeyTemplate {
