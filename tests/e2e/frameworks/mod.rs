@@ -6,6 +6,7 @@
 mod bodies;
 mod conditions;
 mod credentials;
+mod generated;
 mod ids;
 mod paths;
 mod values;
@@ -20,6 +21,7 @@ macro_rules! before_each_framework {
             $check,
             php: Php, php_front_controller: PhpFrontController, apache: Apache, flask: Flask, django: Django, node: Node,
             rack: Rack, puma: Puma, rails: Rails, cherrypy: CherryPy, express: Express, bottle: Bottle, tornado: Tornado,
+            webob: WebOb,
         );
     };
     ($check:path, $($name:ident: $framework:ident,)*) => {

@@ -59,6 +59,8 @@ pub enum Framework {
     Bottle,
     /// Tornado.
     Tornado,
+    /// WebOb, of which Pyramid makes its requests, on wsgiref.
+    WebOb,
     /// Node's `http` with the interface of a language model, which dispatches nothing.
     LanguageModel,
     /// Django's REST framework.
@@ -110,6 +112,7 @@ impl Framework {
             Self::CherryPy => succeeds(python("cherrypy"), &["-c", "import cherrypy"]),
             Self::Bottle => succeeds(python("bottle"), &["-c", "import bottle"]),
             Self::Tornado => succeeds(python("tornado"), &["-c", "import tornado"]),
+            Self::WebOb => succeeds(python("webob"), &["-c", "import webob"]),
             Self::Puma => succeeds("ruby", &["-e", "require 'rack'; require 'puma'"]),
             Self::Rails => succeeds("ruby", &["-e", "require 'rack'; require 'action_dispatch'"]),
             Self::Express => succeeds("node", &["-e", "require('express')"]),
@@ -273,6 +276,11 @@ impl Framework {
             Self::Tornado => (
                 python("tornado"),
                 place("app.py", include_str!("tornado_app.py")),
+                "",
+            ),
+            Self::WebOb => (
+                python("webob"),
+                place("app.py", include_str!("webob_app.py")),
                 "",
             ),
             Self::Node => (
