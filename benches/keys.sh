@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What does it cost a request to be limited, by what the limit counts by?
 #
-# One gateway with a route for each case: no limit, a limit by address, by a header field, by a member of a JSON body; and a bare Pingora
-# proxy. wrk sends GETs, then POSTs of 200 bytes, all of which are admitted and answered with 1 KB by a local nginx. What a body costs
+# One gateway with a route for each case: no limit, a limit by address, by a header field, by a member of a JSON body, by a parameter of a
+# form; and a bare Pingora proxy. wrk sends GETs, then POSTs of 200 bytes, then forms of 15.6 KB, plain and hostile ones, all of which are admitted and answered with 1 KB by a local nginx. What a body costs
 # by itself is in the POSTs to routes that do not read it, so bodies are compared with those. As in edge.sh the figure is CPU
 # time of the proxy's process, and ratios are formed inside a round.
 #
@@ -57,9 +57,12 @@ measure() { # ROUND METHOD ROUTE
 
 echo "round method route cpu_us requests/s p50_us p99_us" >&2
 for round in $(seq "$rounds"); do
-    for method in get post; do
-        order="bare none address header"
-        [ "$method" = get ] || order="bare none address body"
+    for method in get post form hostile; do
+        case "$method" in
+        get) order="bare none address header" ;;
+        post) order="bare none address body" ;;
+        *) order="bare none form" ;;
+        esac
         # shellcheck disable=SC2086 # one word a route
         order=$(in_turn "$round" $order)
         for route in $order; do measure "$round" "$method" "$route"; done
@@ -73,8 +76,11 @@ report() {
         END {
             title["bare"] = "bare Pingora"; title["none"] = "no limit"; title["address"] = "`client.ip`"
             title["header"] = "`header.x-api-key`"; title["body"] = "`body.json.phone`"
+            title["form"] = "`body.form.phone`"
             name["get"] = "GET"; name["post"] = "POST of 200 bytes"
-            cases = split("get bare,get none,get address,get header,post bare,post none,post address,post body", list, ",")
+            name["form"] = "form of 15.6 KB"; name["hostile"] = "hostile form of 15.6 KB"
+            cases = split("get bare,get none,get address,get header,post bare,post none,post address,post body," \
+                "form bare,form none,form form,hostile bare,hostile none,hostile form", list, ",")
             print "\n| request | limit by | CPU µs a request | requests/s | p50 µs | p99 µs | CPU to no limit (min–max) | CPU to bare Pingora (min–max) |"
             print "|---|---|---|---|---|---|---|---|"
             for (at = 1; at <= cases; at++) {
