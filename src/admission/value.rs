@@ -159,11 +159,11 @@ pub(super) fn parameters<'a>(
         return Err(MissingReason::Malformed);
     }
     let mut found = Err(MissingReason::Absent);
-    for pair in text.split(|byte| *byte == b'&') {
-        let (first, hidden) = cut_at(pair, b';').unwrap_or((pair, b""));
+    for pair in pieces(text, b'&') {
+        let mut of_old_parsers = pieces(pair, b';');
+        let first = of_old_parsers.next().unwrap_or(pair);
         // Old parsers find a name behind a `;` too, or one that may be the name.
-        let mut hidden = hidden.split(|byte| *byte == b';');
-        if hidden.any(|piece| likeness(piece, wanted) != NameMatch::Other) {
+        if of_old_parsers.any(|piece| likeness(piece, wanted) != NameMatch::Other) {
             return Err(MissingReason::Malformed);
         }
         match likeness(first, wanted) {
@@ -174,6 +174,17 @@ pub(super) fn parameters<'a>(
         }
     }
     found
+}
+
+/// Splits a text at each `mark`.
+fn pieces(text: &[u8], mark: u8) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let cut = cut_at(text, mark);
+        rest = cut.map(|(_, behind)| behind);
+        Some(cut.map_or(text, |(piece, _)| piece))
+    })
 }
 
 /// Compares the name of a pair. A name alone has no value, so it is of no interest unless it is the key's.
