@@ -67,7 +67,7 @@ const CEILINGS: &[Ceilings] = &[
     },
     Ceilings {
         folder: "crates/redis-link/src",
-        one_word: 210,
+        one_word: 197,
         openings: 0,
         twice: 0,
     },
