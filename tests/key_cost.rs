@@ -20,6 +20,7 @@ use sluicegate::client::PeerTrust;
 use sluicegate::config::rules::{KeyPart, Rules, ValuePart};
 use sluicegate::config::{no_review, parse};
 use sluicegate::route::{RequestFields, RequestListener, RouteTable};
+use sluicegate_base::bounds;
 use sluicegate_base::crawler::{ClientCrawler, CrawlerRegistry, CrawlerRequest};
 use sluicegate_base::geo::{ClientPlace, GeoDatabases};
 use sluicegate_base::jwt::PresentedToken;
@@ -82,6 +83,9 @@ const FORMS: [&str; 9] = [
     "first 3",
     "before '@'",
 ];
+
+/// The most names that are read.
+const NAMES: usize = bounds::PARAMETER_NAMES;
 
 /// Texts that fill names, values and what is neither.
 const FILLINGS: [&str; 22] = [
@@ -167,6 +171,11 @@ fn cases() -> Vec<Case> {
                 add(
                     &format!("value of {filling_shown}"),
                     format!("phone={}", filled(filling, bytes)),
+                );
+                let name = filled(filling, bytes / NAMES);
+                add(
+                    &format!("names of {filling_shown}"),
+                    format!("{name}=1{between}").repeat(NAMES - 1) + "phone=1",
                 );
             }
             for parameter in PARAMETERS {

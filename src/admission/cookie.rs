@@ -33,11 +33,9 @@ pub(super) fn find<'a>(
             let is_plain = plain
                 .strip_prefix(wanted.name.as_bytes())
                 .and_then(|rest| rest.strip_prefix(b"="));
-            let hits = each_name(pair).filter(|name| may_be(name, wanted)).count();
-            let name = cut_at(pair, b'=').map_or(pair, |(name, _)| name.trim_ascii());
-            if hits == 0 && wanted.is_within(name) {
-                return Err(MissingReason::Malformed);
-            }
+            let hits = each_name(pair)
+                .filter(|name| wanted.is_within(name))
+                .count();
             names += 1;
             match (hits, is_plain) {
                 _ if names > bounds::PARAMETER_NAMES => return Err(MissingReason::Malformed),
@@ -50,45 +48,42 @@ pub(super) fn find<'a>(
     found
 }
 
-/// Returns whether a parser may take a text for the wanted name: as it is, without separators of old parsers in front, or from a bracket
-/// on.
-fn may_be(text: &[u8], wanted: &WantedName<'_>) -> bool {
-    let is_mark = |byte: &&u8| byte.is_ascii_punctuation() && !b"_-%$~".contains(byte);
-    let bare = &text[text.iter().take_while(is_mark).count()..];
-    let behind = text.rsplit(|byte| matches!(byte, b'[' | b']')).next();
-    wanted.is_within(text)
-        || (bare.len() < text.len() && wanted.is_within(bare))
-        || behind.is_some_and(|behind| behind.len() < text.len() && wanted.is_within(behind))
+/// Returns the texts of a pair that some parser may take for names: what stands in front of the first `=`, or the whole pair where there
+/// is none, which is a name without a value for some; and in front of each other `=` what begins behind a byte at which some parser ends
+/// a value.
+fn each_name(pair: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let (first, value) = cut_at(pair, b'=').unwrap_or((pair, b""));
+    let mut has_name = first.last().is_some_and(is_text);
+    let may_begin = |byte: &u8| !is_text(byte) || matches!(byte, b'[' | b']');
+    let value = match has_name && !value.iter().any(may_begin) {
+        true => b"",
+        false => value,
+    };
+    // The last text behind the last `=`, and whether a parser may begin a name in it.
+    let (mut start, mut end, mut is_name) = (0, 0, !has_name);
+    let others = value.iter().enumerate().filter_map(move |(at, byte)| {
+        if *byte == b'=' {
+            let name = (is_name && start < end).then(|| &value[start..end]);
+            // Behind an empty name some find a pair of its own.
+            has_name = end == at && (has_name || start < end);
+            (start, end, is_name) = (at + 1, at + 1, !has_name);
+            return name;
+        }
+        if is_text(byte) {
+            if end < at {
+                (start, is_name) = (at, true);
+            }
+            end = at + 1;
+            is_name |= matches!(byte, b'[' | b']');
+        }
+        None
+    });
+    std::iter::once(first).chain(others)
 }
 
-/// Returns the texts of a pair that some parser may take for names: in front of a `=`, and behind the beginning of the pair or a byte at
-/// which some parser ends a value; in a pair without `=` the last one, which is a name without a value for some.
-fn each_name(pair: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let is_text = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b',' | b'\\');
-    let mut rest = Some(pair);
-    let mut has_name = false;
-    std::iter::from_fn(move || {
-        loop {
-            let written = rest?;
-            let is_bare = written.len() == pair.len();
-            let (segment, behind) = match cut_at(written, b'=') {
-                Some((segment, behind)) => (segment, Some(behind)),
-                None if is_bare => (written, None),
-                None => return None,
-            };
-            rest = behind;
-            let end = segment.iter().rposition(is_text).map_or(0, |last| last + 1);
-            let start = segment[..end].iter().rposition(|byte| !is_text(byte));
-            let text = &segment[start.map_or(0, |last| last + 1)..end];
-            // A value, unless something ends it; and behind an empty name some find a pair of its own.
-            let is_name =
-                start.is_some() || !has_name || text.contains(&b'[') || text.contains(&b']');
-            has_name = end == segment.len() && (has_name || !text.is_empty());
-            if is_name && !text.is_empty() {
-                return Some(text);
-            }
-        }
-    })
+/// Returns whether a byte is text to all parsers; some end a value at others.
+fn is_text(byte: &u8) -> bool {
+    byte.is_ascii_graphic() && !matches!(byte, b'"' | b',' | b'\\')
 }
 
 /// Returns a value: characters of session ids and tokens, in quotes or not.

@@ -200,7 +200,7 @@ fn likeness(pair: &[u8], wanted: &WantedName<'_>) -> NameMatch {
 
 /// Returns the value of a pair; a name alone has an empty one. Old parsers end it at `;`, and a query at its second `?`.
 fn value(pair: &[u8]) -> Result<Value<'_>, MissingReason> {
-    if pair.iter().any(|byte| matches!(byte, b';' | b'?')) {
+    if memchr::memchr2(b';', b'?', pair).is_some() {
         return Err(MissingReason::Malformed);
     }
     let value = cut_at(pair, b'=').map_or(&b""[..], |(_, value)| value);

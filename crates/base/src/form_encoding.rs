@@ -15,8 +15,11 @@ pub enum PlusMeaning {
 /// reads `%u0061`.
 #[must_use]
 pub fn decode(text: &[u8], plus: PlusMeaning) -> Option<Cow<'_, [u8]>> {
-    let plain = |byte: &u8| *byte != b'%' && (*byte != b'+' || plus == PlusMeaning::Kept);
-    if text.iter().all(plain) {
+    let is_plain = match plus {
+        PlusMeaning::Kept => memchr::memchr(b'%', text).is_none(),
+        PlusMeaning::Space => memchr::memchr2(b'%', b'+', text).is_none(),
+    };
+    if is_plain {
         return Some(Cow::Borrowed(text));
     }
     let mut decoded = Vec::with_capacity(text.len());
@@ -40,11 +43,24 @@ pub fn decoded_bytes(text: &[u8], plus: PlusMeaning) -> impl Iterator<Item = Opt
     })
 }
 
+/// The value of each byte as a hexadecimal digit; 16 for all that are none.
+const DIGITS: [u8; 256] = {
+    let mut digits = [16; 256];
+    let mut value = 0;
+    while value < 16 {
+        let digit = b"0123456789ABCDEF"[value as usize];
+        digits[digit as usize] = value;
+        digits[digit.to_ascii_lowercase() as usize] = value;
+        value += 1;
+    }
+    digits
+};
+
 /// Returns the byte of two hexadecimal digits.
 fn escaped(digits: &[u8]) -> Option<u8> {
     let [high, low, ..] = digits else { return None };
-    let digit = |digit: &u8| char::from(*digit).to_digit(16);
-    u8::try_from(digit(high)? * 16 + digit(low)?).ok()
+    let (high, low) = (DIGITS[usize::from(*high)], DIGITS[usize::from(*low)]);
+    (high < 16 && low < 16).then_some(high << 4 | low)
 }
 
 #[cfg(test)]

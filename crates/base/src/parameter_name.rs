@@ -60,6 +60,17 @@ const FOLDED: [u8; 256] = {
     folded
 };
 
+/// The bytes at which some parser of cookies ends or trims a name, or which it decodes.
+const IS_CUT: [bool; 256] = {
+    let mut is_cut = [true; 256];
+    let mut byte = 0x21;
+    while byte < 0x7f {
+        is_cut[byte] = matches!(byte as u8, b'%' | b'+' | b'"' | b',' | b'\\');
+        byte += 1;
+    }
+    is_cut
+};
+
 impl WantedName<'_> {
     /// Compares a name that is written without escapes.
     #[must_use]
@@ -95,38 +106,40 @@ impl WantedName<'_> {
     /// parser cuts or trims.
     #[must_use]
     pub fn is_within(&self, written: &[u8]) -> bool {
-        let is_taken = |found: &[u8]| {
-            let found = found.get(..PARAMETER_NAME_BYTES).unwrap_or(found);
-            is_canonical(found) && self.compare_canonical(found) != NameMatch::Other
-        };
-        let length = written
-            .iter()
-            .take_while(|byte| folded(**byte) != 0)
-            .count();
-        let begin = &written[..length];
-        // What stands in brackets belongs to no name.
-        if is_taken(begin) && (length == written.len() || begin.contains(&b'[')) {
-            return true;
+        let is_cut = written.iter().any(|byte| IS_CUT[usize::from(*byte)]);
+        let mut read = ReadName::new();
+        let mut is_first = true;
+        for byte in decoded_bytes(written, PlusMeaning::Space) {
+            let byte = byte.unwrap_or_default();
+            if folded(byte) != 0 && read.push(byte) {
+                continue;
+            }
+            let word = read.word();
+            // What stands in brackets belongs to no name.
+            let is_ended = is_cut || folded(byte) != 0 || (is_first && word.contains(&b'['));
+            if is_ended && self.is_taken(word) {
+                return true;
+            }
+            is_first &= without_marks(word).is_empty();
+            read.end_word(byte);
         }
-        let is_odd = |byte: &u8| !byte.is_ascii_graphic() || b"%+\",\\".contains(byte);
-        if !written.iter().any(is_odd) {
-            return false;
-        }
-        let decoded = decoded_bytes(written, PlusMeaning::Space).map(Option::unwrap_or_default);
-        let decoded: Vec<u8> = decoded.collect();
-        // PHP drops blanks in front, and writes `_` for others.
-        let joined = decoded.trim_ascii_start().iter();
-        let joined: Vec<u8> = joined
-            .map(|byte| if *byte == b' ' { b'_' } else { *byte })
-            .collect();
-        is_taken(&joined) || decoded.split(|byte| folded(*byte) == 0).any(is_taken)
+        let word = read.word();
+        let is_ended = is_cut || is_first || word.iter().any(is_bracket);
+        (is_ended && self.is_taken(word)) || self.is_taken(read.whole())
+    }
+
+    /// Returns whether some parser takes a word for the name in the key, as it is or from its last bracket on.
+    fn is_taken(&self, word: &[u8]) -> bool {
+        let is_named = |word: &[u8]| self.compare_canonical(word) != NameMatch::Other;
+        let behind = word.iter().rposition(is_bracket).map(|at| &word[at + 1..]);
+        !word.is_empty() && (is_named(word) || behind.is_some_and(is_named))
     }
 
     fn compare_canonical(&self, found: &[u8]) -> NameMatch {
-        match found == self.name.as_bytes() {
-            true => NameMatch::Same,
-            false if self.is_alias(found) => NameMatch::Alias,
+        match self.is_alias(found) {
             false => NameMatch::Other,
+            true if found == self.name.as_bytes() => NameMatch::Same,
+            true => NameMatch::Alias,
         }
     }
 
@@ -144,6 +157,81 @@ impl WantedName<'_> {
     }
 }
 
+/// The end of a name that is read byte by byte, as much of it as a name of a key has.
+struct ReadName {
+    /// The words of the whole name, with `_` for the blanks between them, or the last word where the name has other bytes.
+    bytes: [u8; PARAMETER_NAME_BYTES],
+    length: usize,
+    /// The beginning of the last word.
+    word_at: usize,
+    is_whole: bool,
+    /// Set while the rest of a word that is too long is read.
+    is_too_long: bool,
+}
+
+impl ReadName {
+    const fn new() -> Self {
+        Self {
+            bytes: [0; PARAMETER_NAME_BYTES],
+            length: 0,
+            word_at: 0,
+            is_whole: true,
+            is_too_long: false,
+        }
+    }
+
+    fn word(&self) -> &[u8] {
+        &self.bytes[self.word_at..self.length]
+    }
+
+    /// Returns the name as PHP joins it, without blanks in front; nothing where it has other bytes.
+    fn whole(&self) -> &[u8] {
+        let length = if self.is_whole { self.length } else { 0 };
+        &self.bytes[..length]
+    }
+
+    /// Appends a byte to the last word. Returns `false` where the word is full.
+    fn push(&mut self, byte: u8) -> bool {
+        if self.is_too_long {
+            if !is_bracket(&byte) {
+                return true;
+            }
+            self.is_too_long = false;
+        }
+        if self.length == self.bytes.len() {
+            self.drop_words();
+        }
+        let Some(place) = self.bytes.get_mut(self.length) else {
+            return false;
+        };
+        *place = byte;
+        self.length += 1;
+        true
+    }
+
+    /// Makes room behind the last word.
+    #[cold]
+    fn drop_words(&mut self) {
+        self.bytes.copy_within(self.word_at.., 0);
+        self.length -= self.word_at;
+        self.word_at = 0;
+        self.is_whole = false;
+    }
+
+    /// Ends the last word at a byte that does not belong to it.
+    fn end_word(&mut self, byte: u8) {
+        self.is_too_long = folded(byte) != 0;
+        let is_blank = byte == b' ' || (byte.is_ascii_whitespace() && self.length == 0);
+        self.is_whole &= is_blank && !self.is_too_long;
+        if !self.is_whole {
+            self.length = 0;
+        } else if self.length > 0 {
+            self.is_whole = self.push(b'_');
+        }
+        self.word_at = self.length;
+    }
+}
+
 /// Returns whether a name is one of the grammar.
 #[must_use]
 pub fn is_canonical(name: &[u8]) -> bool {
@@ -152,6 +240,10 @@ pub fn is_canonical(name: &[u8]) -> bool {
 
 fn folded(byte: u8) -> u8 {
     FOLDED[usize::from(byte)]
+}
+
+fn is_bracket(byte: &u8) -> bool {
+    matches!(byte, b'[' | b']')
 }
 
 /// Returns whether a byte stands between the steps of a nested name.
