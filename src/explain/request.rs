@@ -482,7 +482,7 @@ fn rejected(problem: GatewayProblem) -> String {
     let why = match problem {
         GatewayProblem::NoRoute => "no route matches",
         GatewayProblem::AmbiguousPath => {
-            "its path is ambiguous, and another reading has a route that treats it otherwise"
+            "its path or query is ambiguous, and another reading has a route that treats it otherwise"
         }
         GatewayProblem::HeadTooLarge => "its head or path is too large",
         GatewayProblem::BodyTooLarge => "its body is larger than the route accepts",

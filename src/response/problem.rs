@@ -168,7 +168,8 @@ impl GatewayProblem {
         match self {
             Self::BadPath => "the path holds an invalid escape or a control character",
             Self::AmbiguousPath => {
-                "the path can be read in two ways; send it without `//`, `;`, `..`, encoded slashes, backslashes, and endings like `.json`"
+                "the path or the query can be read in two ways; send it without `//`, `;`, `..`, encoded slashes, backslashes, and endings \
+                 like `.json`, and each parameter once"
             }
             Self::BadHost => {
                 "the Host field or the authority is no host name or address with an optional port"

@@ -93,6 +93,11 @@ impl RouteEntry {
         self.objection(asked).is_none()
     }
 
+    /// Returns whether it takes the request in every reading of its query.
+    pub(super) fn takes_plainly(&self, asked: &RequestFields<'_>) -> bool {
+        self.takes(asked) && self.conditions.query.takes_plainly(asked.query)
+    }
+
     /// Returns the first condition that the request does not meet.
     pub(super) fn objection(&self, asked: &RequestFields<'_>) -> Option<RouteCondition> {
         if !self.methods.takes(asked.method) {

@@ -15,7 +15,7 @@
 //! # Invariants
 //!
 //! 1. The result is the greatest by `rank` of all routes that match the request, and it stands for those of every other reading of its
-//!    path.
+//!    path, and for that of the request without conditions that only some readings of its query meet.
 //! 2. A look-up of a path in normal form costs time in proportion to the path, not to the number of routes; it does not
 //!    allocate, unless its host has regular expressions.
 //!
@@ -74,10 +74,12 @@ pub struct RouteTable {
     any_host: HostRoutes,
     /// Treatments, by route.
     treatments: Box<[RouteTreatment]>,
+    /// True if a route has a condition on the query.
+    reads_query: bool,
     longest_path: usize,
 }
 
-/// The path has two readings, and the other one is checked more strictly or treated differently: answer 400.
+/// The path or the query has two readings, and the other one is checked more strictly or treated differently: answer 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AmbiguousPath {
     /// The route by the path's normal form.
@@ -115,6 +117,7 @@ impl RouteTable {
             treatments: (rules.iter())
                 .map(|rules| RouteTreatment::new(rules, usual_body))
                 .collect(),
+            reads_query: (rules.iter()).any(|rules| !rules.matches.query.is_empty()),
             longest_path: if rules.iter().any(|rules| rules.matches.regex.is_some()) {
                 bounds::PATH_REGEX_PATH
             } else {
@@ -144,7 +147,7 @@ impl RouteTable {
     ///
     /// # Errors
     ///
-    /// [`AmbiguousPath`] when the path has a second reading for whose route the first one does not stand.
+    /// [`AmbiguousPath`] when the path or the query has a second reading for whose route the first one does not stand.
     pub fn find(
         &self,
         host: &str,
@@ -155,6 +158,13 @@ impl RouteTable {
         let Some(normal) = best(path.as_str()) else {
             return Ok(None);
         };
+        if self.reads_query && !asked.query.is_empty() {
+            let plain = self.first(host, path.as_str(), &mut |entry| entry.takes_plainly(asked));
+            let other = plain.map(|entry| entry.route);
+            if !other.is_some_and(|other| self.stands_for(normal, other)) {
+                return Err(AmbiguousPath { normal, other });
+            }
+        }
         for reading in path.other_readings() {
             let other = best(reading);
             if !other.is_some_and(|other| self.stands_for(normal, other)) {
@@ -301,8 +311,8 @@ impl RouteTable {
 impl fmt::Display for AmbiguousPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "the path can be read in two ways that belong to different routes; \
-             send it without `//`, `;`, `..`, encoded slashes, backslashes, and endings like `.json`",
+            "the path or the query can be read in two ways that belong to different routes; send it without `//`, `;`, `..`, \
+             encoded slashes, backslashes, and endings like `.json`, and each parameter once",
         )
     }
 }

@@ -7,8 +7,8 @@ use http::StatusCode;
 
 use super::*;
 use crate::config::rules::{
-    CertificateNeed, ClientNoCache, CookieMeaning, FieldEdits, Name, RefusalRules, RouteCacheRules,
-    ShapeRules, Slot, Template,
+    CertificateNeed, ClientNoCache, CookieMeaning, FieldEdits, Name, QueryCondition, RefusalRules,
+    RouteCacheRules, ShapeRules, Slot, Template,
 };
 
 /// Returns a route without limits.
@@ -193,5 +193,71 @@ fn a_route_with_more_checks_takes_spellings_of_its_own_path() {
     }
     for path in ["/auth%2FsendOTP", "/index.php/auth/sendOTP"] {
         assert!(matches!(find(&rules, path), Some(Err(_))), "{path}");
+    }
+}
+
+/// Goal: no spelling of a query gives a request the treatment by a condition that some origin does not find met. Method: for each property
+/// a route with it and a condition beside one without both, and queries that origins read as one of either.
+#[test]
+fn no_property_of_a_route_is_given_by_a_query_that_some_origin_reads_otherwise() {
+    let find = |rules: &[RouteRules], query: &str| {
+        let routes = RouteTable::compile(rules, USUAL_BODY);
+        let headers = ReceivedFields::new();
+        let asked = RequestFields {
+            query,
+            ..asked(&Method::GET, &headers)
+        };
+        routes.find("", &NormalPath::parse("/a").unwrap(), &asked)
+    };
+    for (property, grant) in GRANTS {
+        let mut rules = [unlimited("/a"), unlimited("/a")];
+        rules[1].name = Name::from("other");
+        rules[0].matches.query = vec![QueryCondition {
+            name: "mode".into(),
+            value: Some("read".into()),
+        }];
+        if property.contains("limits") {
+            rules
+                .iter_mut()
+                .for_each(|route| route.limits = vec!["one".into()]);
+        }
+        if property == "no certificate" {
+            rules[1].require.client_certificate = CertificateNeed::Required;
+        }
+        grant(&mut rules[0]);
+        if property == "name" {
+            grant(&mut rules[1]);
+        }
+        for (query, route) in [
+            ("mode=read", 0),
+            ("x=1&mode=re%61d", 0),
+            ("", 1),
+            ("mode=write", 1),
+            ("%ff=read&mode=write", 1),
+            ("mode=write&x%20y=read", 1),
+            ("a+b=%zz&mode=write", 1),
+        ] {
+            assert_eq!(find(&rules, query), Ok(Some(route)), "{property} {query}");
+        }
+        for query in [
+            "mode=read&mode=write",
+            "mode[]=read&mode=write",
+            "mode=%u0&mode=write",
+            "mode=write;mode=read",
+            "mode=read%00",
+            "Mode=read",
+        ] {
+            let found = find(&rules, query);
+            assert!(found.is_err(), "{property} {query}: {found:?}");
+        }
+    }
+    let mut rules = [unlimited("/a"), unlimited("/a")];
+    rules[0].limits = vec![Name::from("otp")];
+    rules[0].matches.query = vec![QueryCondition {
+        name: "mode".into(),
+        value: None,
+    }];
+    for query in ["mode=1&mode=2", "Mode=1", "mode%00=1"] {
+        assert_eq!(find(&rules, query), Ok(Some(0)), "{query}");
     }
 }
