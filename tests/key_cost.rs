@@ -37,18 +37,26 @@ const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Form,
+    Json,
     Query,
     Cookie,
     Condition,
 }
 
 impl Place {
-    const ALL: [Self; 4] = [Self::Form, Self::Query, Self::Cookie, Self::Condition];
+    const ALL: [Self; 5] = [
+        Self::Form,
+        Self::Json,
+        Self::Query,
+        Self::Cookie,
+        Self::Condition,
+    ];
 
     /// The bytes of its messages: of a body that is read, of a long target, of a large field.
     const fn bytes(self) -> usize {
         match self {
             Self::Form => 32_000,
+            Self::Json => 16_000,
             Self::Query | Self::Condition => 7_800,
             Self::Cookie => 24_000,
         }
@@ -58,6 +66,7 @@ impl Place {
     const fn separator(self) -> &'static str {
         match self {
             Self::Cookie => "; ",
+            Self::Json => ",",
             Self::Form | Self::Query | Self::Condition => "&",
         }
     }
@@ -88,7 +97,7 @@ const FORMS: [&str; 9] = [
 const NAMES: usize = bounds::PARAMETER_NAMES;
 
 /// Texts that fill names, values and what is neither.
-const FILLINGS: [&str; 22] = [
+const FILLINGS: [&str; 23] = [
     "\u{fdfa}",
     "%EF%B7%BA",
     "%uFDFA",
@@ -111,11 +120,26 @@ const FILLINGS: [&str; 22] = [
     "\"",
     ",",
     "%00",
+    "[%=",
 ];
 
 /// Fillings of single parameters, as many as there is room for.
 const PARAMETERS: [&str; 9] = [
     "a", "a=1", "", "phone=1", "phone", "phon=1", "%70hon=1", "a;b", "a?b=;",
+];
+
+/// Members of JSON, as many as there is room for.
+const MEMBERS: [&str; 10] = [
+    r#""phone":"1""#,
+    r#""phon\u00e9":0"#,
+    "\"phon\u{e9}\":0",
+    "\"phon\u{17f}\":0",
+    "\"\u{fb03}\":0",
+    r#""ph_o-n_":0"#,
+    r#""":{}"#,
+    r#""a":1e-300"#,
+    r#""a":[[[[0]]]]"#,
+    r#""\u0070hon":"\u0070""#,
 ];
 
 /// Repeats `filling` up to so many bytes.
@@ -148,11 +172,25 @@ fn cases() -> Vec<Case> {
             };
             let bytes = place.bytes();
             let between = place.separator();
+            if place == Place::Json {
+                let members = |member: &str| filled(&format!("{member}{between}"), bytes);
+                let plain: String = (0..bytes / 36)
+                    .map(|n| format!("\"field{n:04}\":\"value-of-field-{n:04}\"{between}"))
+                    .collect();
+                add("plain names", format!("{{{plain}\"phone\":\"1\"}}"));
+                let value = filled("value-", bytes);
+                add("plain value", format!("{{\"phone\":\"{value}\"}}"));
+                for member in MEMBERS {
+                    let text = format!("{{{}\"phone\":\"1\"}}", members(member));
+                    add(&format!("many {member}"), text);
+                }
+                continue;
+            }
             let plain: String = match place {
                 Place::Form | Place::Cookie => (0..bytes / 36)
                     .map(|n| format!("a_field_{n:04}=value-of-field-{n:04}{between}"))
                     .collect(),
-                Place::Query | Place::Condition => (0..bytes / 16)
+                _ => (0..bytes / 16)
                     .map(|n| format!("by_{n:03}=value-{n:03}{between}"))
                     .collect(),
             };
@@ -190,6 +228,7 @@ fn cases() -> Vec<Case> {
 fn rules(place: Place, form: &str) -> Rules {
     let source = match place {
         Place::Form => "body.form.phone",
+        Place::Json => "body.json.phone",
         Place::Query | Place::Condition => "query.phone",
         Place::Cookie => "cookie.phone",
     };
@@ -234,10 +273,11 @@ fn read(case: &Case) {
         panic!("the key is a value");
     };
     let mut headers = ReceivedFields::new();
-    headers.insert(
-        CONTENT_TYPE,
-        HeaderValue::from_static("application/x-www-form-urlencoded"),
-    );
+    let content_type = match case.place {
+        Place::Json => "application/json",
+        _ => "application/x-www-form-urlencoded",
+    };
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     if case.place == Place::Cookie {
         headers.insert(
             COOKIE,
@@ -247,7 +287,7 @@ fn read(case: &Case) {
     let is_query = matches!(case.place, Place::Query | Place::Condition);
     let query = if is_query { &*case.text } else { "" };
     let body = match case.place {
-        Place::Form => KnownBody::Whole(case.text.as_bytes()),
+        Place::Form | Place::Json => KnownBody::Whole(case.text.as_bytes()),
         _ => KnownBody::Unread,
     };
     let databases = GeoDatabases::default();

@@ -2,8 +2,8 @@
 //!
 //! Parsers find a parameter in many ways: with a regular expression anywhere in the field, by the rules of RFC 2231 (`charset*=`,
 //! `charset*0=`), with or without blanks, quotes and escapes. A parameter that only the origin finds gives the bytes of the body another
-//! meaning. So the parameters are an allow-list: `charset` once, UTF-8 or US-ASCII; `boundary` once, for a form; and those of
-//! [`HARMLESS`]. A field with anything else is in no reading.
+//! meaning. So the parameters are an allow-list: `charset` once, UTF-8 or one that is read as ASCII; `boundary` once, for a form; and
+//! those of [`HARMLESS`]. A field with anything else is in no reading.
 //!
 //! # Limits
 //! A field has at most [`FIELD_BYTES`]; it is read without allocation.
@@ -65,8 +65,8 @@ pub(super) struct ContentType<'a> {
 pub(super) enum Charset {
     /// UTF-8, declared or by default.
     Utf8,
-    /// US-ASCII: decoders differ in what they make of other bytes.
-    UsAscii,
+    /// US-ASCII, or ISO 8859-1 of old clients: decoders differ in what they make of other bytes than ASCII.
+    Ascii,
 }
 
 impl<'a> ContentType<'a> {
@@ -78,7 +78,8 @@ impl<'a> ContentType<'a> {
         let essence_end = field.find(';').unwrap_or(field.len());
         let (essence, mut rest) = field.split_at(essence_end);
         let (kind, subtype) = essence.split_once('/')?;
-        if !is_restricted_name(kind) || !is_restricted_name(subtype) {
+        // A client that does not know the format of an image writes `image/*`.
+        if !is_restricted_name(kind) || (!is_restricted_name(subtype) && subtype != "*") {
             return None;
         }
         let mut charset = None;
@@ -138,8 +139,11 @@ impl Charset {
         if name.eq_ignore_ascii_case("utf-8") || name.eq_ignore_ascii_case("utf8") {
             Some(Self::Utf8)
         } else {
-            name.eq_ignore_ascii_case("us-ascii")
-                .then_some(Self::UsAscii)
+            let of_ascii = ["us-ascii", "ascii", "iso-8859-1"];
+            let is_ascii = of_ascii
+                .iter()
+                .any(|known| name.eq_ignore_ascii_case(known));
+            is_ascii.then_some(Self::Ascii)
         }
     }
 
@@ -149,27 +153,23 @@ impl Charset {
     }
 }
 
-/// Returns whether a field may change the charset by which an origin reads a request. Django decodes the query by it too, whatever the
-/// media type is, so its other parameters do not matter here.
-pub(super) fn may_change_charset(field: &[u8]) -> bool {
+/// Returns the charset by which an origin reads a request with this field, and `None` where origins may differ. Django decodes the query
+/// by it too, whatever the media type is, so its other parameters do not matter here.
+pub(super) fn charset_of_query(field: &[u8]) -> Option<Charset> {
     const WORD: &[u8] = b"charset";
     if field.len() > FIELD_BYTES {
-        return true;
+        return None;
     }
     let Some(at) = find_ignore_case(field, WORD) else {
-        return false;
+        return Some(Charset::Utf8);
     };
     let (before, word) = field.split_at(at);
     let is_parameter = before.ends_with(b";") || before.ends_with(b"; ");
-    let behind = word[WORD.len()..].strip_prefix(b"=");
-    let plain = behind
-        .and_then(|text| std::str::from_utf8(text).ok())
-        .and_then(value_of)
-        .filter(|(name, rest)| {
-            let is_over = rest.is_empty() || rest.starts_with(';');
-            is_over && Charset::from_name(name).is_some() && !contains_ignore_case(rest, "charset")
-        });
-    !is_parameter || plain.is_none()
+    let behind = word[WORD.len()..].strip_prefix(b"=")?;
+    let (name, rest) = value_of(std::str::from_utf8(behind).ok()?)?;
+    let is_over = rest.is_empty() || rest.starts_with(';');
+    let is_plain = is_parameter && is_over && !contains_ignore_case(rest, "charset");
+    Charset::from_name(name).filter(|_| is_plain)
 }
 
 /// Returns whether some framework reads parameters from a body with this field: Laravel does wherever it finds `/json` or `+json`, Rails
@@ -202,12 +202,13 @@ fn is_restricted_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_allowed)
 }
 
-/// Returns whether all parsers read the boundary alike: RFC 2046 §5.1.1 without the marks at which some of them end it, and without a word
-/// that some of them look for anywhere.
+/// Returns whether all parsers read the boundary alike: RFC 2046 §5.1.1 without the marks at which some of them end it, without a word
+/// that some of them look for anywhere, and not of dashes alone, as the delimiter begins.
 fn is_boundary(text: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._+=".contains(&byte);
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._+=/".contains(&byte);
     (1..=BOUNDARY_BYTES).contains(&text.len())
         && text.bytes().all(is_allowed)
+        && text.bytes().any(|byte| byte.is_ascii_alphanumeric())
         && !contains_ignore_case(text, "charset")
 }
 
@@ -265,6 +266,12 @@ mod tests {
             ("Application/JSON;Charset=\"utf-8\"", None),
             ("application/json; charset=us-ascii", None),
             ("text/plain; charset=utf8", None),
+            // Apache HttpClient.
+            (
+                "application/x-www-form-urlencoded; charset=ISO-8859-1",
+                None,
+            ),
+            ("image/*", None),
             ("application/json;", None),
             ("application/json; charset=utf-8;", None),
             ("application/x-www-form-urlencoded;charset=UTF-8", None),
@@ -309,6 +316,11 @@ mod tests {
                 "multipart/form-data; boundary=\"===============1234==\"",
                 Some("===============1234=="),
             ),
+            // Qt, with base64.
+            (
+                "multipart/form-data; boundary=\"boundary_.oOo._a/b+c==\"",
+                Some("boundary_.oOo._a/b+c=="),
+            ),
             (
                 "multipart/form-data;boundary=dart-http-boundary-+a_B.9; charset=UTF-8",
                 Some("dart-http-boundary-+a_B.9"),
@@ -316,7 +328,7 @@ mod tests {
         ] {
             let found = ContentType::parse(field);
             assert_eq!(found.map(|found| found.boundary), Some(boundary), "{field}");
-            assert!(!may_change_charset(field.as_bytes()), "{field}");
+            assert!(charset_of_query(field.as_bytes()).is_some(), "{field}");
         }
     }
 
@@ -359,7 +371,7 @@ mod tests {
         ] {
             let field = format!("application/json; {charset}");
             assert_eq!(ContentType::parse(&field), None, "{field}");
-            assert!(may_change_charset(field.as_bytes()), "{field}");
+            assert_eq!(charset_of_query(field.as_bytes()), None, "{field}");
         }
         for field in [
             "",
@@ -377,6 +389,8 @@ mod tests {
             "application/json; profile=\"https://a.test/?x=1\"",
             "application/json; profile=\"urlencoded\"",
             "multipart/form-data; boundary=",
+            "multipart/form-data; boundary=--",
+            "multipart/form-data; boundary=a/b",
             "multipart/form-data; boundary=b,c",
             "multipart/form-data; boundary=\"b c\"",
             "multipart/form-data; boundary=\"b",
@@ -388,14 +402,20 @@ mod tests {
         ] {
             assert_eq!(ContentType::parse(field), None, "{field}");
         }
-        assert!(!may_change_charset(
-            b"text/xml; charset=utf-8; action=\"urn:x\""
-        ));
+        assert_eq!(
+            charset_of_query(b"text/xml; charset=utf-8; action=\"urn:x\""),
+            Some(Charset::Utf8)
+        );
+        assert_eq!(
+            charset_of_query(b"text/plain;charset=us-ascii"),
+            Some(Charset::Ascii)
+        );
         let is_json = |field| ContentType::parse(field).is_some_and(|found| found.is_json());
         assert!(is_json("application/vnd.a+json") && !is_json("text/json"));
         assert!(!is_json("application/x-www-form-urlencoded+json"));
         let long = format!("text/plain; v={}", "1".repeat(FIELD_BYTES));
         assert_eq!(ContentType::parse(&long), None);
-        assert!(may_change_charset(long.as_bytes()) && may_have_parameters(long.as_bytes()));
+        assert_eq!(charset_of_query(long.as_bytes()), None);
+        assert!(may_have_parameters(long.as_bytes()));
     }
 }

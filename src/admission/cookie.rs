@@ -12,11 +12,10 @@ use std::borrow::Cow;
 
 use http::header::COOKIE;
 use sluicegate_base::bounds;
-use sluicegate_base::form_encoding::{PlusMeaning, decode};
 use sluicegate_base::parameter_name::WantedName;
 use sluicegate_base::received::ReceivedFields;
 
-use super::value::{Value, cut_at};
+use super::value::{Value, cut_at, text};
 use crate::rejection::MissingReason;
 
 /// Returns the value of the cookie with the wanted name. RFC 9113 §8.2.3: in HTTP/2 cookies may come in several fields.
@@ -100,7 +99,7 @@ fn value(written: &[u8]) -> Result<Value<'_>, MissingReason> {
     if !plain.iter().all(is_sound) {
         return Err(MissingReason::Malformed);
     }
-    let value = decode(plain, PlusMeaning::Space).ok_or(MissingReason::Malformed)?;
+    let value = text(plain)?;
     if value.starts_with(b"j:") {
         // Express reads JSON behind it, in which one text has many spellings.
         return Err(MissingReason::Malformed);
@@ -154,6 +153,7 @@ mod tests {
             ("sid=s%3Aab.c/d+==", "s:ab.c/d =="),
             ("a=b:sid=y; sid=x; c=sidx=1&sid=z", "x"),
             ("sids=1; xsid=2; sid=x; a=sid; my.sid=1; x[sid2]=3", "x"),
+            ("sid=x; sid.sig=y; sid.0=z", "x"),
             (
                 "a={\"sid\": \"y\", \"b\": [1, 2]}; sid=x; b=a, b c; sid_2=1",
                 "x",
@@ -209,7 +209,9 @@ mod tests {
             "sid[a b]=y",
             "sid[\"b\"]=y",
             "sid[\u{e9}]=y",
-            "sid.x=y",
+            "__Host-sid=y",
+            "__Secure-sid=y",
+            "a=Mon, 01-Jan-2024 00:00:00 GMTsid=y",
             "sid =y",
             "sid,=y",
             "  sid=y",
@@ -252,6 +254,7 @@ mod tests {
             "sid=R[1",
             "sid=R]",
             "sid=x&y",
+            "sid=x%ff",
             "sid={x}",
             "sid=x\ty",
             "sid=%zz",

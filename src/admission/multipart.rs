@@ -64,10 +64,12 @@ pub(super) fn find<'a>(
             .and_then(FormPart::parse)
             .ok_or(MissingReason::Malformed)?;
         let likeness = wanted.compare(part.name);
-        // Sanic splits at the boundary without its dashes too: a value ends there, and what follows may have a name.
-        let may_split = undashed.find(part.content).is_some_and(|at| {
-            likeness != NameMatch::Other || find_name(&part.content[at..]).is_some()
-        });
+        // Sanic splits at the boundary without its dashes too: a head or a value ends there, and what follows may have a name.
+        let head = &text[..text.len() - part.content.len()];
+        let may_split = undashed.find(head).is_some()
+            || undashed.find(part.content).is_some_and(|at| {
+                likeness != NameMatch::Other || find_name(&part.content[at..]).is_some()
+            });
         let leading = part.leading_filename;
         if may_split || leading.is_some_and(|name| wanted.is_within(name)) {
             return Err(MissingReason::Malformed);
@@ -243,9 +245,11 @@ fn is_decimal(digits: &[u8], length: usize) -> bool {
     is_plain && text.parse() == Ok(length)
 }
 
-/// Returns whether some parser looks for parts within a part of this type.
+/// Returns whether some parser looks for parts within a part of this type. Clients of Android write the type of the form, without its
+/// boundary, where they mean none.
 fn is_nested(content_type: &ContentType<'_>) -> bool {
-    content_type.starts_with("multipart/") || content_type.starts_with("message/")
+    let has_parts = !content_type.is("multipart/form-data") || content_type.boundary.is_some();
+    (content_type.starts_with("multipart/") && has_parts) || content_type.starts_with("message/")
 }
 
 #[cfg(test)]
@@ -267,12 +271,12 @@ mod tests {
     fn form(parts: &[&str]) -> Vec<u8> {
         let parts = parts
             .iter()
-            .map(|part| format!("--b\r\n{}\r\n", part.replace('|', "\r\n")));
-        (parts.collect::<String>() + "--b--\r\n").into_bytes()
+            .map(|part| format!("--0b\r\n{}\r\n", part.replace('|', "\r\n")));
+        (parts.collect::<String>() + "--0b--\r\n").into_bytes()
     }
 
     fn of(parts: &[&str]) -> Result<String, MissingReason> {
-        asked("b", &form(parts))
+        asked("0b", &form(parts))
     }
 
     const PHONE: &str = "Content-Disposition: form-data; name=\"phone\"||1";
@@ -311,6 +315,12 @@ mod tests {
                 "Content-Disposition: form-data; name=bit||2",
                 PHONE,
             ],
+            &[
+                "Content-Disposition: form-data; name=\"x\"|Content-Type: multipart/form-data; charset=utf-8||x",
+                "Content-Disposition: form-data; name=\"f\"; filename=\"f\"|Content-Type: image/*||\u{1}",
+                "Content-Disposition: form-data; name=\"born_on(1i)\"||2",
+                PHONE,
+            ],
         ] {
             assert_eq!(of(parts).as_deref(), Ok("1"), "{parts:?}");
         }
@@ -323,8 +333,8 @@ mod tests {
             Err(MissingReason::Absent)
         );
         let spaced = [&b"\r\n\r\n"[..], &form(&[PHONE]), b"\r\n"].concat();
-        assert_eq!(asked("b", &spaced).as_deref(), Ok("1"));
-        assert_eq!(asked("b", b"--b--\r\n"), Err(MissingReason::Absent));
+        assert_eq!(asked("0b", &spaced).as_deref(), Ok("1"));
+        assert_eq!(asked("0b", b"--0b--\r\n"), Err(MissingReason::Absent));
     }
 
     /// Goal: what parsers read in different ways is no value. Method: each way alone, beside a plain field.
@@ -335,6 +345,7 @@ mod tests {
             "Content-Disposition: form-data; name=\"phone\"; filename=\"x\"||1",
             "Content-Disposition: form-data; name=\"phone\"|Content-Type: application/json||1",
             "Content-Disposition: form-data; name=\"phone[]\"||1",
+            "Content-Disposition: form-data; name=\"phone(1i)\"||1",
         ] {
             assert_eq!(of(&[PHONE, odd]), Err(MissingReason::Repeated), "{odd}");
         }
@@ -366,8 +377,9 @@ mod tests {
             "Content-Disposition: form-data; name=\"x\"|Content-Length: 9||2",
             "Content-Disposition: form-data; name=\"x\"|Content-Length: 1|Content-Length: 1||2",
             "Content-Disposition:form-data; name=\"x\"||2",
-            "Content-Disposition: form-data; name=\"x\"||b\nContent-Disposition: form-data; name=\"phone\"||2",
-            "Content-Disposition: form-data; name=\"phone\"||2b",
+            "Content-Disposition: form-data; name=\"x\"||0b\nContent-Disposition: form-data; name=\"phone\"||2",
+            "Content-Disposition: form-data; name=\"phone\"||20b",
+            "Content-Disposition: form-data; name=\"phone\"|Content-Type: text/plain; v=0b||2",
             "Content-Disposition: form-data; name*=utf-8''phone||2",
             "Content-Disposition: form-data; name=\"x\\\"; name=\"phone\"||2",
             "Content-Disposition: form-data; name='phone'||2",
@@ -382,8 +394,8 @@ mod tests {
             "Content-Disposition: form-data; name=\"x\"|Content-Type: text/plain; charset=utf-16||2",
             "Content-Disposition: form-data; name=\"x\"|Content-Type: multipart/mixed; boundary=c||2",
             "Content-Disposition: form-data; name=\"_charset_\"||utf-16",
-            "Content-Disposition: form-data; name=\"x\"||2\n--b\nContent-Disposition: form-data; name=\"phone\"\n\n2",
-            "Content-Disposition: form-data; name=\"x\"||2--b",
+            "Content-Disposition: form-data; name=\"x\"||2\n--0b\nContent-Disposition: form-data; name=\"phone\"\n\n2",
+            "Content-Disposition: form-data; name=\"x\"||2--0b",
             "Content-Disposition: form-data; name=\"x\"|X: y||2",
             "Content-Disposition: form-data; name=\"x\"",
             "|Content-Disposition: form-data; name=\"x\"||2",
@@ -396,14 +408,14 @@ mod tests {
             ("\n", ""),
             ("x\r\n", ""),
             ("", "x"),
-            ("", "\r\n--b\r\n"),
+            ("", "\r\n--0b\r\n"),
             (" ", ""),
         ] {
             let text = [before.as_bytes(), &plain, behind.as_bytes()].concat();
-            assert_eq!(asked("b", &text), Err(MissingReason::Malformed));
+            assert_eq!(asked("0b", &text), Err(MissingReason::Malformed));
         }
         let open = plain.strip_suffix(b"--\r\n").unwrap();
-        assert_eq!(asked("b", open), Err(MissingReason::Malformed));
+        assert_eq!(asked("0b", open), Err(MissingReason::Malformed));
     }
 
     /// Goal: the number of parts is bounded. Method: as many as are read, and one more.
@@ -420,10 +432,10 @@ mod tests {
         /// Goal: nothing a client sends stops the process. Method: texts of what forms are made of.
         #[test]
         fn every_text_is_a_value_or_a_reason(
-            pieces in proptest::collection::vec("--b|\r\n|--|content-disposition: form-data|; name=|\"|phone|;|[a\n]", 0..16)
+            pieces in proptest::collection::vec("--0b|\r\n|--|content-disposition: form-data|; name=|\"|phone|;|[a\n]", 0..16)
         ) {
-            let _ = asked("b", pieces.concat().as_bytes());
-            let _ = asked("b", format!("--b\r\n{}\r\n--b--", pieces.concat()).as_bytes());
+            let _ = asked("0b", pieces.concat().as_bytes());
+            let _ = asked("0b", format!("--0b\r\n{}\r\n--0b--", pieces.concat()).as_bytes());
         }
     }
 }

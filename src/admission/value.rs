@@ -41,7 +41,9 @@ pub(super) fn find<'a>(
         ValueSource::Cookie(name) => cookie::find(facts.headers, &WantedName { name, others }),
         ValueSource::Query(name) => {
             let wanted = WantedName { name, others };
-            let found = agreeing(query(facts.query, &wanted), || {
+            let found = query(facts.query, &wanted)
+                .and_then(|value| body::in_charset(value, facts.headers));
+            let found = agreeing(found, || {
                 body::merged(facts.body, facts.method, facts.headers, &wanted)
             });
             agreeing(found, || cookie::find(facts.headers, &wanted))
@@ -187,12 +189,12 @@ fn pieces(text: &[u8], mark: u8) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Compares the name of a pair. A name alone has no value, so it is of no interest unless it is the key's.
+/// Compares the name of a pair. A name alone has no value, so it is of no interest unless some parser may make it the key's.
 fn likeness(pair: &[u8], wanted: &WantedName<'_>) -> NameMatch {
     match cut_at(pair, b'=') {
         Some((name, _)) => wanted.compare_encoded(name),
         None => match wanted.compare_encoded(pair) {
-            NameMatch::Outside => NameMatch::Other,
+            NameMatch::Outside if !wanted.is_within(pair) => NameMatch::Other,
             likeness => likeness,
         },
     }
@@ -204,7 +206,14 @@ fn value(pair: &[u8]) -> Result<Value<'_>, MissingReason> {
         return Err(MissingReason::Malformed);
     }
     let value = cut_at(pair, b'=').map_or(&b""[..], |(_, value)| value);
-    decode(value, PlusMeaning::Space).ok_or(MissingReason::Malformed)
+    text(value)
+}
+
+/// Decodes a value. Decoders replace, drop or keep what is not UTF-8.
+pub(super) fn text(written: &[u8]) -> Result<Value<'_>, MissingReason> {
+    decode(written, PlusMeaning::Space)
+        .filter(|value| std::str::from_utf8(value).is_ok())
+        .ok_or(MissingReason::Malformed)
 }
 
 /// Returns the value of a claim that is text, number or boolean.
@@ -317,7 +326,14 @@ mod tests {
             }
         }
         for text in [
-            "", "&&", "phones=1", "a=1;b=2", "xphone=1", "a=phone", "%70%", "+phone",
+            "",
+            "&&",
+            "phones=1",
+            "a=1;b=2",
+            "xphone=1",
+            "a=phone",
+            "%70%",
+            "/index/phone",
         ] {
             assert_eq!(asked(text), Err(MissingReason::Absent), "{text}");
         }
@@ -339,6 +355,9 @@ mod tests {
             "a;phone=2",
             "a=1;phone%00=2",
             "a=1;PHONE",
+            "%20phone",
+            "phone%00",
+            "phone[0]%3D",
         ] {
             for text in [
                 trick.to_owned(),
@@ -356,6 +375,7 @@ mod tests {
             "phone=1#&x",
             "phone=%zz",
             "phone=%u0031",
+            "phone=%FE",
             "phone=1%",
         ] {
             assert_eq!(asked(text), Err(MissingReason::Malformed), "{text}");

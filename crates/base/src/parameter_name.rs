@@ -2,8 +2,8 @@
 //!
 //! Parsers change names before they look them up: PHP writes `_` for `.` and `[`, Rack and qs read brackets and dots as nesting, ASP.NET
 //! ignores case, others trim, cut and normalize. Such a list of parsers has no end, so it is not followed. Names have a canonical
-//! grammar, within which all changes are known: letters, digits and `_ - . [ ] ~ : @ $ !` of ASCII. Within it a name in other case, or
-//! with other marks between its words, or with more steps of nesting, is an alias. A name outside of the grammar could be any name.
+//! grammar, within which all changes are known: letters, digits and `_ - . [ ] ( ) ~ : @ $ !` of ASCII. Within it a name in other case, or
+//! with other marks between its words or none, or with more steps of nesting, is an alias. A name outside of the grammar could be any name.
 //!
 //! # Limits
 //! A canonical name has at most [`PARAMETER_NAME_BYTES`] bytes; a name is read in one pass, by a table, without allocation.
@@ -51,7 +51,7 @@ const FOLDED: [u8; 256] = {
     while byte < 0x80 {
         folded[byte as usize] = match byte {
             b'_' | b'-' | b'.' | b'[' | b']' | b':' => b'_',
-            b'~' | b'@' | b'$' | b'!' => byte,
+            b'~' | b'@' | b'$' | b'!' | b'(' | b')' => byte,
             _ if byte.is_ascii_alphanumeric() => byte.to_ascii_lowercase(),
             _ => 0,
         };
@@ -59,6 +59,9 @@ const FOLDED: [u8; 256] = {
     }
     folded
 };
+
+/// Text in front of a cookie's name that some parser does not take for a part of it: Sanic the prefixes, WebOb the end of a date.
+const COOKIE_PREFIXES: [&[u8]; 3] = [b"__host-", b"__secure-", b"gmt"];
 
 /// The bytes at which some parser of cookies ends or trims a name, or which it decodes.
 const IS_CUT: [bool; 256] = {
@@ -128,23 +131,28 @@ impl WantedName<'_> {
         (is_ended && self.is_taken(word)) || self.is_taken(read.whole())
     }
 
-    /// Returns whether some parser takes a word for the name in the key, as it is or from its last bracket on.
+    /// Returns whether some parser of cookies takes a word for the name in the key, as it is, behind a prefix or from its last bracket on.
     fn is_taken(&self, word: &[u8]) -> bool {
-        let is_named = |word: &[u8]| self.compare_canonical(word) != NameMatch::Other;
+        let is_named = |word: &[u8]| !word.is_empty() && self.is_alias(word, is_cookie_step);
         let behind = word.iter().rposition(is_bracket).map(|at| &word[at + 1..]);
-        !word.is_empty() && (is_named(word) || behind.is_some_and(is_named))
+        let mut unprefixed = COOKIE_PREFIXES.iter().filter_map(|prefix| {
+            let (head, rest) = word.split_at_checked(prefix.len())?;
+            head.eq_ignore_ascii_case(prefix).then_some(rest)
+        });
+        is_named(word) || behind.is_some_and(is_named) || unprefixed.any(is_named)
     }
 
     fn compare_canonical(&self, found: &[u8]) -> NameMatch {
-        match self.is_alias(found) {
+        match self.is_alias(found, is_nesting) {
             false => NameMatch::Other,
             true if found == self.name.as_bytes() => NameMatch::Same,
             true => NameMatch::Alias,
         }
     }
 
-    /// Returns whether some parser may take a canonical name for the one in the key. Rack, qs and Spring drop marks in front.
-    fn is_alias(&self, found: &[u8]) -> bool {
+    /// Returns whether some parser may take a canonical name for the one in the key, with a further step behind it. Rack, qs and Spring
+    /// drop marks in front.
+    fn is_alias(&self, found: &[u8], is_step: fn(u8) -> bool) -> bool {
         let mut name = self.name.as_bytes();
         while let [rest @ .., last] = name
             && is_nesting(*last)
@@ -152,8 +160,8 @@ impl WantedName<'_> {
             name = rest;
         }
         let bare = without_marks(found);
-        is_nested_in(found, name)
-            || (bare.len() < found.len() && is_nested_in(bare, without_marks(name)))
+        is_nested_in(found, name, is_step)
+            || (bare.len() < found.len() && is_nested_in(bare, without_marks(name), is_step))
     }
 }
 
@@ -243,12 +251,17 @@ fn folded(byte: u8) -> u8 {
 }
 
 fn is_bracket(byte: &u8) -> bool {
-    matches!(byte, b'[' | b']')
+    matches!(byte, b'[' | b']' | b'(' | b')')
 }
 
-/// Returns whether a byte stands between the steps of a nested name.
+/// Returns whether a byte stands between the steps of a nested name. Rails writes the parts of a date in parentheses: `born_on(1i)`.
 fn is_nesting(byte: u8) -> bool {
-    matches!(byte, b'.' | b'[' | b']' | b':')
+    matches!(byte, b'.' | b'[' | b']' | b':' | b'(')
+}
+
+/// Returns whether a byte begins a further step in the name of a cookie, in which a dot is a letter: `session.sig` signs `session`.
+fn is_cookie_step(byte: u8) -> bool {
+    byte != b'.' && is_nesting(byte)
 }
 
 /// Returns a name without what some parsers drop in front.
@@ -257,26 +270,27 @@ fn without_marks(name: &[u8]) -> &[u8] {
     &name[name.iter().take_while(is_dropped).count()..]
 }
 
-/// Returns whether `found` has the words of `wanted`, and behind them nothing or a further step.
-fn is_nested_in(mut found: &[u8], mut wanted: &[u8]) -> bool {
-    while let Some(letter) = next_folded(&mut wanted) {
-        if next_folded(&mut found) != Some(letter) {
-            return false;
+/// Returns whether `found` has the words of `wanted`, and behind them nothing or a further step. Between letters no mark counts: parsers
+/// turn one into another, close a step with `]`, and read `userId` as `user_id`.
+fn is_nested_in(mut found: &[u8], wanted: &[u8], is_step: fn(u8) -> bool) -> bool {
+    let is_mark = |byte: &u8| folded(*byte) == b'_';
+    let end = wanted.iter().rposition(|byte| !is_mark(byte));
+    let mut is_inside = false;
+    for (at, letter) in wanted.iter().enumerate() {
+        if is_inside && Some(at) <= end {
+            if is_mark(letter) {
+                continue;
+            }
+            let marks = found.iter().take_while(|byte| is_mark(byte)).count();
+            found = &found[marks..];
         }
+        match found.split_first() {
+            Some((first, rest)) if folded(*first) == folded(*letter) => found = rest,
+            _ => return false,
+        }
+        is_inside |= !is_mark(letter);
     }
-    found.first().is_none_or(|next| is_nesting(*next))
-}
-
-/// Takes the first byte of a name, folded. A `]` in front of another mark closes a step, and the mark begins the next.
-fn next_folded(name: &mut &[u8]) -> Option<u8> {
-    if let [b']', next, ..] = *name
-        && folded(*next) == b'_'
-    {
-        *name = &name[1..];
-    }
-    let (first, rest) = name.split_first()?;
-    *name = rest;
-    Some(folded(*first))
+    found.first().is_none_or(|next| is_step(*next))
 }
 
 #[cfg(test)]
@@ -320,6 +334,8 @@ mod tests {
                     "phone:int",
                     "!phone",
                     "PHONE[]",
+                    "phone(1i)",
+                    "(phone",
                 ][..],
             ),
             (
@@ -332,8 +348,12 @@ mod tests {
                     "USER.ID",
                     "user[id]",
                     "[user][id]",
+                    "userId",
+                    "userid",
+                    "user__id",
                 ],
             ),
+            ("userId", &["user_id", "USER-ID", "user[id]"]),
             ("user__id", &["user..id", "user._id", "user[_id"]),
             (
                 "user[id]",
@@ -378,7 +398,10 @@ mod tests {
                 ][..],
             ),
             ("user[id]", &["user", "user[x]", "id"]),
-            ("user_id", &["user", "userid", "user__id", "user_"]),
+            (
+                "user_id",
+                &["user", "user_i", "user_", "_userid", "user(id)"],
+            ),
             ("token", &["_token", "token_", "csrf_token"]),
         ] {
             for other in others {
@@ -456,6 +479,9 @@ mod tests {
             "%20sid",
             "x%20sid%0a",
             "%C2%A0sid",
+            "__Host-sid",
+            "__secure-sid[]",
+            "GMTsid",
             "sid%",
             "[sid]",
         ] {
@@ -470,6 +496,9 @@ mod tests {
             "a?sid",
             "x%40sid",
             "AMCV_1%40AdobeOrg",
+            "sid.sig",
+            "sid.0",
+            "__Hostsid",
         ] {
             assert!(!sid.is_within(name.as_bytes()), "{name}");
         }

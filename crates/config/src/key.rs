@@ -109,9 +109,9 @@ pub(super) fn with_other_names(
                 value.source
             );
             let advice = match value.source {
-                ValueSource::Cookie(_) => "keep to letters, digits and _ - . [ ] ~ : @ $ !",
+                ValueSource::Cookie(_) => "keep to letters, digits and _ - . [ ] ( ) ~ : @ $ !",
                 _ => {
-                    "keep to letters, digits and _ - . [ ] ~ : @ $ !, or write other_names = \"any\""
+                    "keep to letters, digits and _ - . [ ] ( ) ~ : @ $ !, or write other_names = \"any\""
                 }
             };
             key_field.refuse::<()>(message, advice);
@@ -136,7 +136,7 @@ fn others(field: &KeyField<'_>, key: &KeyTemplate) -> Option<OtherNames> {
     if choice == OtherNames::Any {
         field.warn(
             "an origin that rewrites names of parameters can read another value than this limit counts",
-            "leave other_names out where the names of all parameters have only letters, digits and _ - . [ ] ~ : @ $ !",
+            "leave other_names out where the names of all parameters have only letters, digits and _ - . [ ] ( ) ~ : @ $ !",
         );
     }
     Some(choice)
