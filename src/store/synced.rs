@@ -9,8 +9,8 @@
 //! node's share, or every request passes, or none. The cache is charged all the same, so that it is not empty when the store is back.
 //!
 //! A rejection states a wait that includes what the other nodes may have admitted meanwhile. This node has not heard of it, so it takes
-//! each of them to have admitted as much as it did itself in its latest exchanges. The store counts a unit when it is pushed, so the wait
-//! is that of units which are counted as late as a push may be.
+//! each of them to have admitted as much as it did itself in its latest exchanges; a rate with room stays as it is. The store counts a
+//! unit when it is pushed, so the wait is that of units which are counted as late as a push may be.
 //!
 //! A cost that may be refunded ([`ReplicatedCharge::open`]) counts here at once, and is sent once it is settled
 //! ([`super::pending_writes`]).

@@ -210,7 +210,7 @@ impl Decision {
     }
 
     /// Returns the same rejection with the waits of a key whose `late` charges are made up to their delay from now, whenever that makes
-    /// the wait longest. A decision that does not refuse, and that of a log, stay as they are.
+    /// the wait longest. A rate that has room, a decision that does not refuse, and that of a log stay as they are.
     ///
     /// # Limits
     /// A charge that is made in the next window of a calendar waits for the end of the present one only.
@@ -226,14 +226,21 @@ impl Decision {
 }
 
 impl WordEvidence {
-    /// Computes the answer of a refusal with charges that are made later.
+    /// Computes the answer of a refusal with charges that are made later. A rate with room stays as it is: that others have used it up is a
+    /// guess, and would make a client wait for the longest period.
     fn answer_with(&self, late: LateCharges) -> ComputedAnswer {
-        let statuses = self.rates().map(|rate| self.late_status(rate, late));
+        let statuses = self.rates().map(|rate| {
+            if self.finding.refusing.has(rate) {
+                (self.late_status(rate, late), true)
+            } else {
+                (self.status(rate), false)
+            }
+        });
         ComputedAnswer::of(statuses).with_placement(self.finding.placement)
     }
 
-    /// Returns the status of a rate with charges that are made later, and whether the rate refuses.
-    fn late_status(&self, rate: usize, late: LateCharges) -> (RateStatus, bool) {
+    /// Returns the status of a refusing rate with charges that are made later.
+    fn late_status(&self, rate: usize, late: LateCharges) -> RateStatus {
         let compiled = self.compiled_rates[rate];
         let later = self.now.saturating_add(late.delay);
         let first = self.now.saturating_sub(late.delay);
@@ -247,7 +254,7 @@ impl WordEvidence {
             // Charges that are made later end later by as much; those behind a refill take from that.
             let soon = self.status_after(rate, late.others, self.now, late.delay);
             let last = self.status_after(rate, late.others, later, late.delay);
-            if last.0.next_free > soon.0.next_free {
+            if last.next_free > soon.next_free {
                 last
             } else {
                 soon
@@ -255,14 +262,14 @@ impl WordEvidence {
         }
     }
 
-    /// Returns the status of a rate to which `units` are charged at `moment`, as it is `delay` later, and whether the rate refuses then.
+    /// Returns the status of a refusing rate to which `units` are charged at `moment`, as it is `delay` later.
     fn status_after(
         &self,
         rate: usize,
         units: u32,
         moment: Timestamp,
         delay: Duration,
-    ) -> (RateStatus, bool) {
+    ) -> RateStatus {
         let compiled = self.compiled_rates[rate];
         let before = self.finding.words[rate];
         let rate_at = compiled.at(moment);
@@ -274,13 +281,11 @@ impl WordEvidence {
             AskOutcome::NotCharged(cost) => (cost, Some(cost)),
             AskOutcome::Charged(_) | AskOutcome::Peeked => (Cost::ONE, None),
         };
-        let fits = rate_at.fits(word, cost);
-        if fits && self.finding.refusing.has(rate) {
-            return (self.status(rate), true);
+        if rate_at.fits(word, cost) {
+            return self.status(rate);
         }
-        let status = rate_at.status(word, refused.filter(|_| !fits));
         let remaining = compiled.at(self.now).remaining(before);
-        (status.delayed(delay, remaining), !fits)
+        rate_at.status(word, refused).delayed(delay, remaining)
     }
 
     fn rates(&self) -> std::ops::Range<usize> {

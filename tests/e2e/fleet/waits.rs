@@ -105,3 +105,26 @@ async fn a_gateway_that_rejects_hears_of_what_the_others_admitted() {
         assert!((most - 9..=most).contains(&wait), "{wait} of {most}");
     }
 }
+
+#[tokio::test]
+async fn a_client_of_one_gateway_waits_for_the_rate_that_refuses() {
+    // Goal: a burst at one gateway is rejected by the rate that it has used up, and not by a longer one that has room. Method: four
+    // gateways that know of each other; the others admit nothing, and would have used up the second rate with as much as the first.
+    let (redis, origin) = (Redis::start().await, Origin::echo());
+    let lines = "rates = [\"5 per 10s\", \"20 per 1d\"]";
+    let rules = shared("a", lines) + &route("/a", "\"a\"");
+    let store = format!("url = \"{}\"\nsync_interval = \"250ms\"", redis.url());
+    let fleet = fleet_at(4, &origin, &store, &rules).await;
+    // A window may end within the burst, once.
+    let mut client = fleet.nodes[0].client().await;
+    let mut rejections = 0;
+    for _ in 0..12 {
+        let answer = client.send(get("/a")).await;
+        if answer.status == 429 {
+            assert_eq!(answer.violated(), ["a-10s"]);
+            assert!(answer.retry_after() <= 20, "{answer:?}");
+            rejections += 1;
+        }
+    }
+    assert!(rejections > 0);
+}
