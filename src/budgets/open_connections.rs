@@ -3,7 +3,7 @@
 //! A connection that waits for a request, and holds none, can be closed: the next request takes another connection. Between clients the one
 //! that holds most loses a connection first, so that a flood closes its own connections and not those of clients that have few; between
 //! its connections the one that has waited longest. A connection whose head is not whole is closed after those of its client that wait for
-//! one. One that has sent no PROXY header for a second goes first of all.
+//! one. Connections whose PROXY header may still come count as those of one client; one that has sent none for a second goes first of all.
 //!
 //! Waiting is a word of each connection: a request costs two stores, and no list is kept in order. A search looks at no more than
 //! [`EXAMINED_CONNECTIONS`]. As long as there are fewer the order is exact; of more a part stands for all, since a client that holds many
@@ -100,10 +100,33 @@ struct ReclaimCandidate {
     seen: ConnectionActivity,
 }
 
+/// The first candidates of a search, and the numbers of the connections that it saw.
+#[derive(Default)]
+struct FoundCandidates {
+    /// The first one of a client, or with a PROXY header that is late.
+    of_clients: Option<ReclaimCandidate>,
+    /// The first one with a PROXY header that may still come.
+    unnamed: Option<ReclaimCandidate>,
+    /// The examined connections with a PROXY header that may still come.
+    unnamed_count: u64,
+    examined: u64,
+    /// The shards of the examined connections, and all connections in them.
+    shards: u64,
+    in_shards: u64,
+}
+
+/// The load by which a candidate is ranked.
+enum CandidateLoad {
+    /// The connections of its client, and of the networks around it.
+    OfClient([u64; LEVELS]),
+    /// The number of connections with a PROXY header that may still come, which a search counts.
+    OfUnnamed,
+}
+
 /// The order in which connections are closed, the greatest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct CandidateRank {
-    /// The connections of its client, and of the networks around it.
+    /// The connections of its client, and of the networks around it; for one without a client the number of such connections.
     load: [u64; LEVELS],
     is_idle: bool,
     since: Reverse<Timestamp>,
@@ -267,42 +290,32 @@ impl OpenConnections {
     /// it; `None` where there is none.
     pub(super) fn reclaim(&self, account: Option<&ClientAccount>) -> Option<ReclaimedConnection> {
         // A connection may get its request meanwhile.
-        (0..3).find_map(|_| self.find(account)?.reclaim())
+        (0..3).find_map(|_| self.find(account, clock::now())?.reclaim())
     }
 
     /// Returns the first connection to close of those that are examined.
-    fn find(&self, account: Option<&ClientAccount>) -> Option<ReclaimCandidate> {
-        let now = clock::now();
+    fn find(&self, account: Option<&ClientAccount>, now: Timestamp) -> Option<ReclaimCandidate> {
         let search = self.searches.fetch_add(1, Ordering::Relaxed);
         let mut left = EXAMINED_CONNECTIONS;
-        let mut first: Option<ReclaimCandidate> = None;
+        let mut found = FoundCandidates::default();
         for shard in 0..CONNECTION_SHARDS {
             let connections = self.shard((search + shard) % CONNECTION_SHARDS);
             let examined = connections.len().min(left);
             left -= examined;
+            found.shards += 1;
+            found.in_shards += connections.len() as u64;
             // Further searches begin at other places.
             let begin =
                 (search / CONNECTION_SHARDS * EXAMINED_CONNECTIONS) % connections.len().max(1);
             let (before, behind) = connections.split_at(begin);
             for connection in behind.iter().chain(before).take(examined) {
-                let seen = connection.activity();
-                let rank = rank(connection, seen, account, now);
-                if let Some(rank) = rank
-                    && (first.as_ref()).is_none_or(|first| first.rank < rank)
-                {
-                    let connection = Arc::clone(connection);
-                    first = Some(ReclaimCandidate {
-                        rank,
-                        connection,
-                        seen,
-                    });
-                }
+                found.examine(connection, account, now);
             }
             if left == 0 {
                 break;
             }
         }
-        first
+        found.first(account)
     }
 
     fn shard(&self, shard: usize) -> MutexGuard<'_, Vec<Arc<RegisteredConnection>>> {
@@ -311,38 +324,129 @@ impl OpenConnections {
     }
 }
 
-/// Returns the rank of a connection; `None` where it does not make room for one of this client.
-fn rank(
-    connection: &RegisteredConnection,
-    seen: ConnectionActivity,
-    account: Option<&ClientAccount>,
-    now: Timestamp,
-) -> Option<CandidateRank> {
-    let wait = seen.wait()?;
-    let place = connection.place();
-    let of_client = place
-        .as_ref()?
-        .of_client
-        .as_ref()
-        .map(AccountCharge::account);
-    let is_young = now.saturating_since(seen.since()) < ARRIVAL;
-    let load = match (of_client, account) {
-        // It says who its client is in time.
-        (None, _) if !is_young => [u64::MAX; LEVELS],
-        (None, None) => [0; LEVELS],
-        (None, Some(account)) if account.is_exempt() => [0; LEVELS],
-        (None, Some(_)) => return None,
-        (Some(own), None) => own.load(Resource::Connections),
-        (Some(own), Some(account)) => {
-            if !own.makes_room_for(account, Resource::Connections) {
-                return None;
+impl FoundCandidates {
+    /// Examines a connection that may make room for one of the client with this account.
+    fn examine(
+        &mut self,
+        connection: &Arc<RegisteredConnection>,
+        account: Option<&ClientAccount>,
+        now: Timestamp,
+    ) {
+        self.examined += 1;
+        let seen = connection.activity();
+        let Some(wait) = seen.wait() else {
+            return;
+        };
+        let waited = now.saturating_since(seen.since());
+        let load = (connection.place().as_ref()).and_then(|place| place.load(waited, account));
+        let Some(load) = load else {
+            return;
+        };
+        let (first, load) = match load {
+            CandidateLoad::OfClient(load) => (&mut self.of_clients, load),
+            CandidateLoad::OfUnnamed => {
+                self.unnamed_count += 1;
+                (&mut self.unnamed, [0; LEVELS])
             }
-            own.load(Resource::Connections)
+        };
+        let rank = CandidateRank {
+            load,
+            is_idle: wait == ReclaimedWait::Idle,
+            since: Reverse(seen.since()),
+        };
+        if first.as_ref().is_none_or(|first| first.rank < rank) {
+            let connection = Arc::clone(connection);
+            *first = Some(ReclaimCandidate {
+                rank,
+                connection,
+                seen,
+            });
         }
-    };
-    Some(CandidateRank {
-        load,
-        is_idle: wait == ReclaimedWait::Idle,
-        since: Reverse(seen.since()),
-    })
+    }
+
+    /// Returns the first connection to close for one of the client with this account.
+    fn first(self, account: Option<&ClientAccount>) -> Option<ReclaimCandidate> {
+        let unnamed = self.unnamed_in_all();
+        // As between two clients: they make room for one that holds less.
+        let makes_room =
+            account.is_none_or(|account| unnamed > account.load(Resource::Connections)[0]);
+        let first_unnamed = self.unnamed.filter(|_| makes_room);
+        let first_unnamed = first_unnamed.map(|mut candidate| {
+            candidate.rank.load = [unnamed; LEVELS];
+            candidate
+        });
+        let both = self.of_clients.into_iter().chain(first_unnamed);
+        both.max_by_key(|candidate| candidate.rank)
+    }
+
+    /// Returns the number of connections with a PROXY header that may still come: of more connections than are examined a part stands for
+    /// all.
+    fn unnamed_in_all(&self) -> u64 {
+        let open = self.in_shards * CONNECTION_SHARDS as u64 / self.shards.max(1);
+        self.unnamed_count * open / self.examined.max(1)
+    }
+}
+
+impl ConnectionPlace {
+    /// Returns the load by which its connection, which has `waited` for so long, is ranked; `None` where it does not make room for one of
+    /// this client.
+    fn load(&self, waited: Duration, account: Option<&ClientAccount>) -> Option<CandidateLoad> {
+        let own = match &self.of_client {
+            Some(charge) => charge.account(),
+            None if waited < ARRIVAL => return Some(CandidateLoad::OfUnnamed),
+            // It says who its client is in time.
+            None => return Some(CandidateLoad::OfClient([u64::MAX; LEVELS])),
+        };
+        let makes_room = |account| own.makes_room_for(account, Resource::Connections);
+        (account.is_none_or(makes_room))
+            .then(|| CandidateLoad::OfClient(own.load(Resource::Connections)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ClientAccounts;
+    use super::*;
+    use crate::config::{no_review, parse};
+
+    /// Registers a connection of the client with this account, or one without a PROXY header.
+    fn register(open: &OpenConnections, account: Option<&ClientAccount>) {
+        let charge = |account: &ClientAccount| account.charge(Resource::Connections, 1, |_| true);
+        open.register(ConnectionPlace {
+            of_client: account.and_then(charge),
+        });
+    }
+
+    /// Goal: a flood of connections without a PROXY header closes its own connections first, for new ones of the flood and for those of
+    /// clients; fewer of them than a client holds do not make room for it, but late ones do. Method: clients with two connections each, the
+    /// oldest of all; one connection without a header, more than the clients have, and more than are examined.
+    #[test]
+    fn connections_without_a_proxy_header_count_as_one_client() {
+        let text = "[[listener]]\naddress = \"127.0.0.1:1\"\n[[route]]\npath = \"/*\"\nrespond = { status = 200, body = \"\" }\n";
+        let rules = parse("test.toml", text, no_review).unwrap().rules;
+        let accounts = ClientAccounts::default();
+        let find = |from: &str| accounts.find(from.parse().unwrap(), &rules.client);
+        for flood in [1, 40, 4 * EXAMINED_CONNECTIONS] {
+            let open = OpenConnections::default();
+            let clients = ["192.0.2.1", "192.0.2.2", "2001:db8::1"].map(&find);
+            let begin = clock::now();
+            for client in clients.iter().chain(&clients) {
+                register(&open, Some(client));
+            }
+            for _ in 0..flood {
+                register(&open, None);
+            }
+            let closes_client = |account, now| {
+                let first = open.find(account, now).unwrap();
+                let place = first.reclaim().unwrap().place.unwrap();
+                place.of_client.is_some()
+            };
+            for _ in 0..if flood == 1 { 1 } else { 10 } {
+                assert_eq!(closes_client(None, begin), flood == 1);
+                assert_eq!(closes_client(Some(&clients[2]), begin), flood == 1);
+            }
+            let late = begin.saturating_add(2 * ARRIVAL);
+            assert!(!closes_client(Some(&clients[0]), late));
+        }
+    }
 }

@@ -284,23 +284,55 @@ async fn a_connection_that_sends_nothing_has_the_time_of_a_head() {
     assert_eq!(client.get("/").await.status, 200);
 }
 
+/// A gateway with sixty connections, whose clients a proxy announces.
+async fn behind_proxy() -> Gateway {
+    let line = "proxy_protocol = \"required\"\nproxy_protocol_from = [\"127.0.0.1\"]\n";
+    let lines = "[server]\nmax_connections = 60\nclient_header_timeout = \"1m\"\n";
+    let setup = Setup::new().listener_line(line);
+    setup.rules(&format!("{lines}{RESPOND}")).start().await
+}
+
+/// A connection of a client behind a proxy.
+async fn announce(gateway: &Gateway, client: &str) -> RawConnection {
+    let mut raw = gateway.raw().await;
+    let header = format!("PROXY TCP6 {client} 2001:db8::ffff 1 2\r\n");
+    raw.write(header).await;
+    raw
+}
+
+#[tokio::test]
+async fn connections_without_a_proxy_header_make_room_themselves() {
+    // Goal: a flood of connections that send no PROXY header closes its own connections, and none of a client. Method: ten clients that
+    // idle, then two hundred silent connections of sixty; each client sends another request over its connection.
+    let gateway = behind_proxy().await;
+    let request = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
+    let mut clients = Vec::new();
+    for client in 0..10 {
+        let mut raw = announce(&gateway, &format!("2001:db8:{client:x}::1")).await;
+        raw.write(request).await;
+        assert_eq!(raw.read_response().await.status, 200, "{client}");
+        clients.push(raw);
+    }
+    let mut flood = Vec::new();
+    for _ in 0..200 {
+        flood.push(gateway.raw().await);
+    }
+    eventually("the flood makes room", async || {
+        (reclaimed(&gateway, "idle").await >= 20.0).then_some(())
+    })
+    .await;
+    for (client, raw) in clients.iter_mut().enumerate() {
+        raw.write(request).await;
+        assert_eq!(raw.read_response().await.status, 200, "{client}");
+    }
+}
+
 #[tokio::test]
 async fn accounts_at_the_maximum_are_those_of_clients_behind_a_proxy() {
     // Goal: behind the PROXY protocol the client that holds most makes room, an IPv6 /48 together. Method: one proxy announces a client of
     // one connection, then a hundred networks of a /48, then other clients.
-    let line = "proxy_protocol = \"required\"\nproxy_protocol_from = [\"127.0.0.1\"]\n";
-    let lines = "[server]\nmax_connections = 60\nclient_header_timeout = \"1m\"\n";
-    let gateway = Setup::new()
-        .listener_line(line)
-        .rules(&format!("{lines}{RESPOND}"))
-        .start()
-        .await;
-    let announce = async |client: &str| {
-        let mut raw = gateway.raw().await;
-        let header = format!("PROXY TCP6 {client} 2001:db8::ffff 1 2\r\n");
-        raw.write(header).await;
-        raw
-    };
+    let gateway = behind_proxy().await;
+    let announce = async |client: &str| announce(&gateway, client).await;
     let request = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
     let mut alone = announce("2001:db8:9::1").await;
     alone.write(request).await;
