@@ -4,7 +4,10 @@
 //! cookies have, with the name of a challenge that exists, and a value that no parser ends early. Everything else is the site's, so no
 //! session hides behind the name of a challenge. What is of a challenge goes to no origin.
 
-use http::header::COOKIE;
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::header::{COOKIE, HeaderValue};
 use sluicegate_base::received::ReceivedFields;
 
 use super::solution::COUNTER_DIGITS;
@@ -70,6 +73,26 @@ impl ChallengeCookies {
         } else {
             SiteCookies::AsSent
         }
+    }
+
+    /// Returns the fields on which a response of the origin may depend: these, without the cookies of challenges.
+    #[must_use]
+    pub fn site_fields<'f>(&self, fields: &'f ReceivedFields) -> Cow<'f, ReceivedFields> {
+        let SiteCookies::Others(cookies) = self.site_cookies(fields) else {
+            return Cow::Borrowed(fields);
+        };
+        let cookies: Result<Vec<_>, _> = (cookies.into_iter())
+            .map(|cookie| HeaderValue::from_maybe_shared(Bytes::from(cookie)))
+            .collect();
+        // A part of a value is a value. Were it none, the response would depend on all that came.
+        let Ok(cookies) = cookies else {
+            return Cow::Borrowed(fields);
+        };
+        let others =
+            (fields.iter()).map(|(name, value)| (name.to_header_name(), value.to_header_value()));
+        let others = others.filter(|(name, _)| *name != COOKIE);
+        let cookies = cookies.into_iter().map(|cookie| (COOKIE, cookie));
+        Cow::Owned(others.chain(cookies).collect())
     }
 
     /// Returns a field without the cookies of challenges; `None` where it has none.
@@ -151,7 +174,7 @@ fn is_value(kind: &str, value: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
+    use http::header::ACCEPT_LANGUAGE;
     use proptest::prelude::*;
 
     use super::*;
@@ -211,6 +234,30 @@ mod tests {
         assert_eq!(left(&["a=1", &work, "b=2"]), ["a=1", "b=2"]);
         assert!(!own().leave_any(&fields(&[""])));
         assert!(!own().leave_any(&fields(&[])));
+    }
+
+    /// Goal: a response depends on the cookies of the site only, and on all other fields. Method: fields with cookies of challenges and of
+    /// the site, beside the same without the former.
+    #[test]
+    fn fields_of_the_site_have_no_cookies_of_challenges() {
+        let work = work("pages");
+        let beside = format!("a=1; {work}");
+        let with_language = |cookies: &[&str]| {
+            let mut all = fields(cookies);
+            all.append(ACCEPT_LANGUAGE, HeaderValue::from_static("de"));
+            all
+        };
+        let cases: [(&[&str], &[&str]); 4] = [
+            (&[&work], &[]),
+            (&[&beside, &work, "b=2"], &["a=1", "b=2"]),
+            (&["a=1; b=2"], &["a=1; b=2"]),
+            (&[], &[]),
+        ];
+        for (cookies, kept) in cases {
+            let received = with_language(cookies);
+            let site = own().site_fields(&received).to_map();
+            assert_eq!(site, with_language(kept).to_map(), "{cookies:?}");
+        }
     }
 
     /// Goal: no session hides behind the name of a challenge. Method: what only some parser takes for the cookie of a challenge.

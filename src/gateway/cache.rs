@@ -100,7 +100,7 @@ pub(super) fn key_of(
     (route, rules): (&ActiveRoute, &RouteCacheRules),
     context: &Context,
 ) -> CacheKey {
-    let fields = &head.headers;
+    let fields = &*(context.snapshot.challenge_cookies).site_fields(&head.headers);
     // Untrusted clients' fields of these names were removed, so only trusted proxies can set them; the origin may write them
     // into its links.
     let url_fields = fields_about_url(fields);

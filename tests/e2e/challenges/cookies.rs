@@ -94,3 +94,44 @@ async fn origins_get_no_cookies_of_challenges() {
         assert_eq!(several.echo().all("cookie"), expected, "{version:?}");
     }
 }
+
+/// Goal: whoever solved a challenge shares the stored answers of those with the same cookies of the site, also where the answer varies by
+/// cookies. Method: an origin that says so, and a route whose key has them; a visitor, then one with a solution beside the same cookies.
+#[tokio::test]
+async fn cookies_of_challenges_make_no_variant() {
+    let origin = Origin::answering(|request| {
+        let cookie = request.header("cookie").unwrap_or("nobody");
+        let answer = Answer::new(200).header("Vary", "Cookie");
+        answer.body(format!("page of {cookie}")).into()
+    });
+    let rules = stored().replace("3 per 1h", "300 per 1h");
+    let ttl = "default_ttl = \"10m\"";
+    let by_key = rules.replace(ttl, &format!("{ttl}\nvary_on = [\"cookie\"]"));
+    let solved = format!("sluicegate-work-pages-a={}.1", "aZ9_-bcd".repeat(8));
+    for rules in [rules, by_key] {
+        let gateway = Gateway::before(&origin, &rules).await;
+        for version in [Version::Http1, Version::Http2] {
+            let mut client = Client::connect_by(version, None, gateway.address()).await;
+            let mut ask = async |fields: &[&str]| {
+                let mut request = to(&format!("/{version:?}"));
+                for field in fields {
+                    request = request.header("cookie", field);
+                }
+                client.send(request).await
+            };
+            let beside = format!("lang=de; {solved}");
+            let cases: [(&[&str], &[&str], &str); 2] = [
+                (&[], &[&solved], "page of nobody"),
+                (&["lang=de"], &[&beside], "page of lang=de"),
+            ];
+            for (first, second, page) in cases {
+                for (fields, is_hit) in [(first, false), (second, true), (first, true)] {
+                    let answer = ask(fields).await;
+                    let status = answer.header("cache-status").unwrap();
+                    assert_eq!(status.contains("hit"), is_hit, "{fields:?}: {status}");
+                    assert_eq!(answer.text(), page, "{fields:?}");
+                }
+            }
+        }
+    }
+}

@@ -96,7 +96,8 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
             }
         }
         head.set_names(names.clone());
-        let variance = vary::variance(head.fields(), &request.headers);
+        let site = (context.snapshot.challenge_cookies).site_fields(&request.headers);
+        let variance = vary::variance(head.fields(), &site);
         head.set_variance(variance);
         let mut key = key.clone();
         if key.get_variance_key().copied() != variance {

@@ -85,7 +85,8 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         transaction: &mut CacheTransaction,
     ) -> Result<()> {
         let cache = self.gateway.0.cache;
-        let fields = &self.exchange.head.headers;
+        let challenges = &self.context.snapshot.challenge_cookies;
+        let fields = &*challenges.site_fields(&self.exchange.head.headers);
         let mut patience = bounds::FILL_PATIENCE;
         for _ in 0..LOOKS {
             let stale = match look(&cache.storage, &mut key, transaction, fields) {
@@ -184,7 +185,7 @@ fn look(
     }
 }
 
-/// Finds the stored response of the variant that a request with these fields asks for, and sets that variant in the key.
+/// Finds the stored response of the variant that these fields, without cookies of challenges, ask for, and sets that variant in the key.
 fn find(
     storage: &MemoryStorage,
     key: &mut CacheKey,
