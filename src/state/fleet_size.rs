@@ -1,11 +1,12 @@
 //! Remembers the number of gateways that share the store, so that a process that starts while the store is unavailable takes its share and
 //! not the whole.
 //!
-//! With `[server] state_dir` the number is a file there, which is replaced whole when the number changes. In an upgrade the old process
-//! hands it over.
+//! With `[server] state_dir` the number is a file there, which is replaced whole when the number changes. It is on the disk before it has
+//! the name, so a loss of power leaves the former number or the new one. In an upgrade the old process hands it over.
 
-use std::fs;
-use std::io;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
@@ -31,8 +32,14 @@ impl FleetSize {
         directory: None,
     };
 
-    /// Reads the number in a state directory.
+    /// Reads the number in a state directory, and removes what killed processes have left of theirs.
     pub(super) fn in_directory(directory: &Path) -> Self {
+        if let Err(error) = remove_drafts(directory) {
+            warn!(
+                "{}: drafts of the number of gateways not removed: {error}",
+                directory.display()
+            );
+        }
         let known = match read(&directory.join(FILE)) {
             Ok(known) => Some(known),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -73,11 +80,36 @@ fn read(path: &Path) -> io::Result<NonZeroU32> {
     text.trim_end().parse().map_err(|_| unreadable())
 }
 
-/// Writes another file and renames it, so that the name always has a whole one.
+/// Writes a draft and renames it, so that the name always has a whole file.
 fn write(directory: &Path, number: NonZeroU32) -> io::Result<()> {
-    let temporary = directory.join(format!("{FILE}.{}", std::process::id()));
-    fs::write(&temporary, format!("{number}\n"))?;
-    fs::rename(&temporary, directory.join(FILE))
+    let draft = directory.join(format!("{FILE}.{}", std::process::id()));
+    let mut file = File::create(&draft)?;
+    file.write_all(format!("{number}\n").as_bytes())?;
+    // Some file systems write the name before the content.
+    file.sync_all()?;
+    fs::rename(&draft, directory.join(FILE))?;
+    File::open(directory)?.sync_all()
+}
+
+/// Removes the drafts of processes that have ended.
+fn remove_drafts(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let name = entry?.file_name();
+        if drafting_process(&name).is_some_and(|process| !is_running(process)) {
+            fs::remove_file(directory.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the process whose draft a file of this name is; `None` for every other file.
+fn drafting_process(name: &OsStr) -> Option<u32> {
+    let process = name.to_str()?.strip_prefix(FILE)?.strip_prefix('.')?;
+    process.parse().ok()
+}
+
+fn is_running(process: u32) -> bool {
+    Path::new("/proc").join(process.to_string()).exists()
 }
 
 #[cfg(test)]
@@ -102,5 +134,25 @@ mod tests {
         }
         let files = fs::read_dir(path).expect("a directory").count();
         assert_eq!(files, 1);
+    }
+
+    /// Goal: a draft of a process that has ended is removed, and nothing else. Method: a draft with a number that no process has,
+    /// one of this process, and files with similar names.
+    #[test]
+    fn drafts_of_processes_that_ended_are_removed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path();
+        let own = format!("{FILE}.{}", std::process::id());
+        // Numbers of processes are below 2^22.
+        let ended = format!("{FILE}.{}", u32::MAX);
+        let others = [FILE, &own, "gateways.old", "gateways.7.counters", "seed"];
+        for name in others.into_iter().chain([&*ended]) {
+            fs::write(path.join(name), "3\n").expect("it is ours");
+        }
+        assert_eq!(FleetSize::in_directory(path).known, NonZeroU32::new(3));
+        assert!(!path.join(ended).exists());
+        for name in others {
+            assert!(path.join(name).exists(), "{name}");
+        }
     }
 }
