@@ -90,6 +90,7 @@ fn write_summary(f: &mut Formatter<'_>, report: &ReplayReport) -> fmt::Result {
         (outcomes.malformed, "malformed", ""),
         (outcomes.not_replayed, "not replayed", ""),
         (log.broken, "broken lines", ""),
+        (log.skipped.total(), "lines without a request", ""),
         (log.misdated, "misdated lines", ""),
         (log.late, "too late", ""),
     ];

@@ -29,6 +29,7 @@ mod report;
 mod route_decisions;
 mod route_tallies;
 mod run;
+mod skipped_lines;
 mod suggest;
 mod text;
 mod timeline;

@@ -12,6 +12,7 @@ use super::engine::{OutcomeCounts, ReplayEngine};
 use super::key_counts::{KeyCount, MAX_KEYS};
 use super::limit_counts::LimitTally;
 use super::route_tallies::RouteTally;
+use super::skipped_lines::SkippedLines;
 use super::timeline::EventTimeline;
 use crate::config::algorithm_name;
 use crate::config::rules::LimitRules;
@@ -55,6 +56,8 @@ pub struct LogSummary {
     pub broken: u64,
     /// The first of them, each with its place and the reason.
     pub broken_lines: Vec<String>,
+    /// Lines that are no requests and should be none, by kind.
+    pub skipped: SkippedLines,
     /// Requests that are left out, since their time is far from that of the lines around them.
     pub misdated: u64,
     /// The first of them, each with its place.
@@ -276,6 +279,7 @@ impl LogSummary {
             lines: stats.lines,
             broken: stats.broken,
             broken_lines: stats.broken_lines.iter().map(text).collect(),
+            skipped: SkippedLines(stats.skipped),
             misdated: stats.misdated,
             misdated_lines: stats.misdated_lines.iter().map(text).collect(),
             sorted: stats.order.sorted,

@@ -85,6 +85,9 @@ impl fmt::Display for LogSummary {
                 writeln!(f, "          {line}")?;
             }
         }
+        if self.skipped.total() > 0 {
+            writeln!(f, "skipped   {}", self.skipped)?;
+        }
         if self.misdated > 0 {
             writeln!(
                 f,

@@ -5,6 +5,7 @@ use crate::formats::nginx::{self, LogTemplate};
 use crate::formats::{alb, caddy, combined, envoy, haproxy, sluicegate};
 use crate::line::{LineError, LoggedTreatment, ParsedLine};
 use crate::parse_cache::ParseCache;
+use crate::skipped::SkippedKind;
 
 /// Lines on which each format is tried.
 const TRIED_LINES: usize = 200;
@@ -152,7 +153,7 @@ impl LogFormat {
     ) -> Result<(), LineError> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
-            return Err(LineError::NoRequest);
+            return Err(LineError::NoRequest(SkippedKind::Blank));
         }
         match self {
             Self::Combined | Self::Common => combined::parse(line, &mut cache.minute, into),
@@ -173,7 +174,9 @@ impl LogFormat {
             return Err(LineError::Malformed("there is no time"));
         }
         match into.client {
-            None if into.treatment == LoggedTreatment::Malformed => Err(LineError::NoRequest),
+            None if into.treatment == LoggedTreatment::Malformed => {
+                Err(LineError::NoRequest(SkippedKind::UnreadRequest))
+            }
             None => Err(LineError::Malformed("there is no address of a client")),
             Some(client) => {
                 into.client = Some(client.to_canonical());

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use arrayvec::ArrayVec;
 
 use crate::field_selection::{FieldSelection, FieldSpelling};
+use crate::skipped::SkippedKind;
 use crate::text::RawText;
 
 /// Named values of a line that are kept; a line with more is counted. Key, cost, refund and reserve of each of eight limits, and as many
@@ -173,8 +174,8 @@ pub enum LineError {
     TooLong,
     /// The time of the line is far from that of the lines around it.
     Misdated,
-    /// The line is one of the format, but not about a request: a comment, a connection, a message.
-    NoRequest,
+    /// The line is one of the log, but no request.
+    NoRequest(SkippedKind),
 }
 
 impl fmt::Display for LineError {
@@ -183,7 +184,7 @@ impl fmt::Display for LineError {
             Self::Malformed(part) => write!(into, "{part}"),
             Self::TooLong => write!(into, "the line is longer than {} bytes", crate::MAX_LINE),
             Self::Misdated => into.write_str("the time is far from that of the lines around it"),
-            Self::NoRequest => into.write_str("the line is not about a request"),
+            Self::NoRequest(kind) => write!(into, "the line is no request: {}", kind.noun()),
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::log_clock::{LineTimes, LogClock, SettledLines, WaitingLine};
 use crate::parse_cache::ParseCache;
 use crate::reorder::{OrderStats, REORDER_WINDOW, ReorderBuffer, TimeSpread};
 use crate::request::LoggedRequest;
+use crate::skipped::SkippedCounts;
 use crate::source::LogSource;
 
 /// Lines that are kept of each kind to be shown.
@@ -88,6 +89,8 @@ pub struct ReadStats {
     pub broken: u64,
     /// The first of them.
     pub broken_lines: Vec<BrokenLine>,
+    /// Lines that are no requests and should be none.
+    pub skipped: SkippedCounts,
     /// Requests that are left out, since their time is far from that of the lines around them.
     pub misdated: u64,
     /// The first of them.
@@ -367,7 +370,7 @@ impl OpenLog {
                 }
                 self.reached = Some(self.clock.begun());
             }
-            Err(LineError::NoRequest) => {}
+            Err(LineError::NoRequest(kind)) => stats.skipped.add(kind),
             Err(error) => {
                 stats.broken += 1;
                 if stats.broken_lines.len() < SHOWN_LINES {

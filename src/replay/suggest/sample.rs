@@ -7,9 +7,7 @@ use std::collections::BTreeMap;
 
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
-use sluicegate_access_log::{
-    LogReader, LoggedRequest, LoggedTreatment, ReadOptions, ReadStats, TimeSpread,
-};
+use sluicegate_access_log::{LogReader, LoggedRequest, LoggedTreatment, ReadOptions, TimeSpread};
 use sluicegate_limiter::{Algorithm, KeyHash, Seed, Timestamp};
 
 use super::key_maxima::{HitsAt, KeyMaxima};
@@ -24,6 +22,7 @@ use crate::replay::logged_client::locate_logged;
 use crate::replay::logged_head::LoggedHeads;
 use crate::replay::recorded_templates::RecordedTemplates;
 use crate::replay::run::selected_fields;
+use crate::replay::skipped_lines::SkippedLines;
 use crate::snapshot::Snapshot;
 use crate::state::CounterStorage;
 
@@ -44,6 +43,8 @@ pub struct SampledLog {
     pub seconds: u64,
     /// Lines that are not requests although they should be.
     pub broken: u64,
+    /// Lines that are no requests and should be none, by kind.
+    pub skipped: SkippedLines,
     /// Requests that are left out, since their time is far from that of the lines around them.
     pub misdated: u64,
 }
@@ -89,14 +90,13 @@ pub(super) fn sample(
         }
     }
     let (first, last) = span.ok_or_else(|| NoSuggestion("the log has no request".to_owned()))?;
-    let ReadStats {
-        broken, misdated, ..
-    } = reader.stats();
+    let stats = reader.stats();
     Ok(LogSample {
         log: SampledLog {
             seconds: (last - first) / 1_000_000_000 + 1,
-            broken,
-            misdated,
+            broken: stats.broken,
+            skipped: SkippedLines(stats.skipped),
+            misdated: stats.misdated,
         },
         limits: counts.limits,
         coverage,

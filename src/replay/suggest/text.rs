@@ -37,6 +37,9 @@ pub(super) fn write_unread(f: &mut fmt::Formatter<'_>, log: &SampledLog) -> fmt:
     if log.broken > 0 {
         writeln!(f, "# {} could not be read", counted(log.broken, "line"))?;
     }
+    if log.skipped.total() > 0 {
+        writeln!(f, "# {}", log.skipped)?;
+    }
     if log.misdated > 0 {
         writeln!(
             f,

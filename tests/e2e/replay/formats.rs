@@ -227,3 +227,43 @@ async fn a_log_format_of_nginx_judges_what_it_logs() {
     );
     assert_eq!(limit["worst_keys"][0]["key"], "a");
 }
+
+#[tokio::test]
+async fn a_failed_request_of_caddy_is_one_request_and_skipped_lines_have_kinds() {
+    // Goal: one log of all of Caddy's loggers has each request once, and what is left out is said. Method: four requests that failed, each
+    // with its line of the error log, two that did not, an attempt at an origin and a message; as text, as JSON, and by `suggest`.
+    let files = Files::new();
+    let line = |logger: &str, second: u32, status: u32| {
+        format!(
+            "{{\"level\":\"error\",\"ts\":{second}.10,\"logger\":\"{logger}\",\"msg\":\"handled request\",\"request\":{{\
+             \"remote_ip\":\"203.0.113.5\",\"client_ip\":\"203.0.113.5\",\"method\":\"GET\",\"host\":\"a.test\",\"uri\":\"/x\",\
+             \"headers\":{{}}}},\"duration\":0.001,\"size\":0,\"status\":{status}}}\n"
+        )
+    };
+    let mut log = String::new();
+    for second in 1_760_000_001..1_760_000_005 {
+        log += &line("http.log.error", second, 502);
+        log += &line("http.log.access", second, 502);
+    }
+    for second in 1_760_000_005..1_760_000_007 {
+        log += &line("http.log.access.shop", second, 200);
+    }
+    log += &line("http.handlers.reverse_proxy", 1_760_000_006, 200);
+    log += "{\"level\":\"info\",\"ts\":1760000007.1,\"msg\":\"serving initial configuration\"}\n";
+    let log = files.write("caddy.log", log);
+    let config = files.config("new.toml", &limited("rates = [\"100 per 10s\"]"));
+    let found = report(&[&log, "--config", &config]).await;
+    assert_eq!(
+        (&found["requests"], &found["log"]["skipped"]),
+        (
+            &6.into(),
+            &serde_json::json!({"message": 2, "error_record": 4})
+        )
+    );
+    let said = "6 lines are no requests: 2 messages, 4 error records\n";
+    let (_, text, _) = replay(&[&log, "--config", &config]).await;
+    assert!(text.contains(&format!("skipped   {said}")), "{text}");
+    let mut process = Process::run(&["suggest", &log]);
+    assert_eq!(process.exit_code().await, 0, "{}", process.stderr());
+    assert!(process.stdout().contains(&format!("# {said}")));
+}

@@ -1,17 +1,23 @@
 //! Parses Caddy's lines of JSON, which have the logger `http.log.access` or one below it.
 //!
+//! One log may have the lines of all loggers. A request that failed has a line of `http.log.error` beside that of `http.log.access`, and
+//! with debugging each attempt at an origin has one too, with the same members. So only lines of the access logger, and lines without a
+//! logger, which an encoder may remove, are requests.
+//!
 //! `client_ip` is the client behind trusted proxies, `remote_ip` the peer. `ts` is the time of the end, `duration` in seconds; with another
 //! `time_format` or `duration_format` of Caddy's encoder both are read as the texts that it writes.
 
 use crate::address::address;
 use crate::json::{self, JsonValue};
 use crate::line::{FieldKind, LineError, ParsedLine};
+use crate::skipped::SkippedKind;
 use crate::text::RawText;
 use crate::time;
 
 /// Parses a line.
 pub(crate) fn parse<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Result<(), LineError> {
     let mut request = None;
+    let mut logger = None;
     json::members(line, |name, value| {
         match name.raw() {
             b"ts" => {
@@ -20,6 +26,7 @@ pub(crate) fn parse<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Result<(),
                     .unwrap_or(0)
             }
             b"request" => request = Some(value),
+            b"logger" => logger = value.text(),
             b"duration" => into.duration = duration(value.raw()),
             b"size" => into.bytes = time::number(value.raw()),
             b"status" => {
@@ -31,16 +38,33 @@ pub(crate) fn parse<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Result<(),
         }
         Ok(())
     })?;
+    if let Some(kind) = logger.and_then(skipped) {
+        return Err(LineError::NoRequest(kind));
+    }
     match request {
         Some(JsonValue::Nested(request)) => {
             json::members(request, |name, value| member(name, value, into))?
         }
-        // Caddy writes messages of other kinds into the same file.
-        _ if into.time > 0 => return Err(LineError::NoRequest),
+        _ if into.time > 0 => return Err(LineError::NoRequest(SkippedKind::Message)),
         _ => return Err(LineError::Malformed("there is no \"request\"")),
     }
     into.count_time_from_end();
     Ok(())
+}
+
+/// Returns the kind of the lines of a logger; `None` of the access logger, whose lines are requests.
+fn skipped(logger: RawText<'_>) -> Option<SkippedKind> {
+    let is_below = |parent: &[u8]| {
+        let behind = logger.raw().strip_prefix(parent);
+        behind.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
+    };
+    if is_below(b"http.log.access") {
+        None
+    } else if is_below(b"http.log.error") {
+        Some(SkippedKind::RequestError)
+    } else {
+        Some(SkippedKind::Message)
+    }
 }
 
 fn member<'a>(
@@ -151,13 +175,51 @@ mod tests {
         );
     }
 
+    /// Goal: a request that failed is one request, and lines of other loggers are none. Method: one request with the lines of each logger
+    /// that has its members, of which the access logger may have a name below it, or none.
+    #[test]
+    fn only_lines_of_the_access_logger_are_requests() {
+        let line = |logger: &str| {
+            format!(
+                "{{\"ts\":1646861401.5,{logger}\"request\":{{\"client_ip\":\"192.0.2.1\",\"method\":\"GET\",\"uri\":\"/\"}},\
+                 \"duration\":0.1,\"status\":502}}"
+            )
+        };
+        let skipped = |kind| Err(LineError::NoRequest(kind));
+        for (logger, result) in [
+            ("", Ok(())),
+            ("\"logger\":\"http.log.access\",", Ok(())),
+            ("\"logger\":\"http.log.access.shop\",", Ok(())),
+            (
+                "\"logger\":\"http.log.error\",",
+                skipped(SkippedKind::RequestError),
+            ),
+            (
+                "\"logger\":\"http.log.error.shop\",",
+                skipped(SkippedKind::RequestError),
+            ),
+            (
+                "\"logger\":\"http.handlers.reverse_proxy\",",
+                skipped(SkippedKind::Message),
+            ),
+            (
+                "\"logger\":\"http.log.accessory\",",
+                skipped(SkippedKind::Message),
+            ),
+        ] {
+            let text = line(logger);
+            let found = parse(text.as_bytes(), &mut ParsedLine::default());
+            assert_eq!(found, result, "{logger}");
+        }
+    }
+
     /// Goal: messages between the requests are no broken lines. Method: one of Caddy's own.
     #[test]
     fn messages_are_no_requests() {
         let line = br#"{"level":"info","ts":1646861401.52,"msg":"serving initial configuration"}"#;
         assert_eq!(
             parse(line, &mut ParsedLine::default()),
-            Err(LineError::NoRequest)
+            Err(LineError::NoRequest(SkippedKind::Message))
         );
         assert!(matches!(
             parse(b"{}", &mut ParsedLine::default()),

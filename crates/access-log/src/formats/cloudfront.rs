@@ -5,6 +5,7 @@
 
 use crate::address::address;
 use crate::line::{FieldKind, LineError, LoggedTreatment, ParsedLine};
+use crate::skipped::SkippedKind;
 use crate::text::RawText;
 use crate::time;
 
@@ -87,7 +88,7 @@ impl ColumnOrder {
             if let Some(names) = names {
                 *self = Self::of(names.split_ascii_whitespace());
             }
-            return Err(LineError::NoRequest);
+            return Err(LineError::NoRequest(SkippedKind::Comment));
         }
         let mut date = &b""[..];
         let mut host_header = RawText::default();
@@ -156,7 +157,7 @@ mod tests {
         let mut into = ParsedLine::default();
         assert_eq!(
             columns.line(b"#Version: 1.0", &mut into),
-            Err(LineError::NoRequest)
+            Err(LineError::NoRequest(SkippedKind::Comment))
         );
         columns.line(line, &mut into).unwrap();
         assert_eq!(into.time, 1_575_493_351_000_000_000 - 1_000_000);
@@ -178,7 +179,7 @@ mod tests {
         let head = b"#Fields: date time cs-method c-ip cs-uri-stem sc-status";
         assert_eq!(
             columns.line(head, &mut ParsedLine::default()),
-            Err(LineError::NoRequest)
+            Err(LineError::NoRequest(SkippedKind::Comment))
         );
         let mut into = ParsedLine::default();
         columns

@@ -11,6 +11,7 @@
 use super::words::WordCursor;
 use crate::address::address_and_port;
 use crate::line::{LineError, LoggedTreatment, ParsedLine};
+use crate::skipped::SkippedKind;
 use crate::time;
 
 /// Length of `06/Feb/2009:12:14:14.655`.
@@ -31,7 +32,8 @@ pub(crate) fn parse<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Result<(),
         "there is no address before the [time]",
     ))?);
     let behind = line.get(at + TIME + 2..).unwrap_or_default();
-    let quote = memchr::memchr(b'"', behind).ok_or(LineError::NoRequest)?;
+    let quote =
+        memchr::memchr(b'"', behind).ok_or(LineError::NoRequest(SkippedKind::Connection))?;
     let malformed =
         || LineError::Malformed("the words behind the [time] are not those of the HTTP log format");
     let mut words = WordCursor(behind.get(..quote).unwrap_or_default());
@@ -109,7 +111,7 @@ mod tests {
         let line = include_bytes!("samples/haproxy-tcp.log").trim_ascii_end();
         assert_eq!(
             parse(line, &mut ParsedLine::default()),
-            Err(LineError::NoRequest)
+            Err(LineError::NoRequest(SkippedKind::Connection))
         );
         assert!(matches!(
             parse(b"haproxy[1]: started", &mut ParsedLine::default()),

@@ -27,6 +27,7 @@ const COMPRESSED: [&[u8]; 2] = [&[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd]];
 struct Expected {
     lines: u64,
     broken: u64,
+    skipped: u64,
     left_out: u64,
     /// Time and client of each request.
     requests: Vec<(u64, IpAddr)>,
@@ -84,12 +85,14 @@ pub(crate) fn check(case: &[u8]) {
         (
             stats.lines,
             stats.broken,
+            stats.skipped.total(),
             stats.left_out,
             found.len() as u64 + stats.misdated
         ),
         (
             expected.lines,
             expected.broken,
+            expected.skipped,
             expected.left_out,
             expected.requests.len() as u64
         ),
@@ -170,7 +173,7 @@ impl Expected {
                     let client = parsed.client.expect("a request has a client");
                     self.requests.push((parsed.time, client));
                 }
-                Err(sluicegate_access_log::LineError::NoRequest) => {}
+                Err(sluicegate_access_log::LineError::NoRequest(_)) => self.skipped += 1,
                 Err(_) => self.broken += 1,
             }
         }
