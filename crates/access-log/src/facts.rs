@@ -59,10 +59,10 @@ impl LogFacts {
             self.add_line(&parsed);
         }
         if let LogFormat::Template(template) = &format {
-            // nginx writes `-` for a field that a request does not have, so the first lines may have no value of it.
-            for field in template.request_fields() {
-                if selection.has(field, FieldSpelling::Variable) {
-                    self.add_name(FieldKind::RequestField, field, FieldSpelling::Variable);
+            // Servers write `-` for a field that a request does not have, so the first lines may have no value of it.
+            for (field, spelling) in template.request_fields() {
+                if selection.has(field, spelling) {
+                    self.add_name(FieldKind::RequestField, field, spelling);
                 }
             }
         }

@@ -1,11 +1,11 @@
 //! Owns the formats of lines by name, and finds out the format of a log by trying each on its first lines.
 
 use crate::formats::cloudfront::ColumnOrder;
-use crate::formats::nginx::{self, LogTemplate};
-use crate::formats::{alb, caddy, combined, envoy, haproxy, sluicegate};
+use crate::formats::{alb, apache, caddy, combined, envoy, haproxy, nginx, sluicegate};
 use crate::line::{LineError, LoggedTreatment, ParsedLine};
 use crate::parse_cache::ParseCache;
 use crate::skipped::SkippedKind;
+use crate::template::LogTemplate;
 
 /// Lines on which each format is tried.
 const TRIED_LINES: usize = 200;
@@ -21,7 +21,7 @@ pub enum LogFormat {
     Common,
     /// JSON whose members have the names of nginx's variables.
     NginxJson,
-    /// A `log_format` of nginx.
+    /// A `log_format` of nginx, or a `LogFormat` of Apache.
     Template(LogTemplate),
     /// Caddy's lines of JSON.
     Caddy,
@@ -35,11 +35,13 @@ pub enum LogFormat {
     CloudFront(ColumnOrder),
     /// The logs of AWS Application Load Balancers.
     Alb,
+    /// The combined format of Apache behind the virtual host.
+    VhostCombined,
 }
 
 impl LogFormat {
     /// The names of all formats that have one.
-    pub const NAMES: [&str; 10] = [
+    pub const NAMES: [&str; 11] = [
         "sluicegate",
         "combined",
         "common",
@@ -50,9 +52,11 @@ impl LogFormat {
         "haproxy",
         "cloudfront",
         "alb",
+        "vhost_combined",
     ];
 
-    /// Returns the format with this name, or the one of a `log_format` of nginx, which has variables.
+    /// Returns the format with this name, or the one of a `log_format` of nginx or a `LogFormat` of Apache, as it stands in a configuration
+    /// or its text alone.
     ///
     /// # Errors
     /// The mistake, and what to write instead.
@@ -68,11 +72,14 @@ impl LogFormat {
             "haproxy" => Self::Haproxy,
             "cloudfront" => Self::CloudFront(ColumnOrder::default()),
             "alb" => Self::Alb,
-            text if text.contains('$') => Self::Template(LogTemplate::parse(text)?),
+            "vhost_combined" => Self::VhostCombined,
+            text if is_nginx(text) => Self::Template(nginx::template(text)?),
+            text if apache::is_format(text) => Self::Template(apache::template(text)?),
             _ => {
                 let names = Self::NAMES.join(", ");
                 return Err(format!(
-                    "{name:?} is no format; write {names}, or nginx's log_format with its $variables"
+                    "{name:?} is no format; write {names}, nginx's log_format with its $variables, or Apache's LogFormat with its \
+                     %directives"
                 ));
             }
         })
@@ -86,13 +93,14 @@ impl LogFormat {
             Self::Combined => "combined",
             Self::Common => "common",
             Self::NginxJson => "nginx-json",
-            Self::Template(_) => "nginx log_format",
+            Self::Template(template) => template.name(),
             Self::Caddy => "caddy",
             Self::Envoy => "envoy",
             Self::EnvoyJson => "envoy-json",
             Self::Haproxy => "haproxy",
             Self::CloudFront(_) => "cloudfront",
             Self::Alb => "alb",
+            Self::VhostCombined => "vhost_combined",
         }
     }
 
@@ -106,7 +114,8 @@ impl LogFormat {
             | Self::Envoy
             | Self::Haproxy
             | Self::CloudFront(_)
-            | Self::Alb => false,
+            | Self::Alb
+            | Self::VhostCombined => false,
         }
     }
 
@@ -168,6 +177,7 @@ impl LogFormat {
             Self::Haproxy => haproxy::parse(line, into),
             Self::CloudFront(columns) => columns.line(line, into),
             Self::Alb => alb::parse(line, into),
+            Self::VhostCombined => apache::vhost_combined(line, &mut cache.minute, into),
         }?;
         into.split_absolute_target();
         if into.time == 0 {
@@ -186,6 +196,11 @@ impl LogFormat {
     }
 }
 
+/// Returns whether a text is a format of nginx: one of Apache has a `$` only in the name of a file.
+fn is_nginx(text: &str) -> bool {
+    text.contains('$') && !apache::is_directive(text)
+}
+
 /// Returns the first whole lines of a sample; the only one where it has no line end.
 pub(crate) fn lines(sample: &[u8]) -> impl Iterator<Item = &[u8]> {
     let end = memchr::memrchr(b'\n', sample).unwrap_or(sample.len());
@@ -197,7 +212,7 @@ pub(crate) fn lines(sample: &[u8]) -> impl Iterator<Item = &[u8]> {
 mod tests {
     use super::*;
 
-    const LINES: [(&str, &str); 10] = [
+    const LINES: [(&str, &str); 11] = [
         (
             "combined",
             "192.0.2.1 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"curl\"",
@@ -238,6 +253,10 @@ mod tests {
             "alb",
             include_str!("formats/samples/alb.log").trim_ascii_end(),
         ),
+        (
+            "vhost_combined",
+            "a.test:80 192.0.2.1 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"curl\"",
+        ),
     ];
 
     /// Goal: the format of a log need not be named. Method: a line of each, in a log with two broken ones.
@@ -266,6 +285,16 @@ mod tests {
                 .contains("$time_local")
         );
         assert_eq!(LogFormat::named("alb"), Ok(LogFormat::Alb));
+        let named = |text: &str| LogFormat::named(text).unwrap().name();
+        assert_eq!(
+            named("log_format a '$remote_addr $msec $request';"),
+            "nginx log_format"
+        );
+        assert_eq!(
+            named("CustomLog ${LOGS}/a.log \"%h %t %r\""),
+            "Apache LogFormat"
+        );
+        assert_eq!(named("%h %t %r"), "Apache LogFormat");
     }
 
     /// The lines that are damaged: each format's own, and a `log_format` of nginx.

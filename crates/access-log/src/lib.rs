@@ -5,7 +5,7 @@
 //! is far from that of the lines around it, is counted and never fatal. The crate knows nothing of limits or gateways.
 //!
 //! - [`LogFormat`] parses one line into a [`ParsedLine`], whose texts borrow from it.
-//! - [`LogFormat::named`] also takes a `log_format` out of nginx's configuration.
+//! - [`LogFormat::named`] also takes a `log_format` out of nginx's configuration, and a `LogFormat` out of Apache's.
 //! - [`LogFacts`] says which values the first lines of the logs have.
 //!
 //! # Limits
@@ -31,6 +31,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod address;
+mod calendar;
 mod facts;
 mod field_selection;
 mod format;
@@ -48,18 +49,20 @@ mod request;
 mod scan;
 mod skipped;
 mod source;
+mod template;
 mod text;
 mod time;
+mod values;
 
 pub use facts::LogFacts;
 pub use field_selection::FieldSelection;
 pub use format::LogFormat;
 pub use formats::cloudfront::ColumnOrder;
-pub use formats::nginx::LogTemplate;
 pub use line::{FieldKind, LineError, LoggedTreatment, MAX_FIELDS, ParsedField, ParsedLine};
 pub use lines::MAX_LINE;
 pub use reader::{BrokenLine, LogReader, OpenError, ReadOptions, ReadStats};
 pub use reorder::{MAX_HELD_BYTES, OrderStats, REORDER_WINDOW, TimeSpread};
 pub use request::{LoggedField, LoggedFields, LoggedRequest};
 pub use skipped::{SkippedCounts, SkippedKind};
+pub use template::LogTemplate;
 pub use text::{EscapeSyntax, RawText};

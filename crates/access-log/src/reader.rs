@@ -57,7 +57,8 @@ impl std::fmt::Display for OpenError {
             }
             Self::UnknownFormat(path) => write!(
                 into,
-                "{}: the first lines are in no format that is known; write --format with one of {}, or with nginx's log_format",
+                "{}: the first lines are in no format that is known; write --format with one of {}, with nginx's log_format, or \
+                 with Apache's LogFormat",
                 path.display(),
                 LogFormat::NAMES.join(", ")
             ),

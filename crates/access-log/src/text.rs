@@ -8,7 +8,7 @@ pub enum EscapeSyntax {
     /// None: the bytes are the value.
     #[default]
     None,
-    /// Those of JSON, RFC 8259 §7.
+    /// Those of JSON, RFC 8259 §7, and `\x22`, which JSON does not have.
     Json,
     /// Those of Apache and nginx: `\"`, `\\`, `\n`, `\t` and so on, `\x22`.
     Backslash,
@@ -86,11 +86,7 @@ fn undo(bytes: &[u8], into: &mut Vec<u8>, escape: fn(&[u8], &mut Vec<u8>) -> Opt
 
 fn backslash_escape(behind: &[u8], into: &mut Vec<u8>) -> Option<usize> {
     let byte = match behind.first()? {
-        b'x' => {
-            let value = hex(behind.get(1..3)?)?;
-            into.push(u8::try_from(value).ok()?);
-            return Some(3);
-        }
+        b'x' => return hex_escape(behind, into),
         b'n' => b'\n',
         b't' => b'\t',
         b'r' => b'\r',
@@ -104,9 +100,18 @@ fn backslash_escape(behind: &[u8], into: &mut Vec<u8>) -> Option<usize> {
     Some(1)
 }
 
+/// Appends the byte of `x22`, and returns the length of the escape.
+fn hex_escape(behind: &[u8], into: &mut Vec<u8>) -> Option<usize> {
+    let value = hex(behind.get(1..3)?)?;
+    into.push(u8::try_from(value).ok()?);
+    Some(3)
+}
+
 fn json_escape(behind: &[u8], into: &mut Vec<u8>) -> Option<usize> {
     let byte = match behind.first()? {
         b'u' => return unicode_escape(behind, into),
+        // Not JSON's, but nginx's in a text of JSON without `escape=json`.
+        b'x' => return hex_escape(behind, into),
         b'n' => b'\n',
         b't' => b'\t',
         b'r' => b'\r',

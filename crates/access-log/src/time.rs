@@ -28,19 +28,19 @@ const MONTHS: [&[u8; 3]; 12] = [
 ];
 
 /// A date and a time of day without a zone.
-#[derive(Clone, Copy)]
-struct CivilTime {
-    year: u64,
-    month: u64,
-    day: u64,
-    hour: u64,
-    minute: u64,
-    second: u64,
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CivilTime {
+    pub(crate) year: u64,
+    pub(crate) month: u64,
+    pub(crate) day: u64,
+    pub(crate) hour: u64,
+    pub(crate) minute: u64,
+    pub(crate) second: u64,
 }
 
 impl CivilTime {
     /// Returns the seconds since the epoch, were the time in UTC.
-    fn seconds(self) -> Option<u64> {
+    pub(crate) fn seconds(self) -> Option<u64> {
         let is_valid = (1970..=2500).contains(&self.year)
             && (1..=12).contains(&self.month)
             && (1..=31).contains(&self.day)
@@ -61,6 +61,48 @@ fn days(year: u64, month: u64, day: u64) -> u64 {
     let of_year = (153 * month + 2) / 5 + day - 1;
     // 719,468 days lie between 0000-03-01 and 1970-01-01.
     (year * 365 + leap_days + of_year).saturating_sub(719_468)
+}
+
+/// Returns the number of the month with this short name.
+pub(crate) fn month(name: &[u8]) -> Option<u64> {
+    Some(MONTHS.iter().position(|month| **month == name)? as u64 + 1)
+}
+
+/// Parses a time in any form that logs have: RFC 3339, that of Apache and nginx, or the time since the epoch.
+pub(crate) fn in_any_form(text: &[u8]) -> Option<u64> {
+    match (text.get(2), text.get(4)) {
+        (Some(b'/'), _) => clf(text),
+        (_, Some(b'-')) => rfc3339(text),
+        _ => since_epoch(text),
+    }
+}
+
+/// Parses a number of seconds, milliseconds, microseconds or nanoseconds since the epoch. The number says which of them: each is a thousand
+/// times the one before, and no time of a log is as far in the past or in the future.
+fn since_epoch(text: &[u8]) -> Option<u64> {
+    let point = memchr::memchr(b'.', text).unwrap_or(text.len());
+    match point {
+        0..=11 => seconds(text),
+        12..=14 => millis_since_epoch(text, point),
+        15..=17 => number(text)?.checked_mul(1_000),
+        _ => number(text),
+    }
+}
+
+/// Parses `1646861401524.1024`, whose point is at `point`.
+fn millis_since_epoch(text: &[u8], point: usize) -> Option<u64> {
+    let (whole, fraction) = text.split_at_checked(point)?;
+    let fraction = match fraction.strip_prefix(b".") {
+        Some(digits) => fraction_of_second(digits)? / 1_000,
+        None => 0,
+    };
+    number(whole)?.checked_mul(1_000_000)?.checked_add(fraction)
+}
+
+/// Parses digits behind the point of a second into nanoseconds; digits beyond nanoseconds are cut.
+pub(crate) fn fraction_of_second(decimals: &[u8]) -> Option<u64> {
+    let kept = decimals.get(..9).unwrap_or(decimals);
+    Some(digits(kept)? * NANOS.get(kept.len())?)
 }
 
 /// Parses `17/May/2015:10:05:03 +0000`, the time of Apache and nginx.
@@ -93,7 +135,7 @@ pub(crate) fn clf_date(text: &[u8]) -> Option<(u64, &[u8])> {
     if punctuation != (b'/', b'/', b':', b':', b':') {
         return None;
     }
-    let month = MONTHS.iter().position(|month| **month == date[3..6])? as u64 + 1;
+    let month = month(&date[3..6])?;
     let time = CivilTime {
         year: digits(&date[7..11])?,
         month,
@@ -229,22 +271,28 @@ fn fraction(text: &[u8]) -> Option<(u64, &[u8])> {
         .position(|byte| !byte.is_ascii_digit())
         .unwrap_or(rest.len());
     let (decimals, rest) = rest.split_at(end);
-    let kept = decimals.get(..9).unwrap_or(decimals);
-    Some((digits(kept)? * NANOS.get(kept.len())?, rest))
+    Some((fraction_of_second(decimals)?, rest))
 }
 
 /// Returns the seconds since the epoch of a time in this zone: `Z`, `+0200` or `+02:00`.
 #[inline]
 fn in_zone(seconds: u64, zone: &[u8]) -> Option<u64> {
+    match zone {
+        b"Z" | b"z" | b"+0000" => Some(seconds),
+        _ => seconds.checked_add_signed(-zone_offset(zone)?),
+    }
+}
+
+/// Parses a zone, `+0200` or `+02:00`, into the seconds that it is before UTC.
+pub(crate) fn zone_offset(zone: &[u8]) -> Option<i64> {
     let (sign, hours, minutes) = match zone {
-        b"Z" | b"z" | b"+0000" => return Some(seconds),
         [sign, a, b, c, d] | [sign, a, b, b':', c, d] => (sign, [*a, *b], [*c, *d]),
         _ => return None,
     };
-    let offset = digits(&hours)? * 3_600 + digits(&minutes)? * 60;
+    let offset = i64::try_from(digits(&hours)? * 3_600 + digits(&minutes)? * 60).ok()?;
     match sign {
-        b'+' => seconds.checked_sub(offset),
-        b'-' => seconds.checked_add(offset),
+        b'+' => Some(offset),
+        b'-' => Some(-offset),
         _ => None,
     }
 }
@@ -274,6 +322,20 @@ mod tests {
         assert_eq!(seconds(b"0.000929675"), Some(929_675));
         assert_eq!(seconds(b"9.29675e-05"), Some(0));
         assert_eq!(millis(b"3.042"), Some(3_042_000));
+        for text in [
+            "17/May/2015:10:05:03 +0000",
+            "2015-05-17T10:05:03Z",
+            "1431857103",
+            "1431857103.0",
+            "1431857103000",
+            "1431857103000.0",
+            "1431857103000000",
+            "1431857103000000000",
+        ] {
+            assert_eq!(in_any_form(text.as_bytes()), Some(at), "{text}");
+        }
+        let fraction = in_any_form(b"1431857103000.5");
+        assert_eq!(fraction, Some(at + 500_000));
     }
 
     /// Goal: what is no time is none. Method: wrong separators, numbers out of range, cut texts.

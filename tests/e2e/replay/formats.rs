@@ -267,3 +267,84 @@ async fn a_failed_request_of_caddy_is_one_request_and_skipped_lines_have_kinds()
     assert_eq!(process.exit_code().await, 0, "{}", process.stderr());
     assert!(process.stdout().contains(&format!("# {said}")));
 }
+
+#[tokio::test]
+async fn a_log_format_is_taken_as_it_stands_in_the_file() {
+    // Goal: the directive is read as nginx reads it. Method: a real nginx writes a log by each of several directives, in single and double
+    // quotes, with tabs, over lines, with each option for escapes; each is given to replay as it stands in nginx.conf.
+    let files = Files::new();
+    let formats = [
+        r#"log_format a '$remote_addr [$time_local] "$request" $status $request_time';"#,
+        r#"log_format b "$remote_addr [$time_local] \"$request\" $status $request_time";"#,
+        r"log_format c 'time:$time_iso8601\thost:$remote_addr\tstatus:$status\treq:$request\treqtime:$request_time';",
+        r#"log_format d "time:$time_iso8601\thost:$remote_addr\tstatus:$status\treq:$request\treqtime:$request_time";"#,
+        "log_format e $remote_addr|$msec|  # the begin\n    '$request|' \"${status}\"\n    ;",
+        "log_format f escape=json '{\"at\": \"$msec\", \"from\": \"$remote_addr\", '\n    '\"request\": \"$request\"}';",
+        "log_format g escape=none '$remote_addr $msec $request_method $scheme://$host:$server_port$request_uri';",
+    ];
+    let logs: String = (formats.iter())
+        .map(|format| {
+            let name = format.split(' ').nth(1).unwrap();
+            format!("access_log {name}.log {name}; ")
+        })
+        .collect();
+    let nginx = Nginx::start_with(
+        &formats.join("\n"),
+        &format!("location / {{ {logs} return 200 hello; }}"),
+    )
+    .await;
+    let mut client = Client::connect(nginx.address()).await;
+    for page in 0..4 {
+        let answer = client.send(get(&format!("/p{page}?a=b"))).await;
+        assert_eq!(answer.status, 200);
+    }
+    let config = files.config("new.toml", &limited("rates = [\"3 per 1h\"]"));
+    for format in formats {
+        let name = format.split(' ').nth(1).unwrap();
+        let log = eventually("nginx writes its lines", async || {
+            let lines = nginx.log(&format!("{name}.log"));
+            (lines.len() == 4).then(|| lines.join("\n"))
+        })
+        .await;
+        let log = files.write("own.log", log);
+        let found = report(&[&log, "--config", &config, "--format", format]).await;
+        assert_eq!(
+            (
+                &found["admitted"],
+                &found["rejected"],
+                &found["log"]["broken"]
+            ),
+            (&3.into(), &1.into(), &0.into()),
+            "{format}: {found}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_log_of_apaches_virtual_hosts_needs_no_format() {
+    // Goal: Debian's file of all virtual hosts is judged by host. Method: lines of two hosts, detected, and by the directive out of
+    // apache2.conf; a route for one of the hosts.
+    let files = Files::new();
+    let line = |second: u64, host: &str| format!("{host}:80 {}", common_line(second, "192.0.2.1"));
+    let log: String = (0..6)
+        .map(|second| {
+            line(
+                1_795_245_000 + second,
+                ["a.test", "b.test"][second as usize % 2],
+            )
+        })
+        .collect();
+    let log = files.write("other_vhosts_access.log", log);
+    let rules = limited("rates = [\"2 per 1h\"]")
+        .replace("path = \"/*\"", "path = \"/*\"\nhost = \"a.test\"");
+    let config = files.config("new.toml", &rules);
+    let directive = "LogFormat \"%v:%p %h %l %u %t \\\"%r\\\" %>s %O\" vhost_common";
+    for format in [&[][..], &["--format", directive]] {
+        let found = report(&[&[&*log, "--config", &config][..], format].concat()).await;
+        assert_eq!(
+            (&found["admitted"], &found["rejected"], &found["no_route"]),
+            (&2.into(), &1.into(), &3.into()),
+            "{found}"
+        );
+    }
+}

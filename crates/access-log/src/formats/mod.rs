@@ -1,11 +1,13 @@
 //! Parses the formats of lines: one file a format.
 
 pub(crate) mod alb;
+pub(crate) mod apache;
 pub(crate) mod caddy;
 pub(crate) mod cloudfront;
 pub(crate) mod combined;
 pub(crate) mod envoy;
 pub(crate) mod haproxy;
 pub(crate) mod nginx;
+mod nginx_directive;
 pub(crate) mod sluicegate;
 mod words;

@@ -4,134 +4,34 @@
 //! A value ends where the text behind its variable begins; nginx escapes quotes in values, by `\x22` or as JSON does. nginx writes a line
 //! when the request ends: its begin is earlier by `$request_time`, where the line has that.
 
-use crate::address::address;
+use super::nginx_directive::format_text;
 use crate::field_selection::FieldSpelling;
-use crate::json::{self, JsonValue};
-use crate::line::{FieldKind, LineError, LoggedTreatment, ParsedLine};
-use crate::text::{EscapeSyntax, RawText};
-use crate::time;
+use crate::json;
+use crate::line::{LineError, ParsedLine};
+use crate::template::{LogTemplate, TemplateBuilder, TemplateNotation};
+use crate::values::{DurationUnit, LineValues, RequestEdge, ValueMeaning};
 
-/// A compiled `log_format`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogTemplate {
-    /// The variables, each with the text before it.
-    parts: Vec<TemplatePart>,
-    /// The text behind the last variable.
-    end: Box<[u8]>,
-    escapes: EscapeSyntax,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct TemplatePart {
-    before: Box<[u8]>,
-    variable: Box<[u8]>,
-}
-
-impl LogTemplate {
-    /// Compiles a format: the text with its variables, or the whole directive, `log_format name escape=json '{…' '…}';`.
-    ///
-    /// # Errors
-    /// The reason why no request can be read by it, and what to write instead.
-    pub fn parse(written: &str) -> Result<Self, String> {
-        let (text, is_json) = format_text(written);
-        let escapes = match is_json || text.starts_with('{') {
-            true => EscapeSyntax::Json,
-            false => EscapeSyntax::Backslash,
-        };
-        let mut parts = Vec::new();
-        let mut before = String::new();
-        let mut rest = &*text;
-        while let Some((literal, behind)) = rest.split_once('$') {
-            before.push_str(literal);
-            let (name, behind) = variable(behind);
-            if name.is_empty() {
-                return Err(
-                    "a `$` in the format has no name behind it; write $remote_addr".to_owned(),
-                );
-            }
-            if !parts.is_empty() && before.is_empty() {
-                return Err(format!(
-                    "nothing separates ${name} from the variable before it; write a space or a quote between them"
-                ));
-            }
-            parts.push(TemplatePart {
-                before: std::mem::take(&mut before).into_bytes().into(),
-                variable: name.as_bytes().into(),
-            });
-            rest = behind;
+/// Compiles a format: the text with its variables, or a part of a configuration with the directive,
+/// `log_format name escape=json '{…' '…}';`.
+///
+/// # Errors
+/// The reason why no request can be read by it, and what to write instead.
+pub(crate) fn template(written: &str) -> Result<LogTemplate, String> {
+    let format = format_text(written)?;
+    let mut builder = TemplateBuilder::new();
+    let mut rest = &*format.text;
+    while let Some((literal, behind)) = rest.split_once('$') {
+        builder.text(literal.as_bytes());
+        let (name, behind) = variable(behind);
+        if name.is_empty() {
+            return Err("a `$` in the format has no name behind it; write $remote_addr".to_owned());
         }
-        let has = |names: &[&str]| {
-            parts
-                .iter()
-                .any(|part| names.iter().any(|name| name.as_bytes() == &*part.variable))
-        };
-        if !has(&["remote_addr", "realip_remote_addr"]) {
-            return Err(
-                "the format has no $remote_addr, so no client can be told from another".to_owned(),
-            );
-        }
-        if !has(&["time_local", "time_iso8601", "msec"]) {
-            return Err(
-                "the format has no time; it needs $time_local, $time_iso8601 or $msec".to_owned(),
-            );
-        }
-        Ok(Self {
-            parts,
-            end: rest.as_bytes().into(),
-            escapes,
-        })
+        let meaning = meaning(name.as_bytes());
+        builder.value(name.as_bytes(), meaning, &format!("${name}"))?;
+        rest = behind;
     }
-
-    /// Returns the request fields that lines have, as nginx's variables name them: in lower case, with underscores.
-    pub(crate) fn request_fields(&self) -> impl Iterator<Item = &[u8]> {
-        let variables = self.parts.iter().map(|part| &*part.variable);
-        variables
-            .filter_map(request_field)
-            .filter(|name| *name != b"host")
-    }
-
-    /// Parses a line.
-    pub(crate) fn line<'a>(
-        &'a self,
-        line: &'a [u8],
-        into: &mut ParsedLine<'a>,
-    ) -> Result<(), LineError> {
-        const OTHER: LineError =
-            LineError::Malformed("the line does not have the text of the format");
-        let first = self.parts.first().map_or(&*self.end, |part| &*part.before);
-        let mut rest = line.strip_prefix(first).ok_or(OTHER)?;
-        for (index, part) in self.parts.iter().enumerate() {
-            let behind = self
-                .parts
-                .get(index + 1)
-                .map_or(&*self.end, |next| &*next.before);
-            let length = value_length(rest, behind).ok_or(OTHER)?;
-            let (value, more) = rest.split_at(length);
-            rest = more.get(behind.len()..).unwrap_or_default();
-            let escapes = match memchr::memchr(b'\\', value) {
-                Some(_) => self.escapes,
-                None => EscapeSyntax::None,
-            };
-            set(into, &part.variable, RawText::new(value, escapes))?;
-        }
-        into.count_time_from_end();
-        Ok(())
-    }
-}
-
-/// Returns the text of a format out of the directive that declares it, and whether it is declared as JSON.
-fn format_text(written: &str) -> (String, bool) {
-    let written = written.trim();
-    let Some(directive) = written.strip_prefix("log_format") else {
-        return (written.to_owned(), false);
-    };
-    let is_json = directive
-        .split('\'')
-        .next()
-        .is_some_and(|begin| begin.contains("escape=json"));
-    // The text is everything between quotes; nginx joins the parts.
-    let quoted = directive.split('\'').skip(1).step_by(2);
-    (quoted.collect(), is_json)
+    builder.text(rest.as_bytes());
+    builder.finish(TemplateNotation::Nginx, format.escapes)
 }
 
 /// Returns the name of a variable, written bare or in braces, and what follows it.
@@ -144,86 +44,53 @@ fn variable(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// Returns the name of the request field whose value a variable has.
-fn request_field(variable: &[u8]) -> Option<&[u8]> {
-    variable.strip_prefix(b"http_")
-}
-
-/// Returns the length of a value that ends before `behind`, or with the line where that is empty.
-fn value_length(rest: &[u8], behind: &[u8]) -> Option<usize> {
-    let Some(first) = behind.first() else {
-        return Some(rest.len());
-    };
-    let mut from = 0;
-    loop {
-        let at = from + memchr::memchr2(*first, b'\\', rest.get(from..)?)?;
-        if rest.get(at..)?.starts_with(behind) {
-            return Some(at);
-        }
-        from = at + if rest.get(at) == Some(&b'\\') { 2 } else { 1 };
-    }
-}
-
 /// Parses a line of JSON whose members have the names of variables.
 pub(crate) fn json<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Result<(), LineError> {
-    json::members(line, |name, value| match value {
-        JsonValue::Text(text) => set(into, name.raw(), text),
-        JsonValue::Number(digits) => set(into, name.raw(), RawText::plain(digits)),
-        JsonValue::Nested(_) | JsonValue::Literal(_) => Ok(()),
+    into.spelling = FieldSpelling::Variable;
+    let mut values = LineValues::new(into);
+    json::members(line, |name, value| {
+        let name = name.raw();
+        values.set(meaning(name), name, value.text().unwrap_or_default())
     })?;
-    into.count_time_from_end();
+    if !values.names_target() {
+        return Err(LineError::Malformed(
+            "there is no \"request\" and no \"request_uri\"",
+        ));
+    }
+    values.finish();
     Ok(())
 }
 
-/// Takes the value of a variable.
-fn set<'a>(
-    into: &mut ParsedLine<'a>,
-    variable: &'a [u8],
-    value: RawText<'a>,
-) -> Result<(), LineError> {
-    let raw = value.raw();
-    if matches!(raw, b"-" | b"") {
-        return Ok(());
-    }
-    let time = |time: Option<u64>| time.ok_or(LineError::Malformed("the time is malformed"));
+/// Returns the meaning of a variable. nginx writes a line when the request ends.
+fn meaning(variable: &[u8]) -> ValueMeaning {
     match variable {
-        b"remote_addr" => {
-            let client = address(raw);
-            into.client =
-                Some(client.ok_or(LineError::Malformed("$remote_addr is not an address"))?);
-        }
-        b"realip_remote_addr" => into.peer = address(raw),
-        b"msec" => into.time = time(time::seconds(raw))?,
-        b"time_local" if into.time == 0 => into.time = time(time::clf(raw))?,
-        b"time_iso8601" if into.time == 0 => into.time = time(time::rfc3339(raw))?,
-        b"request" => into.set_request_line(value),
-        b"request_method" => into.method = value,
-        b"request_uri" => into.target = value,
-        b"uri" | b"document_uri" if into.target.is_empty() => into.target = value,
-        b"args" | b"query_string" => into.query = value,
-        b"status" => {
-            let status = time::number(raw).and_then(|status| u16::try_from(status).ok());
-            into.status = status.ok_or(LineError::Malformed("$status is not a number"))?;
-        }
-        b"body_bytes_sent" | b"bytes_sent" => into.bytes = time::number(raw),
-        b"request_time" => into.duration = time::seconds(raw),
-        b"upstream_header_time" => into.first_byte = time::seconds(raw),
-        b"http_host" | b"host" if into.host.is_empty() => into.host = value,
-        b"request_id" => into.id = value,
-        b"upstream_cache_status" if raw == b"HIT" => into.treatment = LoggedTreatment::Cached,
-        _ => {
-            if let Some(name) = request_field(variable) {
-                into.spelling = FieldSpelling::Variable;
-                into.add(FieldKind::RequestField, RawText::plain(name), value);
-            }
-        }
+        b"remote_addr" => ValueMeaning::Client,
+        b"realip_remote_addr" => ValueMeaning::Peer,
+        b"msec" | b"time_local" | b"time_iso8601" => ValueMeaning::Time(RequestEdge::End),
+        b"request" => ValueMeaning::RequestLine,
+        b"request_method" => ValueMeaning::Method,
+        b"request_uri" => ValueMeaning::Target,
+        b"uri" | b"document_uri" => ValueMeaning::Path,
+        b"args" | b"query_string" | b"is_args" => ValueMeaning::Query,
+        b"status" => ValueMeaning::Status,
+        b"body_bytes_sent" | b"bytes_sent" => ValueMeaning::Bytes,
+        b"request_time" => ValueMeaning::Duration(DurationUnit::Seconds),
+        b"upstream_header_time" => ValueMeaning::FirstByte(DurationUnit::Seconds),
+        b"http_host" | b"host" => ValueMeaning::Host,
+        b"request_id" => ValueMeaning::Id,
+        b"upstream_cache_status" => ValueMeaning::CacheResult,
+        name if name.starts_with(REQUEST_FIELD) => ValueMeaning::FieldBehind(REQUEST_FIELD.len()),
+        _ => ValueMeaning::Other,
     }
-    Ok(())
 }
+
+/// Begins the names of variables with the values of request fields.
+const REQUEST_FIELD: &[u8] = b"http_";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::RawText;
 
     const FORMAT: &str = r#"log_format main escape=json '{"time":"$time_iso8601","client":"$remote_addr",'
         '"request":"$request","status":$status,"bytes":$body_bytes_sent,"took":$request_time,'
@@ -238,7 +105,7 @@ mod tests {
     /// Goal: a directive out of nginx.conf reads the lines that nginx writes by it. Method: a JSON format, with a value that has quotes.
     #[test]
     fn a_directive_reads_its_lines() {
-        let template = LogTemplate::parse(FORMAT).unwrap();
+        let template = super::template(FORMAT).unwrap();
         let line = include_bytes!("samples/nginx-json.log").trim_ascii_end();
         let mut into = ParsedLine::default();
         template.line(line, &mut into).unwrap();
@@ -261,7 +128,7 @@ mod tests {
     #[test]
     fn a_format_of_text_reads_its_lines() {
         let written = include_str!("samples/nginx-log-format.txt").trim_end();
-        let template = LogTemplate::parse(written).unwrap();
+        let template = super::template(written).unwrap();
         let line = br#"192.0.2.1 - - [21/Nov/2026:07:10:38 +0000] "GET /\x22 HTTP/1.1" 200 7 "-" "curl/8" rt=1.000"#;
         let mut into = ParsedLine::default();
         template.line(line, &mut into).unwrap();
@@ -269,6 +136,43 @@ mod tests {
         assert_eq!(value(into.target), "/\"");
         assert_eq!(into.fields.len(), 1);
         assert!(template.line(b"other", &mut ParsedLine::default()).is_err());
+    }
+
+    /// Goal: a path needs nothing before it, and its parts are one. Method: the address of a request as operators write it.
+    #[test]
+    fn parts_of_an_address_need_nothing_between_them() {
+        let line = br#"192.0.2.1 1795245038.5 GET https://a.test:8443/a/b?c=d"#;
+        for address in [
+            "$scheme://$host:$server_port$request_uri",
+            "$scheme://$host:$server_port$uri$is_args$args",
+        ] {
+            let template =
+                super::template(&format!("$remote_addr $msec $request_method {address}"));
+            let template = template.unwrap();
+            let mut into = ParsedLine::default();
+            template.line(line, &mut into).unwrap();
+            assert_eq!(value(into.method), "GET");
+            assert_eq!(
+                (value(into.host), value(into.target)),
+                ("a.test".to_owned(), "/a/b?c=d".to_owned())
+            );
+        }
+    }
+
+    /// Goal: values without escapes have none undone. Method: a backslash before the end of a value, by the option `none` and by default.
+    #[test]
+    fn values_without_escapes_are_as_they_stand() {
+        let line = br#"192.0.2.1|1795245038.5|GET /a\|x|"#;
+        for (option, target) in [("escape=none ", "/a\\"), ("", r"/a\|x")] {
+            let written = format!("log_format a {option}'$remote_addr|$msec|$request|';");
+            let template = super::template(&written).unwrap();
+            let mut into = ParsedLine::default();
+            let read = template.line(line, &mut into);
+            assert_eq!(
+                (read.is_ok(), value(into.target)),
+                (true, target.to_owned())
+            );
+        }
     }
 
     /// Goal: members with the names of variables need no template. Method: one line.
@@ -281,7 +185,8 @@ mod tests {
         assert_eq!(value(into.target), "/a?b");
     }
 
-    /// Goal: a format that cannot be used says why. Method: one without a client, without a time, with two variables in a row.
+    /// Goal: a format that cannot be used says why. Method: one without a client, without a time or a path, with two
+    /// variables in a row.
     #[test]
     fn a_useless_format_is_refused() {
         for (written, part) in [
@@ -289,8 +194,9 @@ mod tests {
             ("$remote_addr", "$time_local"),
             ("$remote_addr$time_local", "nothing separates"),
             ("$remote_addr $", "has no name"),
+            ("$remote_addr $time_local $status", "no $request"),
         ] {
-            let error = LogTemplate::parse(written).unwrap_err();
+            let error = template(written).unwrap_err();
             assert!(error.contains(part), "{written}: {error}");
         }
     }
