@@ -57,6 +57,7 @@ impl Display for HtmlReport<'_> {
             f.write_str("</dl>\n</section>\n")?;
         }
         write_list(f, "Notes", &report.notes)?;
+        write_list(f, "Misread logs", &report.log.misread)?;
         write_list(f, "Broken lines", &report.log.broken_lines)?;
         write_list(f, "Misdated lines", &report.log.misdated_lines)?;
         f.write_str("</main>\n</body>\n</html>\n")

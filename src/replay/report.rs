@@ -70,6 +70,8 @@ pub struct LogSummary {
     pub cut_fields: u64,
     /// Requests that the log says it has left out.
     pub left_out: u64,
+    /// Logs whose format was detected wrongly, with the reason.
+    pub misread: Vec<String>,
     /// Logs that broke off, with the reason.
     pub cut: Vec<String>,
     /// The time of the first request.
@@ -286,6 +288,7 @@ impl LogSummary {
             late: stats.order.late,
             cut_fields: stats.cut_fields,
             left_out: stats.left_out,
+            misread: stats.misread_logs.iter().map(ToString::to_string).collect(),
             cut: stats.cut_logs.clone(),
             first: span.ends.map(|(first, _)| rfc3339::format(first)),
             last: span.ends.map(|(_, last)| rfc3339::format(last)),

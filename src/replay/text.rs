@@ -98,6 +98,9 @@ impl fmt::Display for LogSummary {
                 writeln!(f, "          {line}")?;
             }
         }
+        for misread in &self.misread {
+            writeln!(f, "misread   {misread}")?;
+        }
         for cut in &self.cut {
             writeln!(f, "cut off   {cut}")?;
         }

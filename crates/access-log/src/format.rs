@@ -1,6 +1,7 @@
 //! Owns the formats of lines by name, and finds out the format of a log by trying each on its first lines.
 
 use crate::formats::cloudfront::ColumnOrder;
+use crate::formats::json_members::MemberNames;
 use crate::formats::{alb, apache, caddy, combined, envoy, haproxy, nginx, sluicegate};
 use crate::line::{LineError, LoggedTreatment, ParsedLine};
 use crate::parse_cache::ParseCache;
@@ -27,8 +28,8 @@ pub enum LogFormat {
     Caddy,
     /// Envoy's default format.
     Envoy,
-    /// JSON with the members of Istio and of Envoy's examples.
-    EnvoyJson,
+    /// JSON with the members of a server or a service.
+    Json(MemberNames),
     /// HAProxy's HTTP log format.
     Haproxy,
     /// The standard logs of CloudFront.
@@ -39,9 +40,17 @@ pub enum LogFormat {
     VhostCombined,
 }
 
+/// The number of lines that a format reads. Lines that say what was requested count first, so that a format which finds times and addresses
+/// alone does not win.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct SampleScore {
+    with_resource: usize,
+    requests: usize,
+}
+
 impl LogFormat {
     /// The names of all formats that have one.
-    pub const NAMES: [&str; 11] = [
+    pub const NAMES: [&str; 14] = [
         "sluicegate",
         "combined",
         "common",
@@ -53,6 +62,9 @@ impl LogFormat {
         "cloudfront",
         "alb",
         "vhost_combined",
+        "traefik",
+        "cloudflare",
+        "fastly",
     ];
 
     /// Returns the format with this name, or the one of a `log_format` of nginx or a `LogFormat` of Apache, as it stands in a configuration
@@ -68,11 +80,14 @@ impl LogFormat {
             "nginx-json" => Self::NginxJson,
             "caddy" => Self::Caddy,
             "envoy" => Self::Envoy,
-            "envoy-json" => Self::EnvoyJson,
+            "envoy-json" => Self::Json(MemberNames::Envoy),
             "haproxy" => Self::Haproxy,
             "cloudfront" => Self::CloudFront(ColumnOrder::default()),
             "alb" => Self::Alb,
             "vhost_combined" => Self::VhostCombined,
+            "traefik" => Self::Json(MemberNames::Traefik),
+            "cloudflare" => Self::Json(MemberNames::Cloudflare),
+            "fastly" => Self::Json(MemberNames::Fastly),
             text if is_nginx(text) => Self::Template(nginx::template(text)?),
             text if apache::is_format(text) => Self::Template(apache::template(text)?),
             _ => {
@@ -96,7 +111,7 @@ impl LogFormat {
             Self::Template(template) => template.name(),
             Self::Caddy => "caddy",
             Self::Envoy => "envoy",
-            Self::EnvoyJson => "envoy-json",
+            Self::Json(names) => names.name(),
             Self::Haproxy => "haproxy",
             Self::CloudFront(_) => "cloudfront",
             Self::Alb => "alb",
@@ -107,7 +122,7 @@ impl LogFormat {
     /// Returns whether each line names its values, so that a line may have one that no line before it has.
     pub(crate) const fn names_values(&self) -> bool {
         match self {
-            Self::Sluicegate | Self::NginxJson | Self::Caddy | Self::EnvoyJson => true,
+            Self::Sluicegate | Self::NginxJson | Self::Caddy | Self::Json(_) => true,
             Self::Combined
             | Self::Common
             | Self::Template(_)
@@ -122,16 +137,18 @@ impl LogFormat {
     /// Finds the format by which most of the first lines in `sample` are requests; `None` where none fits a line.
     #[must_use]
     pub fn detect(sample: &[u8]) -> Option<Self> {
-        let mut best: Option<(usize, Self)> = None;
+        let mut best: Option<(SampleScore, Self)> = None;
         for name in Self::NAMES {
             let Ok(mut format) = Self::named(name) else {
                 continue;
             };
-            let read = lines(sample)
-                .filter(|line| format.parse(line, &mut ParsedLine::default()).is_ok())
-                .count();
-            if read > best.as_ref().map_or(0, |(most, _)| *most) {
-                best = Some((read, format));
+            let score = format.score(lines(sample));
+            if score
+                > best
+                    .as_ref()
+                    .map_or(SampleScore::default(), |(most, _)| *most)
+            {
+                best = Some((score, format));
             }
         }
         let (_, format) = best?;
@@ -139,6 +156,19 @@ impl LogFormat {
             Self::Combined if !lines(sample).any(combined::is_combined) => Self::Common,
             other => other,
         })
+    }
+
+    /// Returns how well the format fits some lines.
+    fn score<'s>(&mut self, lines: impl Iterator<Item = &'s [u8]>) -> SampleScore {
+        let mut score = SampleScore::default();
+        for line in lines {
+            let mut parsed = ParsedLine::default();
+            if self.parse(line, &mut parsed).is_ok() {
+                score.requests += 1;
+                score.with_resource += usize::from(parsed.names_resource());
+            }
+        }
+        score
     }
 
     /// Parses a line without its end.
@@ -173,7 +203,7 @@ impl LogFormat {
             Self::Template(template) => template.line(line, into),
             Self::Caddy => caddy::parse(line, into),
             Self::Envoy => envoy::parse(line, into),
-            Self::EnvoyJson => envoy::json(line, into),
+            Self::Json(names) => names.parse(line, into),
             Self::Haproxy => haproxy::parse(line, into),
             Self::CloudFront(columns) => columns.line(line, into),
             Self::Alb => alb::parse(line, into),
@@ -212,7 +242,7 @@ pub(crate) fn lines(sample: &[u8]) -> impl Iterator<Item = &[u8]> {
 mod tests {
     use super::*;
 
-    const LINES: [(&str, &str); 11] = [
+    const LINES: [(&str, &str); 14] = [
         (
             "combined",
             "192.0.2.1 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"curl\"",
@@ -239,7 +269,7 @@ mod tests {
         ),
         (
             "envoy-json",
-            r#"{"downstream_remote_address":"10.4.1.2:1","response_code":418,"start_time":"2020-11-25T21:26:18.409Z"}"#,
+            r#"{"downstream_remote_address":"10.4.1.2:1","path":"/","response_code":418,"start_time":"2020-11-25T21:26:18.409Z"}"#,
         ),
         (
             "haproxy",
@@ -256,6 +286,18 @@ mod tests {
         (
             "vhost_combined",
             "a.test:80 192.0.2.1 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"curl\"",
+        ),
+        (
+            "traefik",
+            include_str!("formats/samples/traefik.log").trim_ascii_end(),
+        ),
+        (
+            "cloudflare",
+            include_str!("formats/samples/cloudflare.log").trim_ascii_end(),
+        ),
+        (
+            "fastly",
+            include_str!("formats/samples/fastly.log").trim_ascii_end(),
         ),
     ];
 

@@ -155,6 +155,18 @@ impl<'a> ParsedLine<'a> {
         self.target = self.target.part(from + length..target.len());
     }
 
+    /// Returns whether the line says what was requested, or that it was malformed.
+    pub(crate) fn names_resource(&self) -> bool {
+        let target = self.target.raw();
+        let is_star_or_authority = || {
+            let method = self.method.raw();
+            !target.is_empty() && matches!(method, b"OPTIONS" | b"CONNECT")
+        };
+        target.starts_with(b"/")
+            || is_star_or_authority()
+            || self.treatment == LoggedTreatment::Malformed
+    }
+
     /// Moves the begin of the request back by its duration: the line has the time of its end.
     pub(crate) fn count_time_from_end(&mut self) {
         self.time = self.time.saturating_sub(self.duration.unwrap_or(0));

@@ -81,6 +81,25 @@ pub struct BrokenLine {
     pub text: String,
 }
 
+/// A log whose format was detected and reads requests, none of which says what was requested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MisreadLog {
+    /// The log.
+    pub log: String,
+    /// The name of the format.
+    pub format: &'static str,
+}
+
+impl std::fmt::Display for MisreadLog {
+    fn fmt(&self, into: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            into,
+            "{} was read as {}, and none of its requests has a path: its format was detected wrongly, write it with --format",
+            self.log, self.format
+        )
+    }
+}
+
 /// Counts of lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadStats {
@@ -100,6 +119,8 @@ pub struct ReadStats {
     pub cut_fields: u64,
     /// Lines that the logs say they have left out.
     pub left_out: u64,
+    /// Logs whose format was detected wrongly.
+    pub misread_logs: Vec<MisreadLog>,
     /// Logs that broke off, each with the reason.
     pub cut_logs: Vec<String>,
     /// Requests that came out of order.
@@ -124,6 +145,17 @@ struct NamedSource {
     source: io::Result<LogSource>,
 }
 
+/// The way in which the format of a log is known, and whether its lines confirm it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FormatDetection {
+    /// It is given, or some line says what was requested.
+    Certain,
+    /// It is detected, and no line was a request yet.
+    Detected,
+    /// No request says what was requested.
+    Doubtful,
+}
+
 /// One log.
 struct OpenLog {
     name: String,
@@ -131,6 +163,7 @@ struct OpenLog {
     file: Option<PathBuf>,
     lines: LineSplitter,
     format: LogFormat,
+    detection: FormatDetection,
     cache: ParseCache,
     /// Number of the line that was read last.
     number: u64,
@@ -299,6 +332,10 @@ impl OpenLog {
             true => Some(LogFormat::Sluicegate),
             false => LogFormat::detect(sample),
         };
+        let detection = match options.format {
+            Some(_) => FormatDetection::Certain,
+            None => FormatDetection::Detected,
+        };
         let format = options.format.clone().or_else(detected);
         let format = format.ok_or_else(|| OpenError::UnknownFormat(PathBuf::from(&name)))?;
         facts.add_sample(sample, &format, &options.fields);
@@ -308,6 +345,7 @@ impl OpenLog {
             file,
             lines,
             format,
+            detection,
             cache: ParseCache::default(),
             number: 0,
             clock: LogClock::default(),
@@ -332,6 +370,12 @@ impl OpenLog {
         });
         if next == NextLine::End {
             self.reached = None;
+            if self.detection == FormatDetection::Doubtful {
+                stats.misread_logs.push(MisreadLog {
+                    log: self.name.clone(),
+                    format: self.format.name(),
+                });
+            }
             let settled = self.clock.finish();
             settle(&self.name, settled, buffer, stats);
             return;
@@ -347,6 +391,12 @@ impl OpenLog {
         };
         match result {
             Ok(()) => {
+                if self.detection != FormatDetection::Certain {
+                    self.detection = match parsed.names_resource() {
+                        true => FormatDetection::Certain,
+                        false => FormatDetection::Doubtful,
+                    };
+                }
                 stats.left_out += parsed.left_out;
                 stats.cut_fields += u64::from(parsed.cut_fields > 0);
                 let request = buffer.add(&parsed);

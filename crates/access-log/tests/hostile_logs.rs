@@ -5,11 +5,15 @@ mod hostile;
 use proptest::prelude::*;
 
 /// Lines of every format, and such that are hardly any.
-const LINES: [&str; 16] = [
+const LINES: [&str; 20] = [
     include_str!("../src/formats/samples/alb.log"),
     include_str!("../src/formats/samples/alb-malformed.log"),
     include_str!("../src/formats/samples/caddy.log"),
     include_str!("../src/formats/samples/cloudfront.log"),
+    include_str!("../src/formats/samples/traefik.log"),
+    include_str!("../src/formats/samples/fastly.log"),
+    include_str!("../src/formats/samples/envoy-gateway.log"),
+    include_str!("../src/formats/samples/cloudflare.log"),
     include_str!("../src/formats/samples/combined.log"),
     include_str!("../src/formats/samples/envoy.log"),
     include_str!("../src/formats/samples/haproxy-bad-request.log"),
@@ -25,7 +29,7 @@ const LINES: [&str; 16] = [
 ];
 
 /// The letters of formats: those of `LogFormat::NAMES` by their place, a template, and one that names none.
-const FORMATS: &[u8] = b"0123456789:td";
+const FORMATS: &[u8] = b"0123456789:;<=td";
 
 /// Bytes that mean something in some format.
 const MARKS: &[u8] = b"\"\\{}[]:,;=- \t\r\n09TZ+.%/|\x00\xff";

@@ -91,6 +91,9 @@ pub(super) fn sample(
     }
     let (first, last) = span.ok_or_else(|| NoSuggestion("the log has no request".to_owned()))?;
     let stats = reader.stats();
+    if let Some(misread) = stats.misread_logs.first() {
+        return Err(NoSuggestion(misread.to_string()).into());
+    }
     Ok(LogSample {
         log: SampledLog {
             seconds: (last - first) / 1_000_000_000 + 1,

@@ -348,3 +348,46 @@ async fn a_log_of_apaches_virtual_hosts_needs_no_format() {
         );
     }
 }
+
+#[tokio::test]
+async fn lines_of_envoy_gateway_are_judged_and_a_wrong_detection_is_said() {
+    // Goal: the default access log of Envoy Gateway is judged by its paths; a log whose paths nobody finds is no log of malformed requests.
+    // Method: four of its lines by each name of the path; and lines of nginx's variables whose request is never a request.
+    let files = Files::new();
+    let config = files.config("new.toml", &limited("rates = [\"3 per 10s\"]"));
+    let line = |path: &str| {
+        format!(
+            "{{\"start_time\":\"2025-08-30T19:39:16.694Z\",\"method\":\"GET\",\"{path}\":\"/get\",\"protocol\":\"HTTP/1.1\",\
+             \"response_code\":\"200\",\"bytes_sent\":\"508\",\"duration\":\"1\",\"x-forwarded-for\":\"203.0.113.4\",\
+             \":authority\":\"a.test\",\"downstream_remote_address\":\"203.0.113.4:53826\"}}\n"
+        )
+    };
+    for path in [
+        "x-envoy-origin-path",
+        "x-envoy-original-path",
+        "path",
+        "request_uri",
+    ] {
+        let log = files.write("envoy.log", line(path).repeat(4));
+        let found = report(&[&log, "--config", &config]).await;
+        assert_eq!(
+            (&found["admitted"], &found["rejected"], &found["malformed"]),
+            (&3.into(), &1.into(), &0.into()),
+            "{path}: {found}"
+        );
+        assert_eq!(found["log"]["misread"], serde_json::json!([]));
+    }
+    let unknown = files.write("unknown.log", line("route").repeat(4));
+    let (code, _, stderr) = replay(&[&unknown, "--config", &config]).await;
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("--format"), "{stderr}");
+    let no_request = "{\"remote_addr\":\"192.0.2.1\",\"msec\":\"1795245000.5\",\"request\":\"backend1\",\"status\":\"200\"}\n";
+    let wrong = files.write("wrong.log", no_request.repeat(4));
+    let part = "wrong.log was read as nginx-json, and none of its requests has a path";
+    let (code, text, _) = replay(&[&wrong, "--config", &config]).await;
+    assert_eq!(code, 0);
+    assert!(text.contains(part), "{text}");
+    let mut process = Process::run(&["suggest", &wrong]);
+    assert_eq!(process.exit_code().await, 64);
+    assert!(process.stderr().contains(part), "{}", process.stderr());
+}

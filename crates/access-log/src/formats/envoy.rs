@@ -1,4 +1,4 @@
-//! Parses Envoy's default format, and lines of JSON with the members that Istio and Envoy's examples give them.
+//! Parses Envoy's default format of text.
 //!
 //! ```text
 //! [2016-04-15T20:17:00.310Z] "POST /api/v1/locations HTTP/2" 204 - 154 0 226 100 "10.0.35.28" "nsq2http" "cc21d9b0" "locations"
@@ -9,8 +9,7 @@
 //! `X-Forwarded-For`, to which Envoy appends the peer (`use_remote_address`).
 
 use super::words::WordCursor;
-use crate::address::{address, address_and_port};
-use crate::json;
+use crate::address::address;
 use crate::line::{FieldKind, LineError, ParsedLine};
 use crate::text::RawText;
 use crate::time;
@@ -35,33 +34,6 @@ pub(crate) fn parse<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Result<(),
     into.add_request_field(b"user-agent", words.next_quoted().ok_or_else(malformed)?);
     into.id = words.next_quoted().ok_or_else(malformed)?;
     into.host = words.next_quoted().ok_or_else(malformed)?;
-    Ok(())
-}
-
-/// Parses a line of JSON.
-pub(crate) fn json<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Result<(), LineError> {
-    let mut remote = None;
-    json::members(line, |name, value| {
-        let raw = value.raw();
-        let text = value.text().unwrap_or_default();
-        match name.raw() {
-            b"start_time" => into.time = time::rfc3339(raw).unwrap_or(0),
-            b"method" => into.method = text,
-            b"path" => into.target = text,
-            b"authority" => into.host = text,
-            b"response_code" => into.status = status(raw),
-            b"bytes_sent" => into.bytes = time::number(raw),
-            b"duration" => into.duration = time::millis(raw),
-            b"request_id" => into.id = text,
-            b"user_agent" => into.add_request_field(b"user-agent", text),
-            b"x_forwarded_for" if !text.is_empty() => set_forwarded(text, into),
-            b"downstream_remote_address" => remote = address_and_port(raw),
-            _ => {}
-        }
-        Ok(())
-    })?;
-    // `downstream_remote_address` is the client that Envoy has found out.
-    into.client = remote.or(into.client);
     Ok(())
 }
 
@@ -102,19 +74,5 @@ mod tests {
             (Some(226_000_000), Some(100_000_000))
         );
         assert_eq!(into.host.raw(), b"locations");
-    }
-
-    /// Goal: the line of Istio's documentation is read. Method: that line (istio.io, "Envoy access logs", JSON), shortened.
-    #[test]
-    fn the_line_of_istios_documentation_is_read() {
-        let line = include_bytes!("samples/istio.log").trim_ascii_end();
-        let mut into = ParsedLine::default();
-        json(line, &mut into).unwrap();
-        assert_eq!(into.client, Some("10.44.1.27".parse().unwrap()));
-        assert_eq!((into.status, into.duration), (418, Some(18_000_000)));
-        assert_eq!(
-            (into.host.raw(), into.target.raw()),
-            (&b"httpbin:8000"[..], &b"/status/418"[..])
-        );
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod cloudfront;
 pub(crate) mod combined;
 pub(crate) mod envoy;
 pub(crate) mod haproxy;
+pub(crate) mod json_members;
 pub(crate) mod nginx;
 mod nginx_directive;
 pub(crate) mod sluicegate;
