@@ -1,7 +1,7 @@
 //! Owns the formats of lines by name, and finds out the format of a log by trying each on its first lines.
 
-use crate::formats::cloudfront::ColumnOrder;
 use crate::formats::json_members::MemberNames;
+use crate::formats::w3c::ColumnOrder;
 use crate::formats::{alb, apache, caddy, combined, envoy, haproxy, nginx, sluicegate};
 use crate::line::{LineError, LoggedTreatment, ParsedLine};
 use crate::parse_cache::ParseCache;

@@ -3,7 +3,6 @@
 pub(crate) mod alb;
 pub(crate) mod apache;
 pub(crate) mod caddy;
-pub(crate) mod cloudfront;
 pub(crate) mod combined;
 pub(crate) mod envoy;
 pub(crate) mod haproxy;
@@ -11,4 +10,5 @@ pub(crate) mod json_members;
 pub(crate) mod nginx;
 mod nginx_directive;
 pub(crate) mod sluicegate;
+pub(crate) mod w3c;
 mod words;
