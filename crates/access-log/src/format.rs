@@ -32,8 +32,8 @@ pub enum LogFormat {
     Json(MemberNames),
     /// HAProxy's HTTP log format.
     Haproxy,
-    /// The standard logs of CloudFront.
-    CloudFront(ColumnOrder),
+    /// The W3C extended format: the standard logs of CloudFront, and those of IIS.
+    W3c(ColumnOrder),
     /// The logs of AWS Application Load Balancers.
     Alb,
     /// The combined format of Apache behind the virtual host.
@@ -50,7 +50,7 @@ struct SampleScore {
 
 impl LogFormat {
     /// The names of all formats that have one.
-    pub const NAMES: [&str; 14] = [
+    pub const NAMES: [&str; 15] = [
         "sluicegate",
         "combined",
         "common",
@@ -65,6 +65,7 @@ impl LogFormat {
         "traefik",
         "cloudflare",
         "fastly",
+        "iis",
     ];
 
     /// Returns the format with this name, or the one of a `log_format` of nginx or a `LogFormat` of Apache, as it stands in a configuration
@@ -82,9 +83,10 @@ impl LogFormat {
             "envoy" => Self::Envoy,
             "envoy-json" => Self::Json(MemberNames::Envoy),
             "haproxy" => Self::Haproxy,
-            "cloudfront" => Self::CloudFront(ColumnOrder::default()),
+            "cloudfront" => Self::W3c(ColumnOrder::cloud_front()),
             "alb" => Self::Alb,
             "vhost_combined" => Self::VhostCombined,
+            "iis" => Self::W3c(ColumnOrder::iis()),
             "traefik" => Self::Json(MemberNames::Traefik),
             "cloudflare" => Self::Json(MemberNames::Cloudflare),
             "fastly" => Self::Json(MemberNames::Fastly),
@@ -113,7 +115,7 @@ impl LogFormat {
             Self::Envoy => "envoy",
             Self::Json(names) => names.name(),
             Self::Haproxy => "haproxy",
-            Self::CloudFront(_) => "cloudfront",
+            Self::W3c(columns) => columns.name(),
             Self::Alb => "alb",
             Self::VhostCombined => "vhost_combined",
         }
@@ -128,7 +130,7 @@ impl LogFormat {
             | Self::Template(_)
             | Self::Envoy
             | Self::Haproxy
-            | Self::CloudFront(_)
+            | Self::W3c(_)
             | Self::Alb
             | Self::VhostCombined => false,
         }
@@ -205,7 +207,7 @@ impl LogFormat {
             Self::Envoy => envoy::parse(line, into),
             Self::Json(names) => names.parse(line, into),
             Self::Haproxy => haproxy::parse(line, into),
-            Self::CloudFront(columns) => columns.line(line, into),
+            Self::W3c(columns) => columns.line(line, into),
             Self::Alb => alb::parse(line, into),
             Self::VhostCombined => apache::vhost_combined(line, &mut cache.minute, into),
         }?;
@@ -242,7 +244,7 @@ pub(crate) fn lines(sample: &[u8]) -> impl Iterator<Item = &[u8]> {
 mod tests {
     use super::*;
 
-    const LINES: [(&str, &str); 14] = [
+    const LINES: [(&str, &str); 15] = [
         (
             "combined",
             "192.0.2.1 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"curl\"",
@@ -298,6 +300,10 @@ mod tests {
         (
             "fastly",
             include_str!("formats/samples/fastly.log").trim_ascii_end(),
+        ),
+        (
+            "iis",
+            include_str!("formats/samples/iis.log").trim_ascii_end(),
         ),
     ];
 

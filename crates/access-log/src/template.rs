@@ -224,7 +224,7 @@ impl LogTemplate {
             return Some(rest.len());
         };
         let escape = match self.escapes {
-            EscapeSyntax::None => *first,
+            EscapeSyntax::None | EscapeSyntax::Plus => *first,
             EscapeSyntax::Json | EscapeSyntax::Backslash => b'\\',
         };
         let mut from = 0;

@@ -12,6 +12,8 @@ pub enum EscapeSyntax {
     Json,
     /// Those of Apache and nginx: `\"`, `\\`, `\n`, `\t` and so on, `\x22`.
     Backslash,
+    /// That of IIS: a plus for each space.
+    Plus,
 }
 
 /// A value as it stands in a line.
@@ -64,6 +66,13 @@ impl<'a> RawText<'a> {
             EscapeSyntax::None => into.extend_from_slice(self.bytes),
             EscapeSyntax::Json => undo(self.bytes, into, json_escape),
             EscapeSyntax::Backslash => undo(self.bytes, into, backslash_escape),
+            EscapeSyntax::Plus => {
+                let spaces = self
+                    .bytes
+                    .iter()
+                    .map(|byte| if *byte == b'+' { b' ' } else { *byte });
+                into.extend(spaces);
+            }
         }
     }
 }
@@ -174,6 +183,7 @@ mod tests {
         assert_eq!(undone(r"a\q"), b"a\\q");
         assert_eq!(undone(r"a\x2"), b"a\\x2");
         assert_eq!(undone("a\\"), b"a\\");
+        assert_eq!(super::tests::undone(b"a+b", EscapeSyntax::Plus), b"a b");
     }
 
     /// Goal: a lone half of a pair is a replacement character and breaks nothing. Method: halves alone and in the wrong order.
@@ -198,7 +208,7 @@ mod tests {
         /// Goal: no bytes panic. Method: any bytes under each syntax.
         #[test]
         fn any_bytes_have_a_value(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
-            for escapes in [EscapeSyntax::None, EscapeSyntax::Json, EscapeSyntax::Backslash] {
+            for escapes in [EscapeSyntax::None, EscapeSyntax::Json, EscapeSyntax::Backslash, EscapeSyntax::Plus] {
                 undone(&bytes, escapes);
             }
         }

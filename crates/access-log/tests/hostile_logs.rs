@@ -5,7 +5,7 @@ mod hostile;
 use proptest::prelude::*;
 
 /// Lines of every format, and such that are hardly any.
-const LINES: [&str; 20] = [
+const LINES: [&str; 21] = [
     include_str!("../src/formats/samples/alb.log"),
     include_str!("../src/formats/samples/alb-malformed.log"),
     include_str!("../src/formats/samples/caddy.log"),
@@ -14,6 +14,7 @@ const LINES: [&str; 20] = [
     include_str!("../src/formats/samples/fastly.log"),
     include_str!("../src/formats/samples/envoy-gateway.log"),
     include_str!("../src/formats/samples/cloudflare.log"),
+    include_str!("../src/formats/samples/iis.log"),
     include_str!("../src/formats/samples/combined.log"),
     include_str!("../src/formats/samples/envoy.log"),
     include_str!("../src/formats/samples/haproxy-bad-request.log"),
@@ -29,7 +30,7 @@ const LINES: [&str; 20] = [
 ];
 
 /// The letters of formats: those of `LogFormat::NAMES` by their place, a template, and one that names none.
-const FORMATS: &[u8] = b"0123456789:;<=td";
+const FORMATS: &[u8] = b"0123456789:;<=>td";
 
 /// Bytes that mean something in some format.
 const MARKS: &[u8] = b"\"\\{}[]:,;=- \t\r\n09TZ+.%/|\x00\xff";
