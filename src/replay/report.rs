@@ -70,6 +70,8 @@ pub struct LogSummary {
     pub cut_fields: u64,
     /// Requests that the log says it has left out.
     pub left_out: u64,
+    /// NULs between lines, as `copytruncate` leaves them.
+    pub nul_bytes: u64,
     /// Logs whose format was detected wrongly, with the reason.
     pub misread: Vec<String>,
     /// Logs that broke off, with the reason.
@@ -288,6 +290,7 @@ impl LogSummary {
             late: stats.order.late,
             cut_fields: stats.cut_fields,
             left_out: stats.left_out,
+            nul_bytes: stats.nul_bytes,
             misread: stats.misread_logs.iter().map(ToString::to_string).collect(),
             cut: stats.cut_logs.clone(),
             first: span.ends.map(|(first, _)| rfc3339::format(first)),

@@ -98,6 +98,10 @@ impl fmt::Display for LogSummary {
                 writeln!(f, "          {line}")?;
             }
         }
+        if self.nul_bytes > 0 {
+            let bytes = counted(self.nul_bytes, "NUL byte");
+            writeln!(f, "NULs      {bytes} skipped, as copytruncate leaves them")?;
+        }
         for misread in &self.misread {
             writeln!(f, "misread   {misread}")?;
         }

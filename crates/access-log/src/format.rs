@@ -237,7 +237,8 @@ fn is_nginx(text: &str) -> bool {
 pub(crate) fn lines(sample: &[u8]) -> impl Iterator<Item = &[u8]> {
     let end = memchr::memrchr(b'\n', sample).unwrap_or(sample.len());
     let whole = sample.get(..end).unwrap_or_default();
-    whole.split(|byte| *byte == b'\n').take(TRIED_LINES)
+    let lines = whole.split(|byte| matches!(byte, b'\n' | 0));
+    lines.filter(|line| !line.is_empty()).take(TRIED_LINES)
 }
 
 #[cfg(test)]

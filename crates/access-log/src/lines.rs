@@ -1,5 +1,8 @@
 //! Splits a stream of bytes into lines of bounded length.
 //!
+//! A file that logrotate's `copytruncate` has emptied begins with NULs up to the place at which its server goes on to write; a crash leaves
+//! NULs too. They belong to no line: a NUL ends the line before it, and any number of them is skipped.
+//!
 //! # Limits
 //! A line of more than [`MAX_LINE`] bytes is skipped to its end, in memory of a fixed size.
 
@@ -11,6 +14,9 @@ pub const MAX_LINE: usize = 64 * 1024;
 /// Bytes that are read at once, and from which a format is detected.
 const BUFFER: usize = 4 * MAX_LINE;
 
+/// The mark that some editors and servers put before a text in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Reads lines.
 pub(crate) struct LineSplitter {
     bytes: Box<dyn Read>,
@@ -20,6 +26,8 @@ pub(crate) struct LineSplitter {
     /// The line that was found last, without its end.
     line: std::ops::Range<usize>,
     end: StreamEnd,
+    /// NULs that were skipped.
+    nul_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,16 +55,29 @@ impl LineSplitter {
             filled: 0..0,
             line: 0..0,
             end: StreamEnd::Open,
+            nul_bytes: 0,
         }
     }
 
-    /// Returns the first bytes of the stream; for use before the first line.
+    /// Returns the first bytes of the stream, without NULs and a mark of the byte order before them; for use before the first line.
     ///
     /// # Errors
     /// The error of the stream.
     pub(crate) fn sample(&mut self) -> io::Result<&[u8]> {
         self.fill()?;
+        if self.unread().first() == Some(&0) {
+            self.skip_nuls()?;
+            self.fill()?;
+        }
+        if self.unread().starts_with(BYTE_ORDER_MARK) {
+            self.filled.start += BYTE_ORDER_MARK.len();
+        }
         Ok(self.unread())
+    }
+
+    /// Returns the number of NULs that were skipped.
+    pub(crate) const fn nul_bytes(&self) -> u64 {
+        self.nul_bytes
     }
 
     /// Finds the next line.
@@ -68,8 +89,15 @@ impl LineSplitter {
         let mut is_skipping = false;
         loop {
             let unread = self.unread();
-            if let Some(at) = memchr::memchr(b'\n', unread.get(searched..).unwrap_or_default()) {
-                return Ok(self.take(searched + at, 1, is_skipping));
+            let behind = unread.get(searched..).unwrap_or_default();
+            if let Some(at) = memchr::memchr2(b'\n', 0, behind) {
+                let length = searched + at;
+                let is_nul = behind.get(at) == Some(&0);
+                if is_nul && length == 0 && !is_skipping {
+                    self.skip_nuls()?;
+                    continue;
+                }
+                return Ok(self.take(length, usize::from(!is_nul), is_skipping));
             }
             searched = unread.len();
             if self.end == StreamEnd::Reached {
@@ -95,6 +123,22 @@ impl LineSplitter {
 
     fn unread(&self) -> &[u8] {
         self.buffer.get(self.filled.clone()).unwrap_or_default()
+    }
+
+    /// Skips the NULs that come next, up to another byte or the end of the stream.
+    #[cold]
+    fn skip_nuls(&mut self) -> io::Result<()> {
+        loop {
+            let unread = self.unread();
+            let other = unread.iter().position(|byte| *byte != 0);
+            let nuls = other.unwrap_or(unread.len());
+            self.filled.start += nuls;
+            self.nul_bytes += nuls as u64;
+            if other.is_some() || self.end == StreamEnd::Reached {
+                return Ok(());
+            }
+            self.fill()?;
+        }
     }
 
     /// Consumes a line of `length` bytes and its end of `end` bytes.
@@ -175,11 +219,40 @@ mod tests {
         }
     }
 
+    /// Goal: NULs of any number cost no line. Method: runs of NULs shorter and longer than a line and than the buffer, before the first
+    /// line, between two, inside of one, at the end, and alone.
+    #[test]
+    fn nuls_are_skipped() {
+        let line = |text: &[u8]| Some(text.to_vec());
+        for length in [1, 7, MAX_LINE + 1, 3 * BUFFER + 7] {
+            let nuls = vec![0; length];
+            for piece in [1_000, BUFFER] {
+                let text = [&nuls[..], b"a\n", &nuls, b"b", &nuls, b"c\n", &nuls].concat();
+                assert_eq!(split(&text, piece), [line(b"a"), line(b"b"), line(b"c")]);
+                assert_eq!(split(&nuls, piece), []);
+            }
+            let text = [&nuls[..], BYTE_ORDER_MARK, b"a\n"].concat();
+            let mut splitter = LineSplitter::new(Box::new(io::Cursor::new(text)));
+            assert_eq!(splitter.sample().unwrap(), b"a\n");
+            assert_eq!(splitter.nul_bytes(), length as u64);
+        }
+    }
+
     proptest! {
         /// Goal: lines are the same however the bytes arrive. Method: any text in pieces of any size.
         #[test]
-        fn lines_do_not_depend_on_pieces(text in "[ab\n]{0,60}", piece in 1_usize..9) {
-            let expected: Vec<_> = text.lines().map(|line| Some(line.as_bytes().to_vec())).collect();
+        fn lines_do_not_depend_on_pieces(text in "[ab\n\u{0}]{0,60}", piece in 1_usize..9) {
+            // A run of NULs is a line end, unless no line is before it.
+            let ended = text.split('\n').map(|part| part.split('\0').filter(|line| !line.is_empty()).collect::<Vec<_>>());
+            let mut expected = Vec::new();
+            let mut parts = text.split('\n').zip(ended).peekable();
+            while let Some((part, lines)) = parts.next() {
+                expected.extend(lines.iter().map(|line| Some(line.as_bytes().to_vec())));
+                // The end of the stream ends no empty line.
+                if parts.peek().is_some() && (part.is_empty() || part.ends_with('\0')) {
+                    expected.push(Some(Vec::new()));
+                }
+            }
             prop_assert_eq!(split(text.as_bytes(), piece), expected);
         }
     }

@@ -119,6 +119,8 @@ pub struct ReadStats {
     pub cut_fields: u64,
     /// Lines that the logs say they have left out.
     pub left_out: u64,
+    /// NULs between lines, which are no lines.
+    pub nul_bytes: u64,
     /// Logs whose format was detected wrongly.
     pub misread_logs: Vec<MisreadLog>,
     /// Logs that broke off, each with the reason.
@@ -370,6 +372,7 @@ impl OpenLog {
         });
         if next == NextLine::End {
             self.reached = None;
+            stats.nul_bytes += self.lines.nul_bytes();
             if self.detection == FormatDetection::Doubtful {
                 stats.misread_logs.push(MisreadLog {
                     log: self.name.clone(),

@@ -1,6 +1,6 @@
 //! `replay` reads logs of other servers, compressed, from a pipe, and several at once.
 
-use std::io::Write;
+use std::io::{Seek, SeekFrom, Write};
 use std::process::{Command, Stdio};
 
 use flate2::Compression;
@@ -390,4 +390,27 @@ async fn lines_of_envoy_gateway_are_judged_and_a_wrong_detection_is_said() {
     let mut process = Process::run(&["suggest", &wrong]);
     assert_eq!(process.exit_code().await, 64);
     assert!(process.stderr().contains(part), "{}", process.stderr());
+}
+
+#[tokio::test]
+async fn nuls_of_copytruncate_hide_no_line() {
+    // Goal: a log that was emptied while its server wrote on is read whole. Method: a sparse file with 64 MiB of NULs before its lines, and
+    // some between two of them, plain and by a pipe.
+    let files = Files::new();
+    let config = files.config("new.toml", &limited("rates = [\"3 per 1h\"]"));
+    let path = files.path("sparse.log");
+    let mut file = fs::File::create(&path).unwrap();
+    file.set_len(64 << 20).unwrap();
+    file.seek(SeekFrom::End(0)).unwrap();
+    let line = common_line(1_795_245_000, "192.0.2.1");
+    write!(file, "{line}{line}{}{line}{line}", "\0".repeat(100_000)).unwrap();
+    let by_path = report(&[&path, "--config", &config]).await;
+    let by_pipe = judged_from_pipe(&config, &fs::read(&path).unwrap());
+    for found in [by_path, by_pipe] {
+        assert_eq!(
+            (&found["requests"], &found["rejected"], &found["log"]["broken"]),
+            (&4.into(), &1.into(), &0.into())
+        );
+        assert_eq!(found["log"]["nul_bytes"], (64 << 20) + 100_000);
+    }
 }

@@ -148,6 +148,22 @@ fn split(mut texts: &[u8]) -> Vec<&[u8]> {
     logs
 }
 
+/// Returns the lines of a log; a NUL ends one too, but no empty one.
+fn lines(log: &[u8]) -> Vec<&[u8]> {
+    let mut rest = log.strip_prefix(b"\xef\xbb\xbf").unwrap_or(log);
+    let mut lines = Vec::new();
+    while let Some(end) = rest.iter().position(|byte| matches!(byte, b'\n' | 0)) {
+        if rest[end] == b'\n' || end > 0 {
+            lines.push(&rest[..end]);
+        }
+        rest = &rest[end + 1..];
+    }
+    if !rest.is_empty() {
+        lines.push(rest);
+    }
+    lines
+}
+
 impl Expected {
     /// Adds the lines of a log.
     fn add(&mut self, log: &[u8], options: &ReadOptions) {
@@ -156,11 +172,7 @@ impl Expected {
         let Some(mut format) = options.format.clone().or_else(detected) else {
             return;
         };
-        let text = log.strip_suffix(b"\n").unwrap_or(log);
-        if log.is_empty() {
-            return;
-        }
-        for line in text.split(|byte| *byte == b'\n') {
+        for line in lines(log) {
             self.lines += 1;
             if line.len() > MAX_LINE {
                 self.broken += 1;
