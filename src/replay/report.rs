@@ -50,6 +50,8 @@ pub struct ReplayReport {
 pub struct LogSummary {
     /// The names of the formats.
     pub formats: Vec<&'static str>,
+    /// The layers of what log drivers and collectors have put around lines.
+    pub envelopes: Vec<&'static str>,
     /// Lines, of whatever kind.
     pub lines: u64,
     /// Lines that are not requests although they should be.
@@ -280,6 +282,7 @@ impl LogSummary {
             .map_or(0, |(first, last)| last.saturating_since(first).as_millis());
         Self {
             formats: facts.formats.iter().copied().collect(),
+            envelopes: facts.envelopes.iter().copied().collect(),
             lines: stats.lines,
             broken: stats.broken,
             broken_lines: stats.broken_lines.iter().map(text).collect(),

@@ -55,6 +55,9 @@ impl fmt::Display for LogSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let formats = self.formats.join(", ");
         write!(f, "log       {}, {formats}", counted(self.lines, "line"))?;
+        if !self.envelopes.is_empty() {
+            write!(f, " in {}", self.envelopes.join(", "))?;
+        }
         if let (Some(first), Some(last)) = (&self.first, &self.last) {
             write!(f, ", {first} to {last}")?;
         }

@@ -6,6 +6,7 @@ use crate::field_selection::{FieldSelection, FieldSpelling};
 use crate::format::{self, LogFormat};
 use crate::line::{FieldKind, ParsedLine};
 use crate::log_clock;
+use crate::log_parser::LogParser;
 
 /// Names of values that are kept of each kind, since clients choose those of request fields.
 const MAX_NAMES: usize = 4_096;
@@ -18,6 +19,8 @@ const MAX_NAME: usize = 256;
 pub struct LogFacts {
     /// The formats.
     pub formats: BTreeSet<&'static str>,
+    /// The layers of the envelopes around lines: `json`, `cri`, `time`, `compose`, `pod`, `syslog`.
+    pub envelopes: BTreeSet<&'static str>,
     /// Set if some line has a host.
     pub has_host: bool,
     /// Set if some line has a duration.
@@ -45,20 +48,20 @@ impl LogFacts {
     pub(crate) fn add_sample(
         &mut self,
         sample: &[u8],
-        format: &LogFormat,
+        parser: &LogParser,
         selection: &FieldSelection,
     ) {
         let mut begins = Vec::new();
-        let mut format = format.clone();
+        let mut parser = parser.restarted();
         for line in format::lines(sample) {
             let mut parsed = ParsedLine::with_fields(selection);
-            if format.parse(line, &mut parsed).is_err() {
+            if parser.parse(line, &mut parsed).is_err() {
                 continue;
             }
             begins.push(parsed.time);
             self.add_line(&parsed);
         }
-        if let LogFormat::Template(template) = &format {
+        if let LogFormat::Template(template) = parser.format() {
             // Servers write `-` for a field that a request does not have, so the first lines may have no value of it.
             for (field, spelling) in template.request_fields() {
                 if selection.has(field, spelling) {
@@ -66,7 +69,8 @@ impl LogFacts {
                 }
             }
         }
-        self.formats.insert(format.name());
+        self.formats.insert(parser.format().name());
+        self.envelopes.extend(parser.envelope());
         let begins = [self.first_time, log_clock::begin_of(&begins)];
         self.first_time = begins.into_iter().flatten().min();
     }

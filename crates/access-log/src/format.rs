@@ -43,9 +43,9 @@ pub enum LogFormat {
 /// The number of lines that a format reads. Lines that say what was requested count first, so that a format which finds times and addresses
 /// alone does not win.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct SampleScore {
-    with_resource: usize,
-    requests: usize,
+pub(crate) struct SampleScore {
+    pub(crate) with_resource: usize,
+    pub(crate) requests: usize,
 }
 
 impl LogFormat {
@@ -139,25 +139,37 @@ impl LogFormat {
     /// Finds the format by which most of the first lines in `sample` are requests; `None` where none fits a line.
     #[must_use]
     pub fn detect(sample: &[u8]) -> Option<Self> {
-        let mut best: Option<(SampleScore, Self)> = None;
-        for name in Self::NAMES {
-            let Ok(mut format) = Self::named(name) else {
-                continue;
-            };
-            let score = format.score(lines(sample));
+        let (format, _) = Self::best(lines(sample), None)?;
+        Some(format)
+    }
+
+    /// Returns the format that fits the lines best, or `given`, with its score; `None` where it fits no line.
+    pub(crate) fn best<'s>(
+        lines: impl Iterator<Item = &'s [u8]> + Clone,
+        given: Option<&Self>,
+    ) -> Option<(Self, SampleScore)> {
+        let known = given.cloned();
+        let named = Self::NAMES.iter().filter(|_| given.is_none());
+        let named = named.filter_map(|name| Self::named(name).ok());
+        let mut best: Option<(Self, SampleScore)> = None;
+        for mut format in known.into_iter().chain(named) {
+            let score = format.score(lines.clone());
             if score
                 > best
                     .as_ref()
-                    .map_or(SampleScore::default(), |(most, _)| *most)
+                    .map_or(SampleScore::default(), |(_, most)| *most)
             {
-                best = Some((score, format));
+                best = Some((format, score));
             }
         }
-        let (_, format) = best?;
-        Some(match format {
-            Self::Combined if !lines(sample).any(combined::is_combined) => Self::Common,
+        let (format, score) = best?;
+        let format = match format {
+            Self::Combined if given.is_none() && !lines.clone().any(combined::is_combined) => {
+                Self::Common
+            }
             other => other,
-        })
+        };
+        Some((format, score))
     }
 
     /// Returns how well the format fits some lines.
@@ -234,7 +246,7 @@ fn is_nginx(text: &str) -> bool {
 }
 
 /// Returns the first whole lines of a sample; the only one where it has no line end.
-pub(crate) fn lines(sample: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn lines(sample: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     let end = memchr::memrchr(b'\n', sample).unwrap_or(sample.len());
     let whole = sample.get(..end).unwrap_or_default();
     let lines = whole.split(|byte| matches!(byte, b'\n' | 0));

@@ -31,6 +31,14 @@ impl<'a> JsonValue<'a> {
         }
     }
 
+    /// Returns the text of a string.
+    pub(crate) fn string(self) -> Option<RawText<'a>> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Number(_) | Self::Nested(_) | Self::Literal(_) => None,
+        }
+    }
+
     /// Returns the bytes of a string or a number, without a look at its escapes.
     pub(crate) fn raw(self) -> &'a [u8] {
         match self {

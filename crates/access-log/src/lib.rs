@@ -32,6 +32,7 @@
 
 mod address;
 mod calendar;
+mod envelope;
 mod facts;
 mod field_selection;
 mod format;
@@ -40,9 +41,11 @@ mod json;
 mod line;
 mod lines;
 mod log_clock;
+mod log_parser;
 mod member_order;
 mod minute_cache;
 mod parse_cache;
+mod prefix;
 mod reader;
 mod reorder;
 mod request;

@@ -18,7 +18,7 @@ use crate::format::LogFormat;
 use crate::line::{LineError, ParsedLine};
 use crate::lines::{LineSplitter, NextLine};
 use crate::log_clock::{LineTimes, LogClock, SettledLines, WaitingLine};
-use crate::parse_cache::ParseCache;
+use crate::log_parser::LogParser;
 use crate::reorder::{OrderStats, REORDER_WINDOW, ReorderBuffer, TimeSpread};
 use crate::request::LoggedRequest;
 use crate::skipped::SkippedCounts;
@@ -164,9 +164,8 @@ struct OpenLog {
     /// The file; `None` of a stream.
     file: Option<PathBuf>,
     lines: LineSplitter,
-    format: LogFormat,
+    parser: LogParser,
     detection: FormatDetection,
-    cache: ParseCache,
     /// Number of the line that was read last.
     number: u64,
     clock: LogClock,
@@ -239,18 +238,19 @@ impl LogReader {
     /// The first file that cannot be opened again. One that breaks off ends there, which is reported when its lines are read.
     pub fn survey(&mut self) -> Result<(), OpenError> {
         self.is_surveyed = true;
-        for log in self.logs.iter().filter(|log| log.format.names_values()) {
+        for log in self
+            .logs
+            .iter()
+            .filter(|log| log.parser.format().names_values())
+        {
             let Some(path) = &log.file else { continue };
             let source = LogSource::open(path)
                 .map_err(|error| OpenError::Unreadable(path.clone(), error))?;
             let mut lines = LineSplitter::new(source.bytes);
-            let mut format = log.format.clone();
-            let mut cache = ParseCache::default();
+            let mut parser = log.parser.restarted();
             while let Ok(next @ (NextLine::Found | NextLine::TooLong)) = lines.advance() {
                 let mut parsed = ParsedLine::with_fields(&self.fields);
-                if next == NextLine::Found
-                    && (format.parse_next(lines.line(), &mut cache, &mut parsed)).is_ok()
-                {
+                if next == NextLine::Found && parser.parse(lines.line(), &mut parsed).is_ok() {
                     self.facts.add_line(&parsed);
                 }
             }
@@ -262,7 +262,8 @@ impl LogReader {
     #[must_use]
     pub fn can_survey(&self) -> bool {
         let mut logs = self.logs.iter();
-        !self.is_surveyed && logs.any(|log| log.file.is_some() && log.format.names_values())
+        !self.is_surveyed
+            && logs.any(|log| log.file.is_some() && log.parser.format().names_values())
     }
 
     /// Returns the counts of lines up to now.
@@ -329,26 +330,25 @@ impl OpenLog {
         let source = source.map_err(unreadable)?;
         let mut lines = LineSplitter::new(source.bytes);
         let sample = lines.sample().map_err(unreadable)?;
-        let detected = || match sample.is_empty() {
-            // An empty log, as rotation leaves behind, has no request.
-            true => Some(LogFormat::Sluicegate),
-            false => LogFormat::detect(sample),
-        };
         let detection = match options.format {
             Some(_) => FormatDetection::Certain,
             None => FormatDetection::Detected,
         };
-        let format = options.format.clone().or_else(detected);
-        let format = format.ok_or_else(|| OpenError::UnknownFormat(PathBuf::from(&name)))?;
-        facts.add_sample(sample, &format, &options.fields);
-        facts.is_partial |= file.is_none() && format.names_values();
+        // An empty log, as rotation leaves behind, has no request.
+        let format = match sample.is_empty() {
+            true => Some(options.format.clone().unwrap_or(LogFormat::Sluicegate)),
+            false => options.format.clone(),
+        };
+        let parser = LogParser::detect(sample, format.as_ref());
+        let parser = parser.ok_or_else(|| OpenError::UnknownFormat(PathBuf::from(&name)))?;
+        facts.add_sample(sample, &parser, &options.fields);
+        facts.is_partial |= file.is_none() && parser.format().names_values();
         Ok(Self {
             name,
             file,
             lines,
-            format,
+            parser,
             detection,
-            cache: ParseCache::default(),
             number: 0,
             clock: LogClock::default(),
             reached: Some(0),
@@ -376,7 +376,7 @@ impl OpenLog {
             if self.detection == FormatDetection::Doubtful {
                 stats.misread_logs.push(MisreadLog {
                     log: self.name.clone(),
-                    format: self.format.name(),
+                    format: self.parser.format().name(),
                 });
             }
             let settled = self.clock.finish();
@@ -388,9 +388,7 @@ impl OpenLog {
         let mut parsed = ParsedLine::with_fields(fields);
         let result = match next {
             NextLine::TooLong => Err(LineError::TooLong),
-            NextLine::Found | NextLine::End => {
-                (self.format).parse_next(self.lines.line(), &mut self.cache, &mut parsed)
-            }
+            NextLine::Found | NextLine::End => self.parser.parse(self.lines.line(), &mut parsed),
         };
         match result {
             Ok(()) => {

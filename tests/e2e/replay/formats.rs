@@ -8,6 +8,9 @@ use flate2::write::GzEncoder;
 
 use super::*;
 
+/// Puts an envelope around a line.
+type WrapLine<'w> = &'w dyn Fn(&str) -> String;
+
 fn gzip(text: &str) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(text.as_bytes()).unwrap();
@@ -408,9 +411,66 @@ async fn nuls_of_copytruncate_hide_no_line() {
     let by_pipe = judged_from_pipe(&config, &fs::read(&path).unwrap());
     for found in [by_path, by_pipe] {
         assert_eq!(
-            (&found["requests"], &found["rejected"], &found["log"]["broken"]),
+            (
+                &found["requests"],
+                &found["rejected"],
+                &found["log"]["broken"]
+            ),
             (&4.into(), &1.into(), &0.into())
         );
         assert_eq!(found["log"]["nul_bytes"], (64 << 20) + 100_000);
     }
+}
+
+#[tokio::test]
+async fn a_log_is_read_in_the_envelope_of_its_collector() {
+    // Goal: what a log driver puts around lines is no obstacle. Method: the lines of a container in each common envelope; detected, and with the format given.
+    let files = Files::new();
+    let config = files.config("new.toml", &limited("rates = [\"3 per 1h\"]"));
+    let mut lines = Vec::new();
+    for second in 0..5 {
+        let line = common_line(1_795_245_000 + second, "192.0.2.1");
+        lines.push(line.trim_end().to_owned());
+    }
+    let docker = |line: &str| {
+        let log = Value::from(format!("{line}\n"));
+        format!("{{\"log\":{log},\"stream\":\"stdout\",\"time\":\"2026-11-21T07:10:38.042Z\"}}\n")
+    };
+    let envelopes: [(&str, WrapLine<'_>); 7] = [
+        ("json", &docker),
+        ("cri", &|line| {
+            format!("2026-11-21T07:10:38.042Z stdout F {line}\n")
+        }),
+        ("compose", &|line| format!("web-1  | {line}\n")),
+        ("syslog", &|line| {
+            format!("<190>Nov 21 07:10:38 web nginx: {line}\n")
+        }),
+        ("syslog", &|line| {
+            format!("Nov 21 07:10:38 web nginx[7]: {line}\n")
+        }),
+        ("syslog", &|line| {
+            format!("<190>1 2026-11-21T07:10:38.042Z web nginx 7 - - {line}\n")
+        }),
+        ("time", &|line| format!("2026-11-21T07:10:38.042Z {line}\n")),
+    ];
+    for (name, wrap) in envelopes {
+        let log = lines.iter().map(|line| wrap(line)).collect::<String>();
+        let log = files.write("enveloped.log", log);
+        for format in [&[][..], &["--format", "common"]] {
+            let found = report(&[&[&*log, "--config", &config][..], format].concat()).await;
+            assert_eq!(
+                (
+                    &found["requests"],
+                    &found["rejected"],
+                    &found["log"]["broken"]
+                ),
+                (&5.into(), &2.into(), &0.into()),
+                "{name}: {found}"
+            );
+            assert_eq!(found["log"]["formats"], serde_json::json!(["common"]));
+            assert_eq!(found["log"]["envelopes"], serde_json::json!([name]));
+        }
+    }
+    let (_, text, _) = replay(&[&files.path("enveloped.log"), "--config", &config]).await;
+    assert!(text.contains("5 lines, common in time, "), "{text}");
 }

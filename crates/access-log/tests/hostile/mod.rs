@@ -77,6 +77,10 @@ pub(crate) fn check(case: &[u8]) {
     {
         return;
     }
+    if !reader.facts().envelopes.is_empty() {
+        // The model reads bare lines.
+        return;
+    }
     let mut expected = Expected::default();
     for log in &logs {
         expected.add(log, &options);

@@ -1,0 +1,201 @@
+//! Finds out the envelope and the format of a log by its first lines, and parses its lines by both.
+
+use crate::envelope::{EnvelopeLayer, EnvelopeLayers, LogEnvelope};
+use crate::format::{self, LogFormat, SampleScore};
+use crate::line::{LineError, ParsedLine};
+use crate::parse_cache::ParseCache;
+
+/// Most layers of an envelope that are tried.
+const MAX_LAYERS: usize = 3;
+
+/// Parses the lines of one log.
+#[derive(Debug)]
+pub(crate) struct LogParser {
+    envelope: LogEnvelope,
+    format: LogFormat,
+    cache: ParseCache,
+}
+
+/// An envelope with the format that fits best in it.
+struct FormatCandidate {
+    layers: EnvelopeLayers,
+    format: LogFormat,
+    score: SampleScore,
+}
+
+impl LogParser {
+    pub(crate) fn new(layers: EnvelopeLayers, format: LogFormat) -> Self {
+        Self {
+            envelope: LogEnvelope::new(layers),
+            format,
+            cache: ParseCache::default(),
+        }
+    }
+
+    /// Returns the parser for the log that begins with `sample`, of `format` where that is known; `None` where no format fits a line.
+    pub(crate) fn detect(sample: &[u8], format: Option<&LogFormat>) -> Option<Self> {
+        let bare = FormatCandidate::best(sample, EnvelopeLayers::default(), format);
+        let lines = format::lines(sample).count();
+        let is_clear = |found: &FormatCandidate| 2 * found.score.with_resource >= lines;
+        let found = match bare {
+            Some(found) if is_clear(&found) => Some(found),
+            bare => FormatCandidate::enveloped(sample, format, bare),
+        };
+        let known = || FormatCandidate {
+            layers: EnvelopeLayers::default(),
+            format: format.cloned().unwrap_or(LogFormat::Sluicegate),
+            score: SampleScore::default(),
+        };
+        let found = match format {
+            Some(_) => found.unwrap_or_else(known),
+            None => found?,
+        };
+        Some(Self::new(found.layers, found.format))
+    }
+
+    /// Returns a parser of the same log that has read nothing yet.
+    pub(crate) fn restarted(&self) -> Self {
+        Self::new(self.envelope.layers().clone(), self.format.clone())
+    }
+
+    pub(crate) fn format(&self) -> &LogFormat {
+        &self.format
+    }
+
+    /// Returns the names of the layers around lines, from the outside.
+    pub(crate) fn envelope(&self) -> impl Iterator<Item = &'static str> {
+        self.envelope.layers().names()
+    }
+
+    /// Parses the next line.
+    ///
+    /// # Errors
+    /// The reason why the line is not a request.
+    #[inline]
+    pub(crate) fn parse<'a>(
+        &'a mut self,
+        line: &'a [u8],
+        into: &mut ParsedLine<'a>,
+    ) -> Result<(), LineError> {
+        let line = self.envelope.open(line)?;
+        self.format.parse_next(line, &mut self.cache, into)
+    }
+}
+
+impl FormatCandidate {
+    /// Returns the format that fits the lines in this envelope best; `None` where none fits a line.
+    fn best(sample: &[u8], layers: EnvelopeLayers, format: Option<&LogFormat>) -> Option<Self> {
+        let mut envelope = LogEnvelope::new(layers.clone());
+        let mut lines = Vec::new();
+        for line in format::lines(sample) {
+            if let Ok(line) = envelope.open(line) {
+                lines.push(line.to_vec());
+            }
+        }
+        let lines = lines.iter().map(Vec::as_slice);
+        let (found, score) = LogFormat::best(lines, format)?;
+        Some(Self {
+            layers,
+            // A format that is given reads the first line as it is given.
+            format: format.cloned().unwrap_or(found),
+            score,
+        })
+    }
+
+    /// Returns the best format in the envelope with the fewest layers in which one fits better than `bare`, which has none.
+    fn enveloped(sample: &[u8], format: Option<&LogFormat>, bare: Option<Self>) -> Option<Self> {
+        let mut best = bare;
+        let mut envelopes = vec![EnvelopeLayers::default()];
+        for _ in 0..MAX_LAYERS {
+            let deeper: Vec<EnvelopeLayers> = (envelopes.iter())
+                .flat_map(|layers| EnvelopeLayer::all().filter_map(|layer| layers.with(layer)))
+                .filter(|layers| changes_most(sample, layers))
+                .collect();
+            let before = best.as_ref().map(|found| found.score);
+            for layers in &deeper {
+                let found = Self::best(sample, layers.clone(), format);
+                if found.as_ref().map(|found| found.score) > best.as_ref().map(|found| found.score)
+                {
+                    best = found;
+                }
+            }
+            if best.as_ref().map(|found| found.score) > before {
+                break;
+            }
+            envelopes = deeper;
+        }
+        best
+    }
+}
+
+/// Returns whether the innermost layer is around most lines.
+fn changes_most(sample: &[u8], layers: &EnvelopeLayers) -> bool {
+    let (mut all, mut changed) = (0, 0);
+    let mut outer = LogEnvelope::new(layers.without_innermost());
+    let mut whole = LogEnvelope::new(layers.clone());
+    for line in format::lines(sample) {
+        all += 1;
+        let before = outer.open(line).map(<[u8]>::len);
+        changed += usize::from(whole.open(line).map(<[u8]>::len) != before);
+    }
+    2 * changed > all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Puts an envelope around a line.
+    type WrapLine<'w> = &'w dyn Fn(&str) -> String;
+
+    /// Goal: a log in any envelope has the format of its lines. Method: lines of formats of text and of JSON in each envelope that is
+    /// common, detected, and with the format given.
+    #[test]
+    fn envelopes_are_found_by_their_lines() {
+        let text =
+            "192.0.2.1 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"curl\"";
+        let json = include_str!("formats/samples/caddy.log").trim_end();
+        let envoy = include_str!("formats/samples/envoy-gateway.log").trim_end();
+        let envelopes: [(&[&str], WrapLine<'_>); 9] = [
+            (&[], &|line| line.to_owned()),
+            (&["json"], &|line| {
+                let log = serde_json::Value::from(format!("{line}\n"));
+                format!(
+                    "{{\"log\":{log},\"stream\":\"stdout\",\"time\":\"2026-11-21T07:10:38.042Z\"}}"
+                )
+            }),
+            (&["json"], &|line| {
+                format!("{{\"MESSAGE\":{}}}", serde_json::Value::from(line))
+            }),
+            (&["cri"], &|line| {
+                format!("2026-11-21T07:10:38.042Z stdout F {line}")
+            }),
+            (&["time"], &|line| {
+                format!("2026-11-21T07:10:38.042Z {line}")
+            }),
+            (&["compose"], &|line| format!("web-1  | {line}")),
+            (&["compose", "time"], &|line| {
+                format!("web-1  | 2026-11-21T07:10:38.042Z {line}")
+            }),
+            (&["pod"], &|line| format!("[pod/web/nginx] {line}")),
+            (&["syslog"], &|line| {
+                format!("<190>Nov 21 07:10:38 web caddy: {line}")
+            }),
+        ];
+        for (names, wrap) in envelopes {
+            for (format, line) in [("combined", text), ("caddy", json), ("envoy-json", envoy)] {
+                let sample = format!("{}\n{}\n", wrap(line), wrap(line));
+                let given = LogFormat::named(format).unwrap();
+                for given in [None, Some(&given)] {
+                    let mut parser = LogParser::detect(sample.as_bytes(), given).unwrap();
+                    assert_eq!(parser.format().name(), format, "{sample}");
+                    assert_eq!(parser.envelope().collect::<Vec<_>>(), names, "{sample}");
+                    let wrapped = wrap(line);
+                    let mut parsed = ParsedLine::default();
+                    parser.parse(wrapped.as_bytes(), &mut parsed).unwrap();
+                    assert!(parsed.names_resource());
+                }
+            }
+        }
+    }
+}
