@@ -4,6 +4,7 @@ use crate::formats::json_members::MemberNames;
 use crate::formats::w3c::ColumnOrder;
 use crate::formats::{alb, apache, caddy, combined, envoy, haproxy, nginx, sluicegate};
 use crate::line::{LineError, LoggedTreatment, ParsedLine};
+use crate::messages;
 use crate::parse_cache::ParseCache;
 use crate::skipped::SkippedKind;
 use crate::template::LogTemplate;
@@ -208,7 +209,8 @@ impl LogFormat {
         if line.is_empty() {
             return Err(LineError::NoRequest(SkippedKind::Blank));
         }
-        match self {
+        let is_text = !self.names_values();
+        let read = match self {
             Self::Combined | Self::Common => combined::parse(line, &mut cache.minute, into),
             Self::Sluicegate => {
                 sluicegate::parse(line, &mut cache.members, &mut cache.minute, into)
@@ -222,7 +224,15 @@ impl LogFormat {
             Self::W3c(columns) => columns.line(line, into),
             Self::Alb => alb::parse(line, into),
             Self::VhostCombined => apache::vhost_combined(line, &mut cache.minute, into),
-        }?;
+        };
+        read.map_err(|error| match error {
+            LineError::Malformed(_)
+                if messages::is_message(line) || is_text && messages::is_json_message(line) =>
+            {
+                LineError::NoRequest(SkippedKind::Message)
+            }
+            error => error,
+        })?;
         into.split_absolute_target();
         if into.time == 0 {
             return Err(LineError::Malformed("there is no time"));

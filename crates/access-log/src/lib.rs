@@ -43,6 +43,7 @@ mod lines;
 mod log_clock;
 mod log_parser;
 mod member_order;
+mod messages;
 mod minute_cache;
 mod parse_cache;
 mod prefix;

@@ -424,10 +424,14 @@ async fn nuls_of_copytruncate_hide_no_line() {
 
 #[tokio::test]
 async fn a_log_is_read_in_the_envelope_of_its_collector() {
-    // Goal: what a log driver puts around lines is no obstacle. Method: the lines of a container in each common envelope; detected, and with the format given.
+    // Goal: what a log driver puts around lines is no obstacle. Method: the lines of a container with nginx, its messages between them, in
+    // each common envelope; detected, and with the format given.
     let files = Files::new();
     let config = files.config("new.toml", &limited("rates = [\"3 per 1h\"]"));
-    let mut lines = Vec::new();
+    let mut lines = vec![
+        "/docker-entrypoint.sh: Configuration complete; ready for start up".to_owned(),
+        "2026/11/21 07:10:38 [notice] 1#1: start worker processes".to_owned(),
+    ];
     for second in 0..5 {
         let line = common_line(1_795_245_000 + second, "192.0.2.1");
         lines.push(line.trim_end().to_owned());
@@ -469,8 +473,9 @@ async fn a_log_is_read_in_the_envelope_of_its_collector() {
             );
             assert_eq!(found["log"]["formats"], serde_json::json!(["common"]));
             assert_eq!(found["log"]["envelopes"], serde_json::json!([name]));
+            assert_eq!(found["log"]["skipped"], serde_json::json!({"message": 2}));
         }
     }
     let (_, text, _) = replay(&[&files.path("enveloped.log"), "--config", &config]).await;
-    assert!(text.contains("5 lines, common in time, "), "{text}");
+    assert!(text.contains("7 lines, common in time, "), "{text}");
 }
