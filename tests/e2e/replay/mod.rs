@@ -2,6 +2,7 @@
 
 mod against;
 mod clocks;
+mod documents;
 mod formats;
 mod hour;
 mod live;
