@@ -93,6 +93,9 @@ impl LogCoverage {
                 }
             }
         }
+        if !facts.has_method && facts.first_time.is_some() {
+            coverage.notes.push(NO_METHOD.to_owned());
+        }
         if coverage.lacks_values && facts.is_partial {
             coverage.notes.push(LATER_VALUES.to_owned());
         }
@@ -226,6 +229,9 @@ pub(super) fn survey_for(
     }
 }
 
+/// The note about a log without methods.
+const NO_METHOD: &str = "the log has no methods: every request counts as GET";
+
 /// The note about what a log without crawlers does not decide.
 const NO_CRAWLER: &str = "its crawlers are not judged, since the log has neither crawlers nor user agents; \
      [log] fields = [\"user-agent\"] records these";
@@ -293,6 +299,9 @@ fn missing_part(limit: &LimitRules, facts: &LogFacts, has_host: bool) -> Option<
         KeyPart::Host if !has_host => Some(
             "it counts by the host, which the log does not have; name the host of all requests by --host".to_owned(),
         ),
+        KeyPart::Method if !facts.has_method => {
+            Some("it counts by the method, which the log does not have".to_owned())
+        }
         KeyPart::Crawler if !knows_crawlers(facts) => Some(
             "it counts by client.crawler, and the log has neither crawlers nor user agents; \
              [log] fields = [\"user-agent\"] records these"

@@ -18,6 +18,8 @@ pub(super) struct LoggedHeads {
     forwarded: ForwardedSource,
     /// The host of requests whose line has none.
     host: Option<String>,
+    /// The method of requests whose line has none, where no line of the log has one.
+    method: Option<Method>,
 }
 
 /// The head of a logged request.
@@ -46,6 +48,7 @@ impl LoggedHeads {
             wanted,
             forwarded: client.client_ip_header.clone(),
             host: host.map(str::to_owned),
+            method: (!facts.has_method).then_some(Method::GET),
         }
     }
 
@@ -58,6 +61,10 @@ impl LoggedHeads {
         let host = match std::str::from_utf8(request.host).ok()? {
             "" => self.host.as_deref(),
             host => Some(host),
+        };
+        let method = match (request.method, &self.method) {
+            (b"", Some(method)) => method.clone(),
+            (method, _) => Method::from_bytes(method).ok()?,
         };
         let peer = request.peer.unwrap_or(request.client);
         let logged = request.fields.iter();
@@ -77,7 +84,7 @@ impl LoggedHeads {
             self.forward(request.client, &mut headers);
         }
         Some(LoggedHead {
-            method: Method::from_bytes(request.method).ok()?,
+            method,
             host,
             target: std::str::from_utf8(request.target).ok()?,
             headers,

@@ -23,6 +23,8 @@ pub struct LogFacts {
     pub envelopes: BTreeSet<&'static str>,
     /// Set if some line has a host.
     pub has_host: bool,
+    /// Set if some line has a method.
+    pub has_method: bool,
     /// Set if some line has a duration.
     pub has_duration: bool,
     /// Set if some line has a status.
@@ -78,6 +80,7 @@ impl LogFacts {
     /// Adds the values of a line.
     pub(crate) fn add_line(&mut self, line: &ParsedLine<'_>) {
         self.has_host |= !line.host.is_empty();
+        self.has_method |= !line.method.is_empty();
         self.has_duration |= line.duration.is_some();
         self.has_status |= line.status > 0;
         for field in &line.fields {

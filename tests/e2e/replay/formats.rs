@@ -479,3 +479,28 @@ async fn a_log_is_read_in_the_envelope_of_its_collector() {
     let (_, text, _) = replay(&[&files.path("enveloped.log"), "--config", &config]).await;
     assert!(text.contains("7 lines, common in time, "), "{text}");
 }
+
+#[tokio::test]
+async fn a_log_without_methods_is_judged_and_says_so() {
+    // Goal: a log_format that logs the path alone is of use. Method: such a log under a limit by client, which is judged with a note, and
+    // under one by method, which is not.
+    let files = Files::new();
+    let log = files.write("paths.log", "192.0.2.1 1795245000.5 /a 200\n".repeat(5));
+    let rules = limited("rates = [\"3 per 1h\"]")
+        .replace("[\"client\"]", "[\"client\", \"method\"]")
+        + "[limit.method]\nkey = \"method\"\nrates = [\"1 per 1h\"]\n";
+    let config = files.config("new.toml", &rules);
+    let format = "$remote_addr $msec $request_uri $status";
+    let found = report(&[&log, "--config", &config, "--format", format]).await;
+    assert_eq!(
+        (
+            &found["admitted"],
+            &found["rejected"],
+            &found["not_judged"][0]["limit"]
+        ),
+        (&3.into(), &2.into(), &"method".into()),
+        "{found}"
+    );
+    let note = "the log has no methods: every request counts as GET";
+    assert_eq!(found["notes"], serde_json::json!([note]));
+}
