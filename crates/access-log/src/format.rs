@@ -163,7 +163,10 @@ impl LogFormat {
                 best = Some((format, score));
             }
         }
-        let (format, score) = best?;
+        let Some((format, score)) = best else {
+            let is_head = given.is_none() && is_head_alone(lines);
+            return is_head.then(|| (Self::W3c(ColumnOrder::iis()), SampleScore::default()));
+        };
         let format = match format {
             Self::Combined if given.is_none() && !lines.clone().any(combined::is_combined) => {
                 Self::Common
@@ -255,6 +258,12 @@ fn is_nginx(text: &str) -> bool {
     text.contains('$') && !apache::is_directive(text)
 }
 
+/// Returns whether lines are nothing but the head of a log in the W3C extended format, as a server leaves behind that got no request.
+fn is_head_alone<'s>(lines: impl Iterator<Item = &'s [u8]>) -> bool {
+    let mut lines = lines.map(|line| line.starts_with(b"#")).peekable();
+    lines.peek().is_some() && lines.all(|is_comment| is_comment)
+}
+
 /// Returns the first whole lines of a sample; the only one where it has no line end.
 pub(crate) fn lines(sample: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     let end = memchr::memrchr(b'\n', sample).unwrap_or(sample.len());
@@ -339,6 +348,8 @@ mod tests {
             assert_eq!(found.map(|format| format.name()), Some(name), "{line}");
         }
         assert_eq!(LogFormat::detect(b"a\nb\n"), None);
+        let head = LogFormat::detect(b"#Software: IIS\r\n#Fields: date time\r\n");
+        assert_eq!(head.map(|format| format.name()), Some("iis"));
         assert_eq!(LogFormat::detect(b""), None);
     }
 
