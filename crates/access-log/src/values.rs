@@ -233,6 +233,10 @@ impl<'l, 'a> LineValues<'l, 'a> {
         if into.target.is_empty() {
             into.target = self.path;
         }
+        if !into.query.is_empty() && memchr::memchr(b'?', into.target.raw()).is_some() {
+            // The line has the query twice: `$request_uri` and `$args`.
+            into.query = RawText::default();
+        }
         into.client = into.client.or(self.forwarded);
         if self.begin == 0 {
             into.time = self.end;

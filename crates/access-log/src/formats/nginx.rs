@@ -138,6 +138,33 @@ mod tests {
         assert!(template.line(b"other", &mut ParsedLine::default()).is_err());
     }
 
+    /// Goal: a query that a line has twice is in the target once. Method: formats with the parts of a target, and with both.
+    #[test]
+    fn a_query_is_not_added_twice() {
+        for (format, line) in [
+            (
+                "$remote_addr $msec $uri $args",
+                "192.0.2.1 1795245038.5 /a b=c",
+            ),
+            (
+                "$remote_addr $msec $uri $request_uri",
+                "192.0.2.1 1795245038.5 /x /a?b=c",
+            ),
+            (
+                "$remote_addr $msec \"$request\" $args",
+                "192.0.2.1 1795245038.5 \"GET /a?b=c HTTP/1.1\" b=c",
+            ),
+        ] {
+            let template = super::template(format).unwrap();
+            let mut into = ParsedLine::default();
+            template.line(line.as_bytes(), &mut into).unwrap();
+            let parts = [value(into.target), value(into.query)];
+            let whole = parts.iter().filter(|part| !part.is_empty());
+            let whole = whole.map(String::as_str).collect::<Vec<_>>().join("?");
+            assert_eq!(whole, "/a?b=c", "{format}");
+        }
+    }
+
     /// Goal: a path needs nothing before it, and its parts are one. Method: the address of a request as operators write it.
     #[test]
     fn parts_of_an_address_need_nothing_between_them() {
