@@ -19,7 +19,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use sluicegate::config::rules::{Rules, Segment};
-use sluicegate::config::{Environment, Loaded, Problems, Severity, known_keys, load, parse_in};
+use sluicegate::config::{
+    Environment, Loaded, PathKind, Problems, Severity, known_keys, load, parse_in,
+};
 use sluicegate::route::review;
 
 #[path = "config/reference.rs"]
@@ -112,6 +114,16 @@ impl Environment for Still {
             "domain.mmdb" => Ok(include_bytes!("geo/GeoIP2-Domain-Test.mmdb").to_vec()),
             "half.mmdb" => Ok(include_bytes!("geo/GeoLite2-ASN-Test.mmdb")[..9_000].to_vec()),
             _ => Err(io::Error::other("no such file")),
+        }
+    }
+
+    fn kind_of(&self, path: &Path) -> PathKind {
+        match path.to_str().unwrap() {
+            "/var/log" | "/var/lib" | "/run" | "run" | "." => PathKind::Folder,
+            "/shared" => PathKind::SharedFolder,
+            "/dev/log" => PathKind::Socket,
+            "/etc/hosts" => PathKind::File,
+            _ => PathKind::Absent,
         }
     }
 
@@ -357,6 +369,7 @@ fn relative_paths_begin_at_the_directory_of_the_file() {
         format!("{text}\n[admin]\ntoken_file = 'token'\n[log]\naccess = 'logs/access.log'\n");
     std::fs::write(&path, text).unwrap();
     std::fs::write(directory.path().join("token"), "  secret\n").unwrap();
+    std::fs::create_dir(directory.path().join("logs")).unwrap();
     let rules = load(&path, review)
         .unwrap_or_else(|problems| panic!("{problems}"))
         .rules;

@@ -9,8 +9,8 @@ use sluicegate_base::bounds::CONFIGURATION_BYTES;
 
 use super::{FAILED, SUCCESS, USAGE, tell};
 use crate::budgets::OpenFiles;
-use crate::config::rules::Rules;
-use crate::config::{self, Loaded, MemoryPlan, Problem, Problems, Severity};
+use crate::config::rules::{AccessLogTarget, Rules};
+use crate::config::{self, Loaded, MADE_BY_UNIT, MemoryPlan, Problem, Problems, Severity};
 use crate::explain::counted;
 use crate::route;
 use crate::server;
@@ -23,7 +23,7 @@ const STDIN: &str = "<stdin>";
 pub(super) struct CheckCommand {
     /// The configuration; `-` reads it from the standard input, and relative paths in it start at the working directory.
     file: PathBuf,
-    /// Skip name lookups, certificates, keys and secrets: for a machine that has none of them.
+    /// Skip name lookups, folders, certificates, keys and secrets: for a machine that has none of them.
     #[arg(long)]
     offline: bool,
     /// Write the result as JSON to the standard output, for programs.
@@ -156,13 +156,16 @@ impl CheckOutcome {
         let Some(rules) = &self.rules else {
             if self.is_good() {
                 tell(&format_args!(
-                    "{file}: good, as far as that can be told offline: names, certificates, keys and secrets were not looked at"
+                    "{file}: good, as far as that can be told offline: names, folders, certificates, keys and secrets were not looked at"
                 ));
             }
             return;
         };
         for warning in too_much_for_this_machine(rules) {
             tell(&format_args!("{file}: warning: {warning}"));
+        }
+        for note in absent_folders(rules) {
+            tell(&format_args!("{file}: note: {note}"));
         }
         tell(&format_args!("{file}: memory: {}", MemoryPlan::of(rules)));
         tell(&format_args!(
@@ -185,7 +188,7 @@ impl CheckOutcome {
                 origins: rules.origins.len(),
             }),
             memory: rules.map(MemoryPlan::of),
-            machine: rules.map(too_much_for_this_machine).unwrap_or_default(),
+            machine: rules.map(missing_on_this_machine).unwrap_or_default(),
         };
         let mut text = serde_json::to_vec_pretty(&report)?;
         text.push(b'\n');
@@ -193,11 +196,37 @@ impl CheckOutcome {
     }
 }
 
+/// Returns what a configuration needs and this machine lacks.
+fn missing_on_this_machine(rules: &Rules) -> Vec<String> {
+    let mut missing = too_much_for_this_machine(rules);
+    missing.extend(absent_folders(rules));
+    missing
+}
+
 /// Returns the resources that a configuration needs and this shell does not have; the service may get more.
 fn too_much_for_this_machine(rules: &Rules) -> Vec<String> {
     let memory = MemoryPlan::of(rules).warning();
     let files = server::shortage(OpenFiles::raise(), rules);
     memory.into_iter().chain(files).collect()
+}
+
+/// Returns the absent directories that a configuration needs and the unit of the package makes.
+fn absent_folders(rules: &Rules) -> Vec<String> {
+    let log = match &rules.log.access {
+        AccessLogTarget::File(path) => Some(path),
+        AccessLogTarget::Stdout | AccessLogTarget::Off => None,
+    };
+    let paths = || log.into_iter().chain(&rules.server.state_dir);
+    let is_needed = |folder: &&Path| paths().any(|path| path.parent() == Some(*folder));
+    let folders = MADE_BY_UNIT.iter().map(Path::new).filter(is_needed);
+    let absent = folders.filter(|folder| !folder.exists());
+    let note = |folder: &Path| {
+        format!(
+            "{} does not exist: the service of the package makes it; to start the gateway without that service, create it first",
+            folder.display()
+        )
+    };
+    absent.map(note).collect()
 }
 
 fn reported(problem: &Problem) -> ReportedProblem<'_> {

@@ -20,8 +20,8 @@ pub(super) fn of_config(
     file: &Path,
     patience: Duration,
 ) -> Result<(Rules, AdminClient), TargetError> {
-    let loaded =
-        config::load(file, route::review).map_err(|problems| (USAGE, problems.to_string()))?;
+    let loaded = config::load_unopened(file, route::review)
+        .map_err(|problems| (USAGE, problems.to_string()))?;
     let admin = &loaded.rules.admin;
     let Some(address) = admin.address.map(reachable) else {
         return Err((FAILED, NO_ADMIN.to_owned()));

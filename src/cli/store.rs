@@ -12,7 +12,7 @@ use crate::store;
 
 /// Tests every server of the store, and prints the findings.
 pub(super) fn check(file: &Path) -> u8 {
-    let loaded = match config::load(file, route::review) {
+    let loaded = match config::load_unopened(file, route::review) {
         Ok(loaded) => loaded,
         Err(problems) => {
             tell(&problems);

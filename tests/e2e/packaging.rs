@@ -27,6 +27,9 @@ async fn output(arguments: &[&str]) -> String {
 
 async fn assert_good(text: &str) {
     let directory = TempDir::new().unwrap();
+    // The pod's volume.
+    let state = directory.path().join("counters");
+    let text = text.replace("/state/counters", &state.display().to_string());
     let file = directory.path().join("gateway.toml");
     fs::write(&file, text).unwrap();
     output(&["check", file.to_str().unwrap()]).await;

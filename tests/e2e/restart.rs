@@ -345,15 +345,12 @@ async fn another_directory_waits_for_a_restart() {
 #[tokio::test]
 async fn a_directory_that_cannot_be_used_is_an_error_at_the_start() {
     // Goal: counters that are to be kept and cannot be are no surprise at the next restart. Method: a directory open to everybody, and
-    // one whose parent is missing; exit code 1, and what to do.
+    // one whose parent is missing; the exit code of a bad configuration, and what to do.
     let directory = TempDir::new().unwrap();
     let open = directory.path().join("open");
     fs::create_dir(&open).unwrap();
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-    for (state, advice) in [
-        ("open", "chmod 700"),
-        ("absent/state", "make the directory"),
-    ] {
+    for (state, advice) in [("open", "chmod 700"), ("absent/state", "create it")] {
         let file = directory.path().join("gateway.toml");
         let (listener, admin) = (free_address(), free_address());
         let text = format!(
@@ -362,12 +359,9 @@ async fn a_directory_that_cannot_be_used_is_an_error_at_the_start() {
         );
         fs::write(&file, text).unwrap();
         let mut process = Process::run(&["run", "--config", file.to_str().unwrap()]);
-        assert_eq!(process.exit_code().await, 1);
+        assert_eq!(process.exit_code().await, 64);
         let stderr = process.stderr();
-        assert!(
-            stderr.contains("sluicegate: [server] state_dir: "),
-            "{stderr}"
-        );
+        assert!(stderr.contains("server.state_dir: "), "{stderr}");
         assert!(stderr.contains(advice), "{stderr}");
     }
 }

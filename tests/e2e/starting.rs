@@ -61,14 +61,14 @@ async fn an_admin_address_in_use_is_named_in_the_error() {
 
 #[tokio::test]
 async fn a_log_that_cannot_be_opened_is_named() {
-    // Goal: the message says which file. Method: a directory that does not exist.
+    // Goal: the message says which directory. Method: one that does not exist.
     let admin = free_address();
     let more = format!("[admin]\naddress = \"{admin}\"\n[log]\naccess = \"none/access.log\"");
     let (_directory, mut process) = run(free_address(), &more);
-    assert_eq!(process.exit_code().await, 1);
+    assert_eq!(process.exit_code().await, 64);
     let said = process.stderr();
     assert!(
-        said.contains("cannot open the access log: ") && said.contains("none/access.log: "),
+        said.contains("log.access: the directory ") && said.contains("none\" does not exist"),
         "{said}"
     );
 }

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -16,6 +16,23 @@ use std::time::Duration;
 use glob::MatchOptions;
 use sluicegate_base::bounds::{RESOLVE_LEAST, RESOLVE_PATIENCE};
 use sluicegate_base::geo::GeoDatabase;
+
+/// The kind of what stands at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathKind {
+    /// A directory to which at most its owner may write.
+    Folder,
+    /// A directory to which other users may write.
+    SharedFolder,
+    /// A socket.
+    Socket,
+    /// Anything else that exists.
+    File,
+    /// Nothing.
+    Absent,
+    /// It cannot be found out, or is not to be judged.
+    Unknown,
+}
 
 /// The questions that a configuration may ask of the machine it is read on.
 pub trait Environment {
@@ -47,6 +64,12 @@ pub trait Environment {
     fn database_in_force(&self, path: &Path) -> Option<Arc<GeoDatabase>> {
         let _ = path;
         None
+    }
+
+    /// Returns the kind of what stands at a path at which the start opens or creates something.
+    fn kind_of(&self, path: &Path) -> PathKind {
+        let _ = path;
+        PathKind::Unknown
     }
 
     /// The files that a pattern names, in order.
@@ -95,6 +118,18 @@ pub(super) struct BoundedEnvironment {
     waited: Cell<u64>,
     /// The databases of the configuration in force, by their files.
     databases: BTreeMap<PathBuf, Arc<GeoDatabase>>,
+    /// The treatment of the paths at which a start opens something.
+    start_paths: StartPaths,
+}
+
+/// The treatment of the paths at which a start opens or creates something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum StartPaths {
+    /// They are judged, for a start and for `check`.
+    #[default]
+    Judged,
+    /// They are not judged: the reader opens none of them, or opened them at its start.
+    Ignored,
 }
 
 /// The machine, of which only the files are read that are no certificates, keys or secrets.
@@ -110,6 +145,14 @@ impl BoundedEnvironment {
     pub(super) fn with_databases(databases: BTreeMap<PathBuf, Arc<GeoDatabase>>) -> Self {
         Self {
             databases,
+            ..Self::without_start()
+        }
+    }
+
+    /// Returns the machine for a reader that starts no gateway.
+    pub(super) fn without_start() -> Self {
+        Self {
+            start_paths: StartPaths::Ignored,
             ..Self::default()
         }
     }
@@ -130,6 +173,32 @@ impl Environment for SystemEnvironment {
         let file = std::fs::File::open(path)?;
         file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
         Ok(bytes)
+    }
+
+    fn kind_of(&self, path: &Path) -> PathKind {
+        /// Users that are not the owner may write.
+        const WRITTEN_BY_OTHERS: u32 = 0o022;
+        let found = match std::fs::metadata(path) {
+            Ok(found) => found,
+            Err(error) => {
+                let is_absent = matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                );
+                return if is_absent {
+                    PathKind::Absent
+                } else {
+                    PathKind::Unknown
+                };
+            }
+        };
+        let is_shared = found.permissions().mode() & WRITTEN_BY_OTHERS != 0;
+        match found.file_type() {
+            kind if kind.is_dir() && is_shared => PathKind::SharedFolder,
+            kind if kind.is_dir() => PathKind::Folder,
+            kind if kind.is_socket() => PathKind::Socket,
+            _ => PathKind::File,
+        }
     }
 
     fn matching(&self, pattern: &Path) -> io::Result<Vec<PathBuf>> {
@@ -210,6 +279,13 @@ impl Environment for BoundedEnvironment {
 
     fn database_in_force(&self, path: &Path) -> Option<Arc<GeoDatabase>> {
         self.databases.get(path).cloned()
+    }
+
+    fn kind_of(&self, path: &Path) -> PathKind {
+        match self.start_paths {
+            StartPaths::Judged => SystemEnvironment.kind_of(path),
+            StartPaths::Ignored => PathKind::Unknown,
+        }
     }
 
     fn matching(&self, pattern: &Path) -> io::Result<Vec<PathBuf>> {

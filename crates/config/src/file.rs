@@ -56,15 +56,24 @@ pub fn load(path: &Path, review: RouteReview) -> Result<Loaded, Problems> {
     parse_in(&name, &text, &BoundedEnvironment::default(), review)
 }
 
-/// Reads a configuration file as [`load`] does, for a command that opens no port: the file may lack listeners, and its routes then need not
-/// say where requests go.
+/// Reads a configuration file as [`load`] does, for a command that starts no gateway: the directories of logs and state may be absent.
+///
+/// # Errors
+///
+/// Everything that is wrong with it, or why it cannot be read.
+pub fn load_unopened(path: &Path, review: RouteReview) -> Result<Loaded, Problems> {
+    let (name, text) = text_of(path)?;
+    parse_in(&name, &text, &BoundedEnvironment::without_start(), review)
+}
+
+/// Reads a configuration file as [`load_unopened`] does, where it may lack listeners, and its routes then need not say where requests go.
 ///
 /// # Errors
 ///
 /// Everything that is wrong with it, or why it cannot be read.
 pub fn load_part(path: &Path, review: RouteReview) -> Result<Loaded, Problems> {
     let (name, text) = text_of(path)?;
-    parse_part_in(&name, &text, &BoundedEnvironment::default(), review)
+    parse_part_in(&name, &text, &BoundedEnvironment::without_start(), review)
 }
 
 /// Reads a configuration file as [`load`] does, while `in_force` is the configuration in force: its databases need not be verified again

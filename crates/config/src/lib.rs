@@ -56,6 +56,7 @@ mod load_condition;
 mod memory;
 mod normalizer;
 mod open_text;
+mod opened_paths;
 mod override_rows;
 mod overrides;
 mod parsed_tables;
@@ -88,9 +89,10 @@ mod zone;
 pub use self::action::{Action, Share};
 pub use self::algorithm::algorithm_name;
 pub use self::condition::Condition;
-pub use self::environment::{Environment, NoEnvironment, SystemEnvironment, matching};
+pub use self::environment::{Environment, NoEnvironment, PathKind, SystemEnvironment, matching};
 pub use self::file::{
-    Loaded, known_keys, load, load_again, load_offline, load_part, parse, parse_in, parse_offline,
+    Loaded, known_keys, load, load_again, load_offline, load_part, load_unopened, parse, parse_in,
+    parse_offline,
 };
 pub use self::key::key_part_can_be_absent;
 pub use self::line_filter::{FORMER_OUTCOMES, LineFacts, LineFilter, OUTCOMES};
@@ -98,6 +100,7 @@ pub use self::load_condition::{
     HysteresisMargin, LimitFigure, LoadCondition, LoadFigure, OriginFigure,
 };
 pub use self::memory::{AvailableMemory, MemoryPlan, bytes_text};
+pub use self::opened_paths::MADE_BY_UNIT;
 pub use self::override_rows::counted_value;
 pub use self::problem::{Problem, Problems, Severity};
 pub use self::route_review::{RouteReport, RouteReview, no_review};

@@ -160,7 +160,7 @@ async fn an_account_that_the_server_lost_is_made_anew() {
 async fn nothing_is_ordered_that_cannot_be_kept() {
     let server = AcmeServer::start();
     let rules = AcmeRules {
-        acme: "dir = \"../full\"",
+        acme: "dir = \"../full/below\"",
         ..rules()
     };
     let secured = Secured::start_with_file(server, rules, ("full", "")).await;

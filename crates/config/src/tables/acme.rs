@@ -16,6 +16,7 @@ use sluicegate_config_derive::Table;
 use crate::declaration::{ChoiceOf, DurationIn, ListBy, PEM_FILE, ParsedText, ReadBy, TableOf};
 use crate::field::{KeyField, all, quoted, text_of};
 use crate::form::ValueKind;
+use crate::opened_paths;
 use crate::problem::ParseError;
 use crate::report::{PlacedValue, ProblemReport};
 use crate::rules::{AcmeChallenge, ListenerRules, Name, NameSet};
@@ -364,6 +365,6 @@ fn dir(field: &KeyField<'_>) -> Option<PathBuf> {
             "this is not the path of a directory",
             "write one of its own, such as \"/var/lib/sluicegate/acme\"",
         ),
-        path => Some(field.report.path(path)),
+        path => opened_paths::certificate_folder(field, field.report.path(path)),
     }
 }

@@ -9,6 +9,7 @@ use crate::declaration::{ChoiceOf, Flag, ListBy, ReadBy, WordOf};
 use crate::field::{KeyField, quoted};
 use crate::form::ValueKind;
 use crate::line_filter::{LineFilter, line_filter};
+use crate::opened_paths;
 use crate::problem::ParseError;
 use crate::report::{KeyPlace, ProblemReport};
 use crate::rules::{AccessLogTarget, LogFormat, LogNames, LoggedKeys, RefusedLines};
@@ -116,13 +117,43 @@ fn access(field: &KeyField<'_>) -> Option<AccessLogTarget> {
             "this is not the path of a file",
             "write \"stdout\", \"off\" or \"/var/log/sluicegate/access.log\"",
         ),
+        text if let Some(mistake) = no_file(text) => field.mistaken(mistake),
         // A word without a slash or dot is more likely a slip than a file in the working directory.
         word if !word.contains(['/', '.']) => field.refuse(
             format!("{word:?} is neither \"stdout\" nor \"off\""),
             format!("write one of them, or \"./{word}\" if a file is meant"),
         ),
-        path => Some(AccessLogTarget::File(field.report.path(path))),
+        path => opened_paths::log_file(field, field.report.path(path)).map(AccessLogTarget::File),
     }
+}
+
+/// Destinations of other programs' logs that are not files.
+const OTHER_DESTINATIONS: [&str; 12] = [
+    "fluentd", "gelf", "http", "https", "journald", "journal", "kafka", "net", "syslog", "tcp",
+    "udp", "unix",
+];
+
+/// Returns the mistake of a text that other programs take for a destination, and that would be the name of an odd file here.
+fn no_file(text: &str) -> Option<ParseError> {
+    const FORWARDED: &str =
+        "write \"stdout\", and let the service manager or a log shipper forward the lines";
+    if text.trim_start().starts_with('|') {
+        let message = "access lines are not piped to a program";
+        return Some(ParseError::with_advice(message, FORWARDED));
+    }
+    let (scheme, rest) = text.split_once(':').unwrap_or((text, ""));
+    if scheme == "file" && !rest.is_empty() {
+        let path = rest.strip_prefix("//").unwrap_or(rest);
+        return Some(ParseError::with_advice(
+            format!("{} is a URL", quoted(text)),
+            format!("write the path alone: {}", quoted(path)),
+        ));
+    }
+    OTHER_DESTINATIONS.contains(&scheme).then(|| {
+        let message =
+            format!("access lines are written to a file or the standard output, not to {scheme}");
+        ParseError::with_advice(message, FORWARDED)
+    })
 }
 
 fn old_names(field: &KeyField<'_>) -> Option<LogNames> {

@@ -10,6 +10,7 @@ use sluicegate_config_derive::Table;
 use crate::declaration::{DurationIn, IntegerIn, ReadBy, SizeIn};
 use crate::field::KeyField;
 use crate::form::ValueKind;
+use crate::opened_paths;
 use crate::rules::DefenceRules;
 
 /// Longest timeout: a day.
@@ -110,18 +111,18 @@ impl ServerRules {
     }
 }
 
-/// Reads the path of a directory. The start finds out whether it can be used, not `check`, which may run elsewhere.
+/// Reads the path of a directory.
 fn state_dir(field: &KeyField<'_>) -> Option<PathBuf> {
     match field.text()? {
         path if path.is_empty() || path.contains('\0') => field.refuse(
             "this is not the path of a directory",
             "write one of its own, such as \"/var/lib/sluicegate/state\", or leave it out: counters then end with the process",
         ),
-        path => Some(field.report.path(path)),
+        path => opened_paths::state_folder(field, field.report.path(path)),
     }
 }
 
-/// Reads the path of a socket. The start finds out whether it can be listened on.
+/// Reads the path of a socket.
 fn upgrade_socket(field: &KeyField<'_>) -> Option<PathBuf> {
     let text = field.text()?;
     let path = field.report.path(text);
@@ -135,5 +136,6 @@ fn upgrade_socket(field: &KeyField<'_>) -> Option<PathBuf> {
             ),
         );
     }
+    opened_paths::warn_of_socket(field, &path);
     Some(path)
 }
