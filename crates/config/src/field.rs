@@ -354,7 +354,8 @@ fn bare(text: &str) -> String {
     shortened(text).escape_debug().to_string()
 }
 
-fn shortened(text: &str) -> String {
+/// A text of which a message repeats the first characters.
+pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),

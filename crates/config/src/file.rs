@@ -292,6 +292,7 @@ pub(super) fn forms(text: &str, environment: &dyn Environment) -> KeyConstraints
 /// Reads every table; `None` when the rules cannot be made, which was reported then.
 fn walk(table: &DeTable<'_>, report: &ProblemReport<'_>, review: RouteReview) -> Option<Rules> {
     let tables = ParsedTables::read(TableSection::root(report, table));
+    report.report_unknown_keys();
     tables.check(report, review);
     // With no error every table was read, so nothing below is left out.
     if report.has_errors() {

@@ -83,6 +83,7 @@ mod tables;
 mod template;
 mod tier;
 mod units;
+mod unknown_keys;
 mod written;
 mod zone;
 

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
-use toml::de::DeString;
+use toml::de::{DeString, DeTable};
 
 use sluicegate_base::bounds::GEO_DATABASE_BYTES;
 
@@ -20,6 +20,7 @@ use super::problem::{ParseError, Problem, Problems, Severity};
 use super::rules::Name;
 use super::source::SourceText;
 use super::syntax::SyntaxFault;
+use super::unknown_keys::{UnknownKey, UnknownKeys};
 
 /// The path of a key or value, and the bytes of the file at which it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +68,8 @@ pub(super) struct ProblemReport<'t> {
     used_lists: RefCell<Vec<PlacedValue<Name>>>,
     /// The crawlers that routes and lists name, in the order in which they were read.
     used_crawlers: RefCell<Vec<PlacedValue<Name>>>,
+    /// The tables that are written, and the keys that they do not have.
+    unknown_keys: RefCell<UnknownKeys>,
     /// The forms of values; `None` where they are not collected.
     forms: Option<RefCell<KeyConstraints>>,
 }
@@ -121,6 +124,7 @@ impl<'t> ProblemReport<'t> {
             old_names: RefCell::default(),
             used_lists: RefCell::default(),
             used_crawlers: RefCell::default(),
+            unknown_keys: RefCell::default(),
             forms: None,
         }
     }
@@ -236,6 +240,59 @@ impl<'t> ProblemReport<'t> {
     /// Remembers that a key exists.
     pub(super) fn know(&self, generic_path: String) {
         self.known.borrow_mut().insert(generic_path);
+    }
+
+    /// Returns whether a key was asked for.
+    pub(super) fn is_known(&self, generic_path: &str) -> bool {
+        self.known.borrow().contains(generic_path)
+    }
+
+    /// Remembers a table that is written in the file.
+    pub(super) fn note_table(&self, place: &KeyPlace, generic_path: &str, table: &DeTable<'_>) {
+        let written = place.span.as_ref().map(|span| self.source.slice(span));
+        let mut unknown_keys = self.unknown_keys.borrow_mut();
+        unknown_keys.add_table(place, generic_path, written.unwrap_or_default(), table);
+    }
+
+    /// Remembers a key that its table does not have, until all tables are read.
+    pub(super) fn note_unknown(&self, key: UnknownKey) {
+        self.unknown_keys.borrow_mut().add_key(key);
+    }
+
+    /// Reports the keys that their tables do not have.
+    pub(super) fn report_unknown_keys(&self) {
+        self.unknown_keys.take().report(self);
+    }
+
+    /// Replaces the errors for which `revise` finds a better place and mistake.
+    pub(super) fn revise_errors(
+        &self,
+        revise: impl Fn(&KeyPlace, &ParseError) -> Option<(KeyPlace, ParseError)>,
+    ) {
+        let mut found = self.found.borrow_mut();
+        let errors = found
+            .iter_mut()
+            .filter(|found| found.severity == Severity::Error);
+        for error in errors.filter(|error| error.ground != ProblemEvidence::Variable) {
+            if let Some((place, mistake)) = revise(&error.place, &error.mistake) {
+                error.ground = ProblemEvidence::Written;
+                error.place = place;
+                error.mistake = mistake;
+            }
+        }
+    }
+
+    /// Removes the error that a table lacks a key: it is written, and stands in another table.
+    pub(super) fn forget_absent(&self, table: &str, key: &str) {
+        let assignment = format!("{key} = ");
+        let own_path = format!("{table}.{key}");
+        let is_echo = |found: &FoundProblem| {
+            let advice = found.mistake.advice.as_deref().unwrap_or_default();
+            found.ground == ProblemEvidence::Absent
+                && (found.place.path == table || found.place.path == own_path)
+                && advice.contains(&assignment)
+        };
+        self.found.borrow_mut().retain(|found| !is_echo(found));
     }
 
     /// Every key that was asked for.

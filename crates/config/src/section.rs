@@ -15,6 +15,7 @@ use super::problem::ParseError;
 use super::report::{KeyPlace, ProblemReport};
 use super::rules::Name;
 use super::suggest;
+use super::unknown_keys::{NOT_KNOWN, UnknownKey};
 
 /// One table while it is read.
 pub(super) struct TableSection<'d> {
@@ -41,6 +42,9 @@ impl<'d> TableSection<'d> {
         generic: String,
         table: Option<&'d DeTable<'d>>,
     ) -> Self {
+        if let Some(table) = table {
+            report.note_table(&place, &generic, table);
+        }
         Self {
             report,
             place,
@@ -248,22 +252,30 @@ impl<'d> TableSection<'d> {
             }
             let place = self.place.inside(&step(key), Some(span));
             let unwritten = asked.iter().filter(|known| !self.has(known));
+            // In TOML what follows the head of a table is part of it.
+            if key == "include" {
+                let advice = "write `include` in the first lines, before the first [table]";
+                self.report.error(&place, NOT_KNOWN, advice);
+                continue;
+            }
+            if let Some(advice) = suggest::elsewhere(&self.generic, key) {
+                missing.retain(|(key, _)| !advice.starts_with(&format!("write {key} =")));
+                self.report.error(&place, NOT_KNOWN, advice);
+                continue;
+            }
             let advice = match suggest::nearest(key, unwritten.copied()) {
-                // In TOML what follows the head of a table is part of it.
-                _ if key == "include" => {
-                    "write `include` in the first lines, before the first [table]".to_owned()
-                }
-                _ if let Some(advice) = suggest::elsewhere(&self.generic, key) => {
-                    missing.retain(|(key, _)| !advice.starts_with(&format!("write {key} =")));
-                    advice.to_owned()
-                }
                 Some(meant) => {
                     missing.retain(|(key, _)| *key != meant);
                     format!("did you mean `{meant}`? the keys here are {known}")
                 }
                 None => format!("the keys here are {known}"),
             };
-            self.report.error(&place, "this key is not known", advice);
+            self.report.note_unknown(UnknownKey {
+                place,
+                key: key.to_owned(),
+                table: self.place.path.clone(),
+                advice,
+            });
         }
         for (key, example) in missing {
             let place = self

@@ -1,0 +1,210 @@
+//! Reports keys that their table does not have, with what to write instead.
+//!
+//! In TOML a line belongs to the table whose head stands last before it. So a key that is written behind `[origin.app.health]` and that
+//! `[origin.app]` has is not misspelt: it stands too low. Which keys the other tables have is known once all are read, so unknown keys
+//! are collected until then.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use toml::de::DeTable;
+
+use super::field::shortened;
+use super::problem::ParseError;
+use super::report::{KeyPlace, ProblemReport};
+
+/// The message of a key that its table does not have.
+pub(super) const NOT_KNOWN: &str = "this key is not known";
+
+/// A table that is written in the file.
+#[derive(Clone, Debug)]
+struct WrittenTable {
+    /// `limit.otp`
+    path: String,
+    /// `limit.NAME`
+    generic: String,
+    /// Its head, `[limit.otp]`, or the whole of an inline table.
+    span: Range<usize>,
+    /// The keys below its head, with their places; none where it has no head.
+    keys: Vec<(String, Range<usize>)>,
+}
+
+/// A key that its table does not have.
+#[derive(Debug)]
+pub(super) struct UnknownKey {
+    pub(super) place: KeyPlace,
+    pub(super) key: String,
+    /// The path of its table.
+    pub(super) table: String,
+    /// The advice where no other table has the key.
+    pub(super) advice: String,
+}
+
+/// The tables of a file, and the keys that they do not have.
+#[derive(Debug, Default)]
+pub(super) struct UnknownKeys {
+    tables: BTreeMap<String, WrittenTable>,
+    /// The paths of the tables that have a head, by its first byte.
+    heads: BTreeMap<usize, String>,
+    keys: Vec<UnknownKey>,
+}
+
+impl UnknownKeys {
+    /// Remembers a table of the file with its keys. It has a head where `written`, its text, is that.
+    pub(super) fn add_table(
+        &mut self,
+        place: &KeyPlace,
+        generic: &str,
+        written: &str,
+        table: &DeTable<'_>,
+    ) {
+        let Some(span) = place.span.clone() else {
+            return;
+        };
+        let mut keys = Vec::new();
+        if written.starts_with('[') {
+            self.heads.insert(span.start, place.path.clone());
+            keys.extend(
+                table
+                    .keys()
+                    .map(|key| (key.get_ref().to_string(), key.span())),
+            );
+        }
+        let table = WrittenTable {
+            path: place.path.clone(),
+            generic: generic.to_owned(),
+            span,
+            keys,
+        };
+        self.tables.insert(place.path.clone(), table);
+    }
+
+    /// Remembers a key that its table does not have.
+    pub(super) fn add_key(&mut self, key: UnknownKey) {
+        self.keys.push(key);
+    }
+
+    /// Reports every key, once all tables are read.
+    pub(super) fn report(self, report: &ProblemReport<'_>) {
+        report.revise_errors(|place, mistake| self.among_names(place, mistake, report));
+        for unknown in &self.keys {
+            let home = self.home(unknown, report);
+            let advice = match home {
+                Some(home) => self.move_advice(&unknown.table, home, report),
+                None => unknown.advice.clone(),
+            };
+            if let Some(home) = home {
+                report.forget_absent(&home.path, &unknown.key);
+            }
+            report.error(&unknown.place, NOT_KNOWN, advice);
+        }
+    }
+
+    /// Returns the place and the mistake of a key that stands in a table whose keys are names of the operator's own, such as
+    /// `[route.headers]`, and belongs to one around it. The error that was found is that it is missing there, or no value for a name here.
+    fn among_names(
+        &self,
+        place: &KeyPlace,
+        mistake: &ParseError,
+        report: &ProblemReport<'_>,
+    ) -> Option<(KeyPlace, ParseError)> {
+        let (parent, _) = place.path.rsplit_once('.').unwrap_or_default();
+        let advice = mistake.advice.as_deref().unwrap_or_default();
+        let is_asked_for = |key: &str| advice.contains(&format!("{key} = "));
+        let lacking = match self.tables.contains_key(&place.path) {
+            true => &place.path,
+            false => parent,
+        };
+        let below = format!("{lacking}.");
+        let mut tables = self.tables.range(below.clone()..).map(|(_, table)| table);
+        let in_own_table = self.tables.get(parent).and_then(|table| {
+            let mut keys = table.keys.iter();
+            let found = keys.find(|(key, _)| place.path == format!("{parent}.{key}"))?;
+            Some((table, found))
+        });
+        let found = in_own_table.or_else(|| {
+            let mut tables = tables
+                .by_ref()
+                .take_while(|table| table.path.starts_with(&below));
+            tables.find_map(|table| {
+                let mut keys = table.keys.iter();
+                Some((table, keys.find(|(key, _)| is_asked_for(key))?))
+            })
+        });
+        let (table, (key, span)) = found?;
+        let home = self.around(&table.path, key, report)?;
+        let is_unknown = |unknown: &UnknownKey| unknown.table == table.path && unknown.key == *key;
+        let is_name = !has_key(table, key, report) && !self.keys.iter().any(is_unknown);
+        if !is_name {
+            return None;
+        }
+        let message = format!(
+            "`{key}` is a key of {}, and stands among the names of {}",
+            self.head_or_path(home, report),
+            self.head_or_path(table, report)
+        );
+        let advice = self.move_advice(&table.path, home, report);
+        let place = KeyPlace {
+            path: format!("{}.{key}", table.path),
+            span: Some(span.clone()),
+        };
+        Some((place, ParseError::with_advice(message, advice)))
+    }
+
+    /// Returns the table that the key belongs to: one around its own, or the one whose head stands before that of its own.
+    fn home(&self, unknown: &UnknownKey, report: &ProblemReport<'_>) -> Option<&WrittenTable> {
+        let UnknownKey { table, key, .. } = unknown;
+        self.around(table, key, report).or_else(|| {
+            let before = self.head_before(table, report)?;
+            has_key(before, key, report).then_some(before)
+        })
+    }
+
+    /// Returns the innermost table around the one at `path` that has a key.
+    fn around(&self, path: &str, key: &str, report: &ProblemReport<'_>) -> Option<&WrittenTable> {
+        let ends = path.rmatch_indices(['.', '[']);
+        let mut around = ends.filter_map(|(end, _)| self.tables.get(&path[..end]));
+        around.find(|table| has_key(table, key, report))
+    }
+
+    /// Returns the table whose head stands before that of the table at `path`, in the same file.
+    fn head_before(&self, path: &str, report: &ProblemReport<'_>) -> Option<&WrittenTable> {
+        let start = self.tables.get(path)?.span.start;
+        self.heads.get(&start)?;
+        let (before, path) = self.heads.range(..start).next_back()?;
+        let is_same_file = report.source.file(*before) == report.source.file(start);
+        self.tables.get(path).filter(|_| is_same_file)
+    }
+
+    /// Returns what to do about a line in the table at `path` that belongs to `home`.
+    fn move_advice(&self, path: &str, home: &WrittenTable, report: &ProblemReport<'_>) -> String {
+        let home = self.head_or_path(home, report);
+        let own = self.tables.get(path);
+        match own.filter(|own| self.has_head(own)) {
+            Some(own) => {
+                let own = self.head_or_path(own, report);
+                format!("this line belongs to the table above: write it under {home}, before {own}")
+            }
+            None => format!("it belongs to the table around this one: write it in {home}"),
+        }
+    }
+
+    fn has_head(&self, table: &WrittenTable) -> bool {
+        self.heads.get(&table.span.start) == Some(&table.path)
+    }
+
+    /// Returns the head of a table as it is written, or its path where it has none.
+    fn head_or_path(&self, table: &WrittenTable, report: &ProblemReport<'_>) -> String {
+        match self.has_head(table) {
+            true => {
+                let head = shortened(report.source.slice(&table.span));
+                head.replace(char::is_control, "\u{fffd}")
+            }
+            false => format!("`{}`", table.path),
+        }
+    }
+}
+
+fn has_key(table: &WrittenTable, key: &str, report: &ProblemReport<'_>) -> bool {
+    report.is_known(&format!("{}.{key}", table.generic))
+}
