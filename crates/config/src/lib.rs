@@ -55,6 +55,7 @@ mod line_filter;
 mod load_condition;
 mod memory;
 mod normalizer;
+mod notation;
 mod open_text;
 mod opened_paths;
 mod override_rows;

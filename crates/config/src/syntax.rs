@@ -8,6 +8,7 @@ use std::ops::Range;
 use toml::de::Error;
 
 use super::field::quoted;
+use super::notation;
 use super::open_text::{OpenText, open_at};
 use super::problem::ParseError;
 use super::source::SourceText;
@@ -26,6 +27,11 @@ const LISTS_OF_TABLES: [&str; 2] = ["listener", "route"];
 
 /// The faults behind the parser's errors, at most one a line.
 pub(super) fn faults(source: &SourceText<'_>, mut errors: Vec<Error>) -> Vec<SyntaxFault> {
+    if !errors.is_empty()
+        && let Some(fault) = notation::fault(source)
+    {
+        return vec![fault];
+    }
     errors.sort_by_key(|error| error.span().map_or(0, |span| span.start));
     let unclosed = errors.iter().any(|error| {
         let message = error.message();
