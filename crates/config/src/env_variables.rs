@@ -49,6 +49,21 @@ fn fill_value(value: &mut Spanned<DeValue<'_>>, path: &str, report: &ProblemRepo
             let filled = filled(text, &place(), report);
             *value.get_mut() = DeValue::String(Cow::Owned(filled));
         }
+        DeValue::String(text) if let Some(name) = shell_variable_inside(text) => {
+            report.variable(
+                Severity::Warning,
+                &place(),
+                format!(
+                    "{} in {} is left as it is",
+                    quoted(&format!("${name}")),
+                    quoted(text)
+                ),
+                format!(
+                    "write {} for the variable of the environment",
+                    quoted(&text.replacen(&format!("${name}"), &format!("${{env.{name}}}"), 1))
+                ),
+            );
+        }
         DeValue::Table(_) | DeValue::Array(_) => match value.get_mut() {
             DeValue::Table(table) => fill_table(table, path, report),
             DeValue::Array(elements) => {
@@ -136,6 +151,20 @@ fn warn_of_shell(variable: &str, place: &KeyPlace, report: &ProblemReport<'_>) {
 /// Returns whether a value is nothing but a variable in the notation of shells without braces: `$ORIGIN`.
 fn is_shell_variable(text: &str) -> bool {
     text.strip_prefix('$').is_some_and(is_shell_name)
+}
+
+/// Returns the name of a variable in that notation that is a whole part of an address or a path: `$HOST:3000`, `redis://$HOST:6379/0`.
+/// Amid other text a dollar sign is more likely one.
+fn shell_variable_inside(text: &str) -> Option<&str> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    text.match_indices('$').find_map(|(at, _)| {
+        let (before, rest) = (&text[..at], &text[at + 1..]);
+        let length = rest.bytes().take_while(|byte| is_part(*byte)).count();
+        let (name, behind) = rest.split_at(length);
+        let begins = before.is_empty() || before.ends_with(['/', '@', ':', '.']);
+        let ends = behind.is_empty() || behind.starts_with([':', '/', '.', '@']);
+        (begins && ends && is_shell_name(name)).then_some(name)
+    })
 }
 
 fn is_shell_name(name: &str) -> bool {

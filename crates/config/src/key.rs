@@ -10,6 +10,7 @@ use sluicegate_base::geo::GeoField;
 use sluicegate_base::parameter_name::{OtherNames, is_canonical};
 
 use super::field::{KeyField, all, quoted};
+use super::key_notation;
 use super::normalizer;
 use super::problem::ParseError;
 use super::rules::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSource};
@@ -367,7 +368,7 @@ fn unknown(text: &str) -> ParseError {
     if pieces.len() > 1 && pieces.iter().all(|piece| source_part(piece).is_ok()) {
         return ParseError::with_advice(message, format!("write a list: key = {pieces:?}"));
     }
-    if let Some(part) = elsewhere(text) {
+    if let Some(part) = elsewhere(text).or_else(|| key_notation::part(text)) {
         return ParseError::with_advice(message, format!("write \"{part}\""));
     }
     let meant = match text.split_once('.') {

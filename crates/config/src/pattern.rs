@@ -14,6 +14,7 @@ use sluicegate_base::path as spelling;
 use sluicegate_base::path::{PathRegex, RegexError};
 
 use super::field::quoted;
+use super::host;
 use super::problem::ParseError;
 use super::rules::{PathPattern, Segment, Tail};
 
@@ -130,6 +131,16 @@ fn pattern(text: &str) -> Result<PathPattern, ParseError> {
                 ),
             ));
         }
+        if let Some((host, path)) = host_and_path(text) {
+            return Err(ParseError::with_advice(
+                format!("{shown} begins with a host"),
+                format!(
+                    "write path = {}, and host = {} beside it",
+                    quoted(&path),
+                    quoted(host)
+                ),
+            ));
+        }
         let advice = match text.starts_with('^') {
             true => format!(
                 "write {} if it is an expression",
@@ -176,6 +187,32 @@ fn pattern(text: &str) -> Result<PathPattern, ParseError> {
         segments,
         tail,
     })
+}
+
+/// Extensions of files: a text that ends in one is the name of a file, not a host.
+const FILE_EXTENSIONS: [&str; 20] = [
+    "asp", "aspx", "cgi", "css", "gif", "htm", "html", "ico", "jpg", "js", "json", "jsp", "map",
+    "pdf", "php", "png", "svg", "txt", "webp", "xml",
+];
+
+/// Returns the host that a text begins with, without its port, and the path behind it; `None` where the text is a path without a slash.
+fn host_and_path(text: &str) -> Option<(&str, String)> {
+    let (host, path) = match text.split_once('/') {
+        Some((host, path)) => (host, slashed(&format!("/{path}"))),
+        None => (text, "/*".to_owned()),
+    };
+    let (name, port) = match host.split_once(':') {
+        Some((name, port)) => (name, Some(port)),
+        None => (host, None),
+    };
+    let is_port = |port: &str| port.parse::<u16>().is_ok();
+    let (_, top) = name.rsplit_once('.').unwrap_or(("", ""));
+    let is_top = |top: &str| {
+        let is_file = path == "/*" && !text.contains('/') && FILE_EXTENSIONS.contains(&top);
+        top.len() >= 2 && top.bytes().all(|byte| byte.is_ascii_alphabetic()) && !is_file
+    };
+    let is_host = is_top(top) || name == "localhost" || port.is_some_and(is_port);
+    (is_host && port.is_none_or(is_port) && host::matched(name).is_ok()).then_some((name, path))
 }
 
 fn segment(
@@ -318,6 +355,29 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Goal: a host is told from a path without a slash. Method: some of each.
+    #[test]
+    fn hosts_before_paths_are_found() {
+        for (text, expected) in [
+            ("example.com/*", Some(("example.com", "/*"))),
+            ("api.example.com:8080/v1", Some(("api.example.com", "/v1"))),
+            ("*.example.com/", Some(("*.example.com", "/"))),
+            ("example.com", Some(("example.com", "/*"))),
+            ("localhost/x", Some(("localhost", "/x"))),
+            ("index.html", None),
+            ("auth", None),
+            ("auth/sendOTP", None),
+            ("v1.2/users", None),
+            ("user:id/x", None),
+            ("^/a.b$", None),
+            ("*", None),
+        ] {
+            let found = host_and_path(text);
+            let found = found.as_ref().map(|(host, path)| (*host, &**path));
+            assert_eq!(found, expected, "{text}");
+        }
+    }
 
     /// Goal: parameters of other routers are found, and nothing else. Method: some of each.
     #[test]
