@@ -1,7 +1,7 @@
 //! Owns how two refusals beside the rates are written: `ban`, which outlasts them, and `concurrency`, which does not know them.
 //!
 //! Both need a limit that refuses. Beside `action = "mark"` they would do nothing, so they are an error there; beside
-//! `action = "shadow"` they wait for the day on which the limit is enforced.
+//! `action = "shadow"` they do nothing until the limit is enforced, so they are a warning.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -86,6 +86,16 @@ impl<'d> BanKeys<'d> {
             );
         }
         for field in [&self.ban, &self.concurrency].into_iter().flatten() {
+            if *action == Action::Shadow {
+                let message = match field.key {
+                    "ban" => "a limit in shadow bans no key",
+                    _ => "a limit in shadow does not bound requests in flight",
+                };
+                field.warn(
+                    message,
+                    "leave it out until the limit rejects, or write it in one that does",
+                );
+            }
             if matches!(action, Action::Mark { .. }) {
                 right = field.refuse(
                     format!(

@@ -126,9 +126,18 @@ impl<T: TryFrom<u64>> KeyReader<T> for SizeIn {
 /// A status of HTTP in a range.
 pub(super) struct StatusIn(pub(super) RangeInclusive<u64>);
 
+/// The status at which nginx closes the connection; HTTP does not have it.
+const NGINX_CLOSES: u64 = 444;
+
 impl KeyReader<StatusCode> for StatusIn {
     fn read(&self, field: &KeyField<'_>) -> Option<StatusCode> {
         let status = field.integer(self.0.clone())?;
+        if status == NGINX_CLOSES {
+            field.warn(
+                "clients get 444 as it is: only nginx takes it for an order to close the connection without an answer",
+                "write 403, or 429 where a rate is exceeded",
+            );
+        }
         StatusCode::from_u16(u16::try_from(status).ok()?).ok()
     }
 

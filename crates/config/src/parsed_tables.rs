@@ -35,6 +35,8 @@ use super::tables::{
 pub(super) struct ParsedTables {
     server: Option<ServerRules>,
     listeners: Vec<PlacedValue<ListenerRules>>,
+    /// The places of `redirect_to_https`.
+    redirects: Vec<KeyPlace>,
     client: Option<ClientRules>,
     geo: Option<GeoRules>,
     crawlers: BTreeMap<Name, CrawlerRules>,
@@ -81,7 +83,9 @@ impl ParsedTables {
         root.field("include", "[\"limits/*.toml\"]")
             .and_then(|field| all(field.list()?.iter().map(|element| element.text())));
         let server = ServerRules::read(root.section("server", "{ threads = 4 }"));
-        let listeners = listener::read(root.repeated("listener", listener::EXAMPLE));
+        let listeners = root.repeated("listener", listener::EXAMPLE);
+        let redirects = listener::redirect_places(&listeners);
+        let listeners = listener::read(listeners);
         let client = root.section("client", "{ trusted_proxies = [\"10.0.0.0/8\"] }");
         let everyone = client::everyone(&client);
         let [signed_hosts, dns_servers] =
@@ -131,6 +135,7 @@ impl ParsedTables {
         Self {
             server,
             listeners,
+            redirects,
             client,
             geo,
             crawlers,
@@ -286,8 +291,17 @@ impl ParsedTables {
         }
     }
 
-    /// Warns of definitions that nothing uses. It is asked only of a file without errors: what uses them may be what is wrong.
+    /// Warns of definitions that nothing uses, and of HTTPS that nobody speaks. It is asked only of a file without errors: what uses them
+    /// may be what is wrong.
     pub(super) fn check_used(&self, report: &ProblemReport<'_>) {
+        if let Some(client) = &self.client {
+            // Offline a listener with a certificate is not made, so who speaks TLS is not known.
+            let redirects = match report.environment.is_offline() {
+                true => &[],
+                false => &*self.redirects,
+            };
+            listener::check_https(&self.listeners, redirects, client, report);
+        }
         references::check_used(&self.routes, &self.limits.fallbacks, &self.defined, report);
         let are_read = || {
             let mut limits = self.limits.rules.values();

@@ -21,6 +21,14 @@ pub struct PoolServer {
 }
 
 impl PoolServer {
+    /// Returns its port, which is that of its name or of each of its addresses.
+    pub(crate) fn port(&self) -> Option<u16> {
+        match &self.name {
+            Some(name) => name.rsplit_once(':')?.1.parse().ok(),
+            None => self.addresses.first().map(SocketAddr::port),
+        }
+    }
+
     /// Returns whether no address of it is known.
     #[must_use]
     pub fn is_unknown(&self) -> bool {

@@ -9,13 +9,14 @@ use sluicegate_config_derive::Table;
 use toml::de::DeValue;
 
 use super::listener_tls::TlsRules;
+use super::origin::HTTPS;
 use crate::cidr;
 use crate::declaration::{Flag, ListBy, ParsedText, ReadBy, StatusIn, TableOf, WordOf};
 use crate::field::{KeyField, all, quoted};
 use crate::form::ValueKind;
 use crate::problem::ParseError;
-use crate::report::{PlacedValue, ProblemReport};
-use crate::rules::{Http2, ListenerProtocol, Name, ProxyProtocol};
+use crate::report::{KeyPlace, PlacedValue, ProblemReport};
+use crate::rules::{ClientRules, Http2, ListenerProtocol, Name, ProxyProtocol};
 use crate::section::{TableSection, is_name};
 
 pub(crate) const EXAMPLE: &str = "with address = \"0.0.0.0:8080\"";
@@ -154,6 +155,47 @@ pub(crate) fn read(sections: Vec<TableSection<'_>>) -> Vec<PlacedValue<ListenerR
         Some(PlacedValue { value, place })
     });
     read.collect()
+}
+
+/// Returns the places at which listeners redirect to HTTPS.
+pub(crate) fn redirect_places(sections: &[TableSection<'_>]) -> Vec<KeyPlace> {
+    let written = sections
+        .iter()
+        .filter_map(|section| section.field("redirect_to_https", "true"));
+    let redirects = written.filter(|field| !matches!(field.value, DeValue::Boolean(false)));
+    redirects.map(|field| field.place).collect()
+}
+
+/// Warns of listeners whose clients are sent to HTTPS where nobody speaks it, and of one that speaks clear text at the port of HTTPS.
+///
+/// A trusted proxy may speak TLS with the clients.
+pub(crate) fn check_https(
+    listeners: &[PlacedValue<ListenerRules>],
+    redirects: &[KeyPlace],
+    client: &ClientRules,
+    report: &ProblemReport<'_>,
+) {
+    let speaks_tls = listeners
+        .iter()
+        .any(|listener| listener.value.tls.is_some());
+    let nobody_does = !speaks_tls && client.trusted_proxies.is_empty();
+    for place in redirects.iter().filter(|_| nobody_does) {
+        report.warning(
+            place,
+            "clients are sent to https://, and no listener speaks TLS",
+            "write a [[listener]] with tls; or where a proxy in front speaks TLS, write its addresses in [client] trusted_proxies",
+        );
+    }
+    for PlacedValue { value, place } in listeners {
+        let is_clear = value.protocol == ListenerProtocol::Http && value.tls.is_none();
+        if is_clear && value.address.port() == HTTPS {
+            report.warning(
+                place,
+                "this listener speaks clear text, and port 443 is that of HTTPS",
+                "write [listener.tls] with its certificates, or another port such as 80",
+            );
+        }
+    }
 }
 
 /// Returns whether every listener is asked by other proxies, so that nothing is forwarded.

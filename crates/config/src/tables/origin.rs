@@ -18,11 +18,14 @@ use crate::section::TableSection;
 use crate::tables::balance::{self, BalanceTable};
 use crate::tables::{adaptive_concurrency, origin_tls, servers};
 
+/// The port of HTTPS.
+pub(super) const HTTPS: u16 = 443;
+
 pub(crate) const EXAMPLE: &str = "with servers = [\"127.0.0.1:3000\"]";
 
 /// A pool of servers.
 #[derive(Clone, Debug, PartialEq, Table)]
-#[table(path = "origin.NAME", check = review_queue)]
+#[table(path = "origin.NAME", check = review)]
 pub struct OriginRules {
     /// Required. Addresses or names, with ports; each address of a name is a server, at most 512 in all. Instead of a string, a table:
     ///   { address = "10.0.0.7:3000", weight = 3, backup = true }
@@ -134,6 +137,27 @@ pub enum HostPolicy {
     Preserve,
     /// Always this value.
     Fixed(HeaderValue),
+}
+
+fn review(keys: &OriginRulesKeys, section: &TableSection<'_>) -> Option<()> {
+    review_ports(keys, section);
+    review_queue(keys, section)
+}
+
+/// Warns of a server at the port of HTTPS that gets clear text.
+fn review_ports(keys: &OriginRulesKeys, section: &TableSection<'_>) {
+    let is_clear = |transport: &OriginTransport| transport.tls.is_none();
+    if !keys.transport.as_ref().is_some_and(is_clear) {
+        return;
+    }
+    let mut servers = keys.servers.iter().flatten();
+    if servers.any(|server| server.port() == Some(HTTPS)) {
+        section.report.warning(
+            &section.place_of("servers"),
+            "a server gets clear text at port 443, which is that of HTTPS",
+            "write tls = {} beside it, or the port at which the server takes clear text",
+        );
+    }
 }
 
 fn review_queue(keys: &OriginRulesKeys, section: &TableSection<'_>) -> Option<()> {
