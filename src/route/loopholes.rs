@@ -1,4 +1,5 @@
-//! Warns about routes whose limits a request bypasses by another method, or in another case of letters, at the same origin.
+//! Warns about routes whose limits a request bypasses by another method, in another case of letters, or below a path that was meant as a
+//! prefix, at the same origin.
 //!
 //! Frameworks answer more methods than their authors expect, and some equate `/auth/sendotp` with `/auth/sendOTP`. So a request
 //! that such a route matches is routed again with the properties that the route leaves open. A separate route for the other
@@ -14,7 +15,7 @@ use sluicegate_base::received::ReceivedFields;
 use super::{RequestFields, RequestListener, RouteTable};
 use crate::config::RouteReport;
 use crate::config::rules::{
-    ClientCondition, HostMatch, Name, RouteAction, RouteRules, Segment, Tail,
+    ClientCondition, HostMatch, Name, RouteAction, RouteMatch, RouteRules, Segment, Tail,
 };
 
 /// Methods by which frameworks run the code of a route.
@@ -51,7 +52,9 @@ struct Sample {
 pub(super) fn check(report: &RouteReport<'_>) {
     let is_open = |rules: &RouteRules| {
         let matches = &rules.matches;
-        let narrows = !matches.methods.is_empty() || matches.case == PathCase::Kept;
+        let narrows = !matches.methods.is_empty()
+            || matches.case == PathCase::Kept
+            || is_meant_as_prefix(matches);
         narrows && !rules.limits.is_empty()
     };
     let rules = report.all_rules();
@@ -72,6 +75,7 @@ pub(super) fn check(report: &RouteReport<'_>) {
         {
             probe.check_methods(index, &sample);
             probe.check_case(index, &sample);
+            probe.check_below(index, &sample);
         }
     }
 }
@@ -106,6 +110,28 @@ impl Probe<'_> {
             let what = "requests of this path in another case of letters";
             let advice = "leave `ignore_case` out unless the origin tells /a from /A";
             self.warn(index, wider, what, advice);
+        }
+    }
+
+    /// nginx's `location /api` takes all that begins so; here a path without a star takes itself alone.
+    fn check_below(&self, index: usize, sample: &Sample) {
+        let Some(rules) = self.rules.get(index) else {
+            return;
+        };
+        if !is_meant_as_prefix(&rules.matches) {
+            return;
+        }
+        let below = Sample {
+            path: format!("{}/x", sample.path.trim_end_matches('/')),
+            ..sample.clone()
+        };
+        if let Some(wider) = self.way_around(index, &below) {
+            let prefix = rules.matches.path.text.trim_end_matches('/');
+            let what = format!("requests below {prefix}, such as {prefix}/x,");
+            let advice = format!(
+                "write a route with path = \"{prefix}/*\" and these limits too: a path without a star takes nothing below it"
+            );
+            self.warn(index, wider, &what, &advice);
         }
     }
 
@@ -176,6 +202,47 @@ impl Sample {
             client: client_sample(&matches.client),
         })
     }
+}
+
+/// Last segments of paths that name a part of a site rather than one resource, beside versions: `v1`.
+const PARTS_OF_SITES: [&str; 20] = [
+    "admin",
+    "api",
+    "apis",
+    "app",
+    "assets",
+    "downloads",
+    "files",
+    "images",
+    "internal",
+    "media",
+    "private",
+    "public",
+    "rest",
+    "rpc",
+    "service",
+    "services",
+    "static",
+    "uploads",
+    "wp-admin",
+    "wp-json",
+];
+
+/// Returns whether a path without a star looks like a prefix: it ends in a slash, or in the name of a part of a site.
+fn is_meant_as_prefix(matches: &RouteMatch) -> bool {
+    let pattern = &matches.path;
+    let Some(Segment::Literal(last)) = pattern.segments.last() else {
+        return false;
+    };
+    let last = last.to_ascii_lowercase();
+    let is_version = last.strip_prefix('v').is_some_and(|number| {
+        number.starts_with(|first: char| first.is_ascii_digit()) && number.len() <= 8
+    });
+    let is_part = match last.is_empty() {
+        true => pattern.segments.len() > 1,
+        false => is_version || PARTS_OF_SITES.contains(&&*last),
+    };
+    is_part && pattern.tail == Tail::Exact && matches.regex.is_none()
 }
 
 fn pattern_sample(rules: &RouteRules) -> String {
