@@ -1,12 +1,13 @@
-//! `sluicegate check FILE [--offline] [--json]`
+//! `sluicegate check [FILE] [--offline] [--json]`
 
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 use serde::Serialize;
 use sluicegate_base::bounds::CONFIGURATION_BYTES;
 
+use super::config_file::ConfigFile;
 use super::{FAILED, SUCCESS, USAGE, tell};
 use crate::budgets::OpenFiles;
 use crate::config::rules::{AccessLogTarget, Rules};
@@ -21,8 +22,8 @@ const STDIN: &str = "<stdin>";
 /// The arguments of `check`.
 #[derive(Args)]
 pub(super) struct CheckCommand {
-    /// The configuration; `-` reads it from the standard input, and relative paths in it start at the working directory.
-    file: PathBuf,
+    #[command(flatten)]
+    config: ConfigFile,
     /// Skip name lookups, folders, certificates, keys and secrets: for a machine that has none of them.
     #[arg(long)]
     offline: bool,
@@ -69,9 +70,13 @@ struct CheckCounts {
 }
 
 impl CheckCommand {
-    /// Prints every error in the file.
+    /// Prints every error in the file; `-` is the standard input, and relative paths in it start at the working directory.
     pub(super) fn run(&self) -> u8 {
-        let result = match self.judge() {
+        self.config.with_path(|file| self.report(file))
+    }
+
+    fn report(&self, file: &Path) -> u8 {
+        let result = match self.judge(file) {
             Ok(result) => result,
             Err(error) => {
                 tell(&format_args!("sluicegate: {STDIN}: {error}"));
@@ -91,8 +96,8 @@ impl CheckCommand {
         }
     }
 
-    fn judge(&self) -> std::io::Result<CheckOutcome> {
-        let is_stdin = self.file == Path::new("-");
+    fn judge(&self, path: &Path) -> std::io::Result<CheckOutcome> {
+        let is_stdin = path == Path::new("-");
         let text = if is_stdin {
             read_stdin()?
         } else {
@@ -101,16 +106,16 @@ impl CheckCommand {
         let file = if is_stdin {
             STDIN.to_owned()
         } else {
-            self.file.display().to_string()
+            path.display().to_string()
         };
         let loaded = match (is_stdin, self.offline) {
             (true, false) => config::parse(STDIN, &text, route::review),
-            (false, false) => config::load(&self.file, route::review),
+            (false, false) => config::load(path, route::review),
             (is_stdin, true) => {
                 let problems = if is_stdin {
                     config::parse_offline(STDIN, &text, route::review)
                 } else {
-                    config::load_offline(&self.file, route::review)
+                    config::load_offline(path, route::review)
                 };
                 return Ok(CheckOutcome {
                     file,

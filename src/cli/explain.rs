@@ -1,11 +1,12 @@
-//! `sluicegate explain FILE`
+//! `sluicegate explain [FILE]`
 
 use std::io::Write;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 
+use super::config_file::ConfigFile;
 use super::{FAILED, SUCCESS, USAGE, tell};
 use crate::config;
 use crate::explain::{ConfigExplanation, RequestQuestion};
@@ -14,8 +15,8 @@ use crate::route;
 /// The arguments of `explain`.
 #[derive(Args)]
 pub(super) struct ExplainCommand {
-    /// The configuration.
-    file: PathBuf,
+    #[command(flatten)]
+    config: ConfigFile,
     /// The request to explain: 'POST https://api.example.com/auth/sendOTP' or 'GET /path?query'.
     #[arg(long, value_name = "REQUEST")]
     request: Option<String>,
@@ -41,7 +42,11 @@ pub(super) struct ExplainCommand {
 impl ExplainCommand {
     /// Writes the explanation to the standard output.
     pub(super) fn run(&self) -> u8 {
-        let loaded = match config::load(Path::new(&self.file), route::review) {
+        self.config.with_path(|file| self.explain(file))
+    }
+
+    fn explain(&self, file: &Path) -> u8 {
+        let loaded = match config::load_unopened(file, route::review) {
             Ok(loaded) => loaded,
             Err(problems) => {
                 tell(&problems);

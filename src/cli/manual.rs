@@ -1,5 +1,5 @@
-//! Writes the output of `sluicegate man` and `sluicegate completions SHELL`, from the definition of the command line, when the
-//! package is built.
+//! Writes the output of `sluicegate man`, `sluicegate completions SHELL` and `sluicegate version`, from the definition of the command
+//! line.
 //!
 //! The man page ends with sections that no definition contains (FILES, SIGNALS, …); their texts are in `manual/`, in the format
 //! of man(7).
@@ -19,7 +19,7 @@ pub(super) fn man() -> u8 {
     let mut page = Vec::new();
     let rendered = head(&command, &mut page);
     for each in command.get_subcommands_mut() {
-        if each.is_hide_set() || each.get_name() == "help" {
+        if each.get_name() == "help" {
             continue;
         }
         let help = each.render_long_help().to_string();
@@ -68,6 +68,11 @@ pub(super) fn completions(shell: Shell) -> u8 {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "sluicegate", &mut script);
     write(Ok(script))
+}
+
+/// Writes name and version to the standard output, as `--version` does.
+pub(super) fn version() -> u8 {
+    write(Ok(Arguments::command().render_version().into_bytes()))
 }
 
 fn write(text: std::io::Result<Vec<u8>>) -> u8 {

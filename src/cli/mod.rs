@@ -1,6 +1,7 @@
 //! Defines the command line: one file a command.
 
 mod check;
+mod config_file;
 mod demo;
 mod explain;
 mod gateway_target;
@@ -19,12 +20,12 @@ mod suggest;
 mod top;
 mod upgrade;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+use self::config_file::ConfigFile;
 use crate::server::StartMode;
 
 /// The exit code of success.
@@ -50,30 +51,29 @@ struct Arguments {
 enum Command {
     /// Run the gateway; SIGHUP or a change of the file reloads, SIGUSR1 reopens the access log, SIGTERM drains.
     Run {
-        /// The configuration.
-        #[arg(long, value_name = "FILE")]
-        config: PathBuf,
+        #[command(flatten)]
+        config: ConfigFile,
         /// Take over the listeners of the running gateway, which then drains. If this process fails to start, that one continues.
         #[arg(long)]
         upgrade: bool,
     },
     /// Replace the running gateway with this program without losing a connection; on failure the running one continues.
     Upgrade {
-        /// The configuration of the running gateway, which the new process serves too.
-        #[arg(long, value_name = "FILE")]
-        config: PathBuf,
+        #[command(flatten)]
+        config: ConfigFile,
     },
     /// Make the running gateway reload its configuration, and print the changes; fails if the reload fails.
     Reload {
-        /// The configuration that the gateway runs with.
-        #[arg(long, value_name = "FILE")]
-        config: PathBuf,
+        #[command(flatten)]
+        config: ConfigFile,
     },
-    /// Report every error of a configuration, and what to write instead.
+    /// Report every error of a configuration, and what to write instead; `-` is the standard input, and relative paths in it start at the
+    /// working directory.
     Check(check::CheckCommand),
     /// Explain in plain sentences what a configuration does, or how it treats one request.
     Explain(explain::ExplainCommand),
     /// Replay logged requests under a configuration: who would have been rejected, by which limit, and when.
+    #[command(override_usage = replay::USAGE_LINES)]
     Replay(replay::ReplayCommand),
     /// Suggest the rates of a limit from logged requests, or from the counters of a running gateway: a number that ordinary clients do not
     /// reach, and what replay says of it.
@@ -90,77 +90,73 @@ enum Command {
         command: StoreCommand,
     },
     /// Print the hash of a key, as the access log shows it, and its state in the running gateway.
-    Key {
-        /// The configuration that the gateway runs with.
-        file: PathBuf,
-        /// The limit.
-        limit: String,
-        /// The value of each part of the limit's key, in its order.
-        values: Vec<String>,
-    },
+    #[command(override_usage = key::USAGE_LINES)]
+    Key(key::KeyCommand),
     /// Write the JSON Schema of the configuration, for editors.
     Schema,
+    /// Check that the running gateway is alive; for health checks of containers.
+    Ping {
+        #[command(flatten)]
+        config: ConfigFile,
+    },
     /// Write the man page, in the format of man(1).
-    #[command(hide = true)]
     Man,
     /// Write the completions for a shell.
-    #[command(hide = true)]
     Completions {
         /// The shell.
         shell: Shell,
     },
-    /// Check that the running gateway is alive; for health checks of containers.
-    Ping {
-        /// The configuration that it runs with.
-        #[arg(long, value_name = "FILE")]
-        config: PathBuf,
-    },
+    /// Print the version.
+    Version,
 }
 
 #[derive(Subcommand)]
 enum StoreCommand {
     /// Report the state of the store, and what to do about errors.
     Check {
-        /// The configuration.
-        file: PathBuf,
+        #[command(flatten)]
+        config: ConfigFile,
     },
+}
+
+impl Command {
+    /// Carries out the command; returns its exit code.
+    fn carry_out(self) -> u8 {
+        match self {
+            Self::Run { config, upgrade } => {
+                let mode = match upgrade {
+                    true => StartMode::Takeover,
+                    false => StartMode::Alone,
+                };
+                config.with_path(|file| run::run(file, mode))
+            }
+            Self::Upgrade { config } => config.with_path(upgrade::upgrade),
+            Self::Reload { config } => config.with_path(reload::reload),
+            Self::Check(check) => check.run(),
+            Self::Explain(explain) => explain.run(),
+            Self::Replay(replay) => replay.run(),
+            Self::Suggest(suggest) => suggest.run(),
+            Self::Top(top) => top.run(),
+            Self::Import(import) => import.run(),
+            Self::Demo => demo::demo(),
+            Self::Store {
+                command: StoreCommand::Check { config },
+            } => config.with_path(store::check),
+            Self::Key(key) => key.run(),
+            Self::Schema => schema::schema(),
+            Self::Ping { config } => config.with_path(ping::ping),
+            Self::Man => manual::man(),
+            Self::Completions { shell } => manual::completions(shell),
+            Self::Version => manual::version(),
+        }
+    }
 }
 
 /// Parses the arguments of the process and carries out the command.
 #[must_use]
 pub fn main() -> ExitCode {
     let code = match Arguments::try_parse() {
-        Ok(arguments) => match arguments.command {
-            Command::Run { config, upgrade } => run::run(
-                &config,
-                if upgrade {
-                    StartMode::Takeover
-                } else {
-                    StartMode::Alone
-                },
-            ),
-            Command::Upgrade { config } => upgrade::upgrade(&config),
-            Command::Reload { config } => reload::reload(&config),
-            Command::Check(check) => check.run(),
-            Command::Explain(explain) => explain.run(),
-            Command::Replay(replay) => replay.run(),
-            Command::Suggest(suggest) => suggest.run(),
-            Command::Top(top) => top.run(),
-            Command::Import(import) => import.run(),
-            Command::Demo => demo::demo(),
-            Command::Store {
-                command: StoreCommand::Check { file },
-            } => store::check(&file),
-            Command::Key {
-                file,
-                limit,
-                values,
-            } => key::key(&file, &limit, &values),
-            Command::Schema => schema::schema(),
-            Command::Man => manual::man(),
-            Command::Completions { shell } => manual::completions(shell),
-            Command::Ping { config } => ping::ping(&config),
-        },
+        Ok(arguments) => arguments.command.carry_out(),
         Err(message) => {
             // Help and version are no errors. An error of a closed terminal cannot be reported.
             let _ = message.print();

@@ -1,4 +1,4 @@
-//! `sluicegate ping --config FILE`
+//! `sluicegate ping [FILE]`
 
 use std::path::Path;
 use std::time::Duration;

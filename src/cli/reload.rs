@@ -1,4 +1,4 @@
-//! `sluicegate reload --config FILE`
+//! `sluicegate reload [FILE]`
 //!
 //! The command reads the file first, so that errors in it are shown in the terminal, and then sends the request to the admin
 //! listener. It prints the answer of the reload.

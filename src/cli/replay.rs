@@ -1,4 +1,4 @@
-//! `sluicegate replay LOG… --config FILE`
+//! `sluicegate replay [FILE] LOG…`
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -7,21 +7,28 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use sluicegate_access_log::{LogFormat, TimeSpread};
 
+use super::config_file::{is_config_name, named_or_packaged};
 use super::progress::ProgressBar;
 use super::{FAILED, SUCCESS, USAGE, tell};
 use crate::config;
 use crate::replay::{DecisionLog, HtmlReport, ReplayConfig, ReplayRun};
 use crate::route;
 
+/// The lines of usage.
+pub(super) const USAGE_LINES: &str = "sluicegate replay [OPTIONS] [FILE] <LOG>...\n       \
+     sluicegate replay [OPTIONS] --config <FILE> <LOG>...";
+
 /// The arguments of `replay`.
 #[derive(Args)]
 pub(super) struct ReplayCommand {
-    /// The logs, plain, gzip or zstd, in any order; - is the standard input.
+    /// The logs, plain, gzip or zstd, in any order; - is the standard input. Without --config a name that ends in .toml is the
+    /// configuration.
     #[arg(required = true, value_name = "LOG")]
-    logs: Vec<PathBuf>,
-    /// The configuration to judge the requests by; without listeners and origins it is enough, as `suggest` prints it.
+    files: Vec<PathBuf>,
+    /// The configuration to judge the requests by; without listeners and origins it is enough, as `suggest` prints it. Default:
+    /// /etc/sluicegate/gateway.toml, where it exists.
     #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    config: Option<PathBuf>,
     /// A configuration to compare with: which requests and keys only one of both rejects.
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
@@ -62,6 +69,20 @@ impl ReplayCommand {
         }
     }
 
+    /// Returns the configuration and the logs.
+    fn config_and_logs(&self) -> Result<(PathBuf, Vec<PathBuf>), String> {
+        let mut logs = self.files.clone();
+        let at = logs.iter().position(|file| is_config_name(file));
+        let named = match (&self.config, at) {
+            (None, Some(at)) => Some(logs.remove(at)),
+            (named, _) => named.clone(),
+        };
+        if logs.is_empty() {
+            return Err("no log is named; write its name, or - for the standard input".to_owned());
+        }
+        Ok((named_or_packaged(named)?, logs))
+    }
+
     /// Returns the report, or the exit code where there is none.
     fn report(&self) -> Result<String, u8> {
         let fails = |code: u8, message: &dyn std::fmt::Display| {
@@ -76,7 +97,10 @@ impl ReplayCommand {
             let loaded = loaded.map_err(|problems| fails(USAGE, &problems));
             loaded.map(|loaded| loaded.rules)
         };
-        let rules = load(&self.config)?;
+        let (config, logs) = self
+            .config_and_logs()
+            .map_err(|message| fails(USAGE, &format_args!("sluicegate: {message}")))?;
+        let rules = load(&config)?;
         let against = match &self.against {
             Some(path) => Some((load(path)?, path.display().to_string())),
             None => None,
@@ -101,7 +125,7 @@ impl ReplayCommand {
             host: self.host.clone(),
             spread,
         };
-        let run = ReplayRun::open(&self.logs, format, config, decisions.transpose()?);
+        let run = ReplayRun::open(&logs, format, config, decisions.transpose()?);
         let run = run.map_err(|error| fails(FAILED, &error))?;
         let mut bar = ProgressBar::new();
         let report = run.run(|requests, bytes| bar.show(requests, bytes));

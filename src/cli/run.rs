@@ -1,4 +1,4 @@
-//! `sluicegate run --config FILE [--upgrade]`
+//! `sluicegate run [FILE] [--upgrade]`
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `sluicegate store check FILE`
+//! `sluicegate store check [FILE]`
 
 use std::io::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `sluicegate upgrade --config FILE`
+//! `sluicegate upgrade [FILE]`
 
 use std::path::Path;
 

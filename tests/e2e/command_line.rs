@@ -87,6 +87,115 @@ async fn run_refuses_a_bad_file_with_its_own_code() {
 }
 
 #[tokio::test]
+async fn check_says_what_run_would_say() {
+    // Goal: no file is good for `check` and a failed start for `run`. Method: paths at which the start opens or creates something, each
+    // with a cause that is no lack of permission; both commands end with the same words.
+    let directory = TempDir::new().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    fs::create_dir(path("folder")).unwrap();
+    fs::write(path("file"), "").unwrap();
+    for (table, cause) in [
+        ("[log]\naccess = \"none/access.log\"", "does not exist"),
+        ("[log]\naccess = \"file/access.log\"", "is not a directory"),
+        ("[log]\naccess = \"folder/\"", "not the path of a file"),
+        ("[log]\naccess = \"./folder\"", "is a directory"),
+        (
+            "[log]\naccess = \"syslog:server=10.0.0.1\"",
+            "not to syslog",
+        ),
+        ("[server]\nstate_dir = \"none/state\"", "does not exist"),
+        ("[server]\nstate_dir = \"file\"", "is not a directory"),
+    ] {
+        fs::write(path("gateway.toml"), format!("{GOOD}{table}\n")).unwrap();
+        let file = path("gateway.toml");
+        let mut check = Process::run(&["check", &file]);
+        let mut run = Process::run(&["run", &file]);
+        assert_eq!(check.exit_code().await, 64, "{table}");
+        assert_eq!(run.exit_code().await, 64, "{table}");
+        assert!(check.stderr().contains(cause), "{}", check.stderr());
+        assert!(run.stderr().contains(cause), "{}", run.stderr());
+    }
+}
+
+#[tokio::test]
+async fn a_configuration_of_another_program_is_named() {
+    // Goal: one sentence with the command that helps. Method: a few lines of nginx.
+    let (_directory, path) =
+        file("worker_processes 1;\nevents {\n}\nhttp {\n    server {\n    }\n}\n");
+    let mut check = Process::run(&["check", &path]);
+    assert_eq!(check.exit_code().await, 64);
+    let stderr = check.stderr();
+    assert!(
+        stderr.contains(&format!("`sluicegate import {path}`")),
+        "{stderr}"
+    );
+    assert!(stderr.ends_with("1 error\n"), "{stderr}");
+}
+
+#[tokio::test]
+async fn every_command_takes_its_file_in_the_same_two_ways() {
+    // Goal: nobody has to remember which command takes FILE and which --config FILE. Method: a running gateway without an upgrade socket,
+    // and each command in both ways with the same end; `run` finds the address taken.
+    let rules = "[limit.otp]\nkey = \"client.ip\"\nrates = [\"5 per 10s\"]\n\
+                 [[route]]\npath = \"/\"\nlimits = [\"otp\"]\nrespond = { status = 200 }";
+    let gateway = Gateway::start(rules).await;
+    let file = gateway.config_path().display().to_string();
+    let log = gateway.directory().join("some.log");
+    fs::write(
+        &log,
+        "192.0.2.1 - - [29/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 17\n",
+    )
+    .unwrap();
+    let log = log.display().to_string();
+    let commands: [(&[&str], &[&str], i32); 9] = [
+        (&["check"], &[], 0),
+        (&["explain"], &[], 0),
+        (&["key"], &["otp", "192.0.2.1"], 0),
+        (&["run"], &[], 1),
+        (&["reload"], &[], 0),
+        (&["upgrade"], &[], 1),
+        (&["ping"], &[], 0),
+        (&["replay"], &[&log], 0),
+        (&["store", "check"], &[], 1),
+    ];
+    for (command, behind, code) in commands {
+        let in_two_ways: [&[&str]; 2] = [&[&file], &["--config", &file]];
+        for name in in_two_ways {
+            let mut process = Process::run(&[command, name, behind].concat());
+            assert_eq!(
+                process.exit_code().await,
+                code,
+                "{command:?} {name:?}: {}",
+                process.stderr()
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_command_without_a_file_says_how_to_name_one() {
+    // Goal: wrong usage, not a crash. Method: commands without a file, on a machine without that of the package.
+    if std::path::Path::new("/etc/sluicegate/gateway.toml").exists() {
+        return;
+    }
+    for command in [
+        &["check"][..],
+        &["run"],
+        &["ping"],
+        &["key", "otp"],
+        &["replay", "some.log"],
+    ] {
+        let mut process = Process::run(command);
+        assert_eq!(process.exit_code().await, 64, "{command:?}");
+        let stderr = process.stderr();
+        assert!(
+            stderr.contains("/etc/sluicegate/gateway.toml; write FILE or --config FILE"),
+            "{stderr}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn an_address_in_use_is_named_in_the_error() {
     // Goal: exit code 1, soon, and the address in the message. Method: the test holds the port.
     let held = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -161,10 +270,24 @@ async fn the_demo_shows_requests_until_ctrl_c() {
 
 #[tokio::test]
 async fn help_and_version_are_no_errors() {
-    // Goal: exit code 0, on standard output. Method: both flags.
-    for flag in ["--help", "--version"] {
-        let mut process = Process::run(&[flag]);
-        assert_eq!(process.exit_code().await, 0, "{flag}");
-        assert!(process.stdout().contains("sluicegate"), "{flag}");
+    // Goal: exit code 0, on standard output. Method: both flags, and the command for the version.
+    for argument in ["--help", "--version", "version"] {
+        let mut process = Process::run(&[argument]);
+        assert_eq!(process.exit_code().await, 0, "{argument}");
+        assert!(process.stdout().contains("sluicegate"), "{argument}");
+    }
+}
+
+#[tokio::test]
+async fn help_lists_every_command() {
+    // Goal: what there is can be found. Method: commands that packages and people of the shell need, too.
+    let mut help = Process::run(&["--help"]);
+    assert_eq!(help.exit_code().await, 0);
+    for command in ["man", "completions", "version", "schema", "import"] {
+        let listed = help
+            .stdout()
+            .lines()
+            .any(|line| line.trim_start().starts_with(command));
+        assert!(listed, "{command}: {}", help.stdout());
     }
 }
