@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use sluicegate_import::bounds::INPUT_BYTES;
 use sluicegate_import::{Format, Imported, IncludedFile, IncludedFiles, import};
 
-use super::{FAILED, SUCCESS, USAGE, tell};
+use super::{FAILED, INCOMPLETE, SUCCESS, USAGE, tell};
 use crate::config::{self, Severity};
 use crate::route;
 
@@ -120,6 +120,14 @@ impl ImportCommand {
                 "{name}: written, but not good yet: correct the errors above, then run `sluicegate check`"
             ));
             return USAGE;
+        }
+        let to_fill_in = imported.ledger.to_fill_in().len();
+        if to_fill_in > 0 {
+            tell(&format_args!(
+                "{name}: written, but not complete: {to_fill_in} under \"To fill in\"; until then the gateway lets through what the other \
+                 proxy does not, or lacks an answer that it gives"
+            ));
+            return INCOMPLETE;
         }
         tell(&format_args!(
             "{name}: good, as far as that can be told without names, certificates and keys; `sluicegate check` looks at these too"

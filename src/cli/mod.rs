@@ -32,6 +32,8 @@ use crate::server::StartMode;
 const SUCCESS: u8 = 0;
 /// The exit code of a failure outside the configuration.
 const FAILED: u8 = 1;
+/// The exit code of an import of which a part is to be filled in.
+const INCOMPLETE: u8 = 2;
 /// The exit code of bad configuration or usage; EX_USAGE of sysexits.h.
 const USAGE: u8 = 64;
 

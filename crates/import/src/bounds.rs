@@ -21,6 +21,15 @@ pub const INCLUDE_DEPTH: usize = 16;
 /// Variables that are defined by other variables, one behind the other.
 pub const VARIABLE_DEPTH: usize = 8;
 
+/// Locations that pass a request on to each other. nginx has the same bound.
+pub const JUMPS: usize = 10;
+
+/// Directives of a location that pass requests on, and whose targets are compared with its limits.
+pub const JUMP_DIRECTIVES: usize = 64;
+
+/// Memory for the expressions of the locations of one server block.
+pub const EXPRESSION_BYTES: usize = 64 * 1024 * 1024;
+
 /// Routes that are made of one location by conditions on its requests.
 pub const ROUTE_CASES: usize = 64;
 

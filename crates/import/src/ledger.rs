@@ -43,6 +43,11 @@ pub struct LedgerEntry {
 pub struct Ledger {
     entries: Vec<LedgerEntry>,
     to_fill_in: Vec<String>,
+    known_to_fill_in: BTreeSet<String>,
+    /// Directives that a line of these is about.
+    required: BTreeSet<EntryId>,
+    /// Directives that change no answer in the input either.
+    without_effect: BTreeSet<EntryId>,
 }
 
 impl Ledger {
@@ -81,8 +86,38 @@ impl Ledger {
         }
     }
 
+    /// Records a directive that changes no answer in the input, unless another reason is known or it is translated.
+    pub(crate) fn without_effect(&mut self, id: EntryId, reason: &str) {
+        if self.entry(id).treatment == EntryTreatment::LeftOut(UNKNOWN.to_owned()) {
+            self.left_out(id, reason);
+            self.without_effect.insert(id);
+        }
+    }
+
+    /// Returns true if a directive is left out that changes answers in the input.
+    pub(crate) fn has_lost_effect(&self, id: EntryId) -> bool {
+        !self.is_translated(id) && !self.without_effect.contains(&id)
+    }
+
+    /// Records what the operator has to write before the configuration does what a directive did.
+    pub(crate) fn fill_in_for(&mut self, id: EntryId, what: &str) {
+        self.required.insert(id);
+        let comment = self.comment(id);
+        self.fill_in(format!("{comment}: {what}"));
+    }
+
+    /// Records that the operator has to write what a directive does that is left out, unless a line says so.
+    pub(crate) fn require(&mut self, id: EntryId) {
+        if let EntryTreatment::LeftOut(reason) = self.entry(id).treatment.clone()
+            && !self.required.contains(&id)
+        {
+            self.fill_in_for(id, &reason);
+        }
+    }
+
     /// Records the reason for which a directive is left out, unless it is translated elsewhere.
     pub(crate) fn left_out(&mut self, id: EntryId, reason: impl Into<String>) {
+        self.without_effect.remove(&id);
         let entry = self.entry(id);
         if entry.treatment != EntryTreatment::Translated {
             entry.treatment = EntryTreatment::LeftOut(printable(&reason.into()));
@@ -92,7 +127,7 @@ impl Ledger {
     /// Records what the operator has to write before the configuration does what the input did.
     pub(crate) fn fill_in(&mut self, what: impl Into<String>) {
         let what = printable(&what.into());
-        if !self.to_fill_in.contains(&what) {
+        if self.known_to_fill_in.insert(what.clone()) {
             self.to_fill_in.push(what);
         }
     }

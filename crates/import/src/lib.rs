@@ -30,6 +30,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 pub mod bounds;
+mod client_fields;
 mod format;
 mod haproxy;
 mod imported;

@@ -60,6 +60,8 @@ pub struct Listener {
     pub certificates: Vec<(String, String)>,
     /// The file of the authorities of client certificates.
     pub client_ca: Option<String>,
+    /// Further keys of `tls` with texts.
+    pub tls: Vec<(&'static str, &'static str)>,
 }
 
 /// `[list.NAME]`.
@@ -278,4 +280,27 @@ pub struct Route {
     pub set_headers: Vec<(String, String)>,
     /// The status of refusals on this route, where it is not that of its limits.
     pub status: Option<u16>,
+}
+
+impl Route {
+    /// Returns a route without conditions but the path, and without limits.
+    #[must_use]
+    pub fn new(path: String, action: RouteAction) -> Self {
+        Self {
+            remarks: TableRemarks::default(),
+            host: None,
+            path,
+            methods: Vec::new(),
+            header: None,
+            query: None,
+            client: Vec::new(),
+            limits: Vec::new(),
+            allow: Vec::new(),
+            block: Vec::new(),
+            action,
+            max_body: None,
+            set_headers: Vec::new(),
+            status: None,
+        }
+    }
 }

@@ -125,6 +125,9 @@ impl TomlText<'_> {
             if let Some(file) = &listener.client_ca {
                 keys.text("tls.client_ca_file", file);
             }
+            for (key, value) in &listener.tls {
+                keys.text(&format!("tls.{key}"), value);
+            }
         }
         self.table("[[listener]]", &listener.remarks, keys);
     }

@@ -54,7 +54,8 @@ async fn a_file_is_not_overwritten_without_force() {
 
 #[tokio::test]
 async fn included_files_are_read_from_beside_the_file() {
-    // Goal: a configuration in several files is imported as a whole. Method: a pattern, and a file that is missing.
+    // Goal: a configuration in several files is imported as a whole, and one that is missing is to be filled in. Method: a pattern, and a
+    // file that is missing.
     let directory = TempDir::new().unwrap();
     fs::create_dir(directory.path().join("conf.d")).unwrap();
     file(&directory, "conf.d/site.conf", INPUT);
@@ -64,7 +65,7 @@ async fn included_files_are_read_from_beside_the_file() {
         "http {\n include conf.d/*.conf;\n include missing.conf;\n}\n",
     );
     let mut process = Process::run(&["import", &input]);
-    assert_eq!(process.exit_code().await, 0);
+    assert_eq!(process.exit_code().await, 2);
     assert!(process.stdout().contains("[limit.one]"));
     assert!(
         process
@@ -73,6 +74,30 @@ async fn included_files_are_read_from_beside_the_file() {
         "{}",
         process.stderr()
     );
+}
+
+#[tokio::test]
+async fn a_guard_that_is_lost_makes_the_exit_code_2() {
+    // Goal: an import is good only if nothing that limits, restricts, authenticates or encrypts is lost. Method: an input of each, and the
+    // line of the report.
+    let directory = TempDir::new().unwrap();
+    for guard in [
+        "limit_rate 100k;",
+        "satisfy any;",
+        "auth_request /auth;",
+        "auth_ldap staff;",
+        "proxy_ssl_crl revoked.pem;",
+    ] {
+        let text = INPUT.replace("gzip on;", guard);
+        let input = file(&directory, "nginx.conf", &text);
+        let mut process = Process::run(&["import", &input]);
+        assert_eq!(process.exit_code().await, 2, "{guard}");
+        let stderr = process.stderr();
+        let listed = stderr.split("To fill in:").nth(1).unwrap_or_default();
+        let listed = listed.split("\n\n").next().unwrap_or_default();
+        assert!(listed.contains(guard.trim_end_matches(';')), "{stderr}");
+        assert!(stderr.contains("not complete"), "{stderr}");
+    }
 }
 
 #[tokio::test]

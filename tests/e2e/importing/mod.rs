@@ -2,7 +2,9 @@
 //!
 //! Rates are so slow that nothing drains while a test runs, unless requests wait for it.
 
+mod client_fields;
 mod command;
+mod jumps;
 mod peer;
 
 use std::net::SocketAddr;

@@ -1,26 +1,58 @@
 //! Decides which clients may come by `allow` and `deny`, of which nginx takes the first that matches.
 
+use ipnet::IpNet;
+
 use super::tree::Directive;
 use super::variables;
 use crate::ledger::{EntryId, Ledger};
 
-/// The clients that may come.
-pub(super) enum ClientAccess {
-    All,
-    /// All but these.
-    Except {
-        sources: Vec<EntryId>,
-        blocks: Vec<String>,
-    },
+/// The clients that may come: all, unless they are excepted or others alone may.
+#[derive(Default)]
+pub(super) struct ClientAccess {
     /// These alone.
-    Only {
-        sources: Vec<EntryId>,
-        blocks: Vec<String>,
-    },
+    pub(super) only: Option<ClientBlocks>,
+    /// All but these.
+    pub(super) except: Vec<ClientBlocks>,
+}
+
+/// Blocks of clients, and the directives that name them.
+#[derive(Clone)]
+pub(super) struct ClientBlocks {
+    pub(super) sources: Vec<EntryId>,
+    pub(super) blocks: Vec<String>,
+}
+
+impl ClientAccess {
+    /// Returns the clients that may come by both.
+    fn and(mut self, other: Self) -> Self {
+        self.except.extend(other.except);
+        self.only = match (self.only, other.only) {
+            (Some(one), Some(other)) => Some(ClientBlocks {
+                blocks: intersection(&one.blocks, &other.blocks),
+                sources: [one.sources, other.sources].concat(),
+            }),
+            (one, other) => one.or(other),
+        };
+        self
+    }
+}
+
+/// Reads the directives of all levels that a request passes.
+pub(super) fn read_all(levels: &[Vec<&Directive>], ledger: &mut Ledger) -> ClientAccess {
+    let ids = |level: &[&Directive]| level.iter().map(|it| it.id).collect::<Vec<_>>();
+    let mut known = Vec::new();
+    let mut access = ClientAccess::default();
+    for level in levels {
+        if !known.contains(&ids(level)) {
+            known.push(ids(level));
+            access = access.and(read(level, ledger));
+        }
+    }
+    access
 }
 
 /// Reads the directives of a level.
-pub(super) fn read(directives: &[&Directive], ledger: &mut Ledger) -> ClientAccess {
+fn read(directives: &[&Directive], ledger: &mut Ledger) -> ClientAccess {
     let mut blocks = Vec::new();
     let mut verdict: Option<bool> = None;
     let mut last = None;
@@ -38,19 +70,49 @@ pub(super) fn read(directives: &[&Directive], ledger: &mut Ledger) -> ClientAcce
         verdict = Some(allows);
         blocks.extend(found.into_iter().flatten().map(|block| block.to_string()));
     }
-    let sources: Vec<EntryId> = directives.iter().map(|directive| directive.id).collect();
-    let access = match (verdict, last.unwrap_or(true)) {
-        // What is allowed one by one is allowed anyway.
-        (None | Some(true), true) => ClientAccess::All,
-        (None | Some(false), false) => ClientAccess::Only {
-            sources,
-            blocks: Vec::new(),
-        },
-        (Some(false), true) => ClientAccess::Except { sources, blocks },
-        (Some(true), false) => ClientAccess::Only { sources, blocks },
-    };
+    let sources = directives.iter().map(|directive| directive.id).collect();
+    let named = ClientBlocks { sources, blocks };
     directives.iter().for_each(|it| ledger.translated(it.id));
-    access
+    match (verdict, last.unwrap_or(true)) {
+        // What is allowed one by one is allowed anyway.
+        (None | Some(true), true) => ClientAccess::default(),
+        (None | Some(false), false) => ClientAccess {
+            only: Some(ClientBlocks {
+                blocks: Vec::new(),
+                ..named
+            }),
+            ..ClientAccess::default()
+        },
+        (Some(false), true) => ClientAccess {
+            except: vec![named],
+            ..ClientAccess::default()
+        },
+        (Some(true), false) => ClientAccess {
+            only: Some(named),
+            ..ClientAccess::default()
+        },
+    }
+}
+
+/// Returns the blocks that are in both lists.
+fn intersection(one: &[String], other: &[String]) -> Vec<String> {
+    let parse = |blocks: &[String]| -> Vec<IpNet> {
+        blocks
+            .iter()
+            .filter_map(|block| block.parse().ok())
+            .collect()
+    };
+    let one = parse(one);
+    let other = parse(other);
+    let within = |inner: &[IpNet], outer: &[IpNet]| -> Vec<IpNet> {
+        let is_within = |block: &&IpNet| outer.iter().any(|outer| outer.contains(*block));
+        inner.iter().filter(is_within).copied().collect()
+    };
+    let mut blocks = within(&one, &other);
+    blocks.extend(within(&other, &one));
+    blocks.sort();
+    blocks.dedup();
+    blocks.iter().map(IpNet::to_string).collect()
 }
 
 fn unsayable(directives: &[&Directive], ledger: &mut Ledger) -> ClientAccess {
@@ -58,7 +120,6 @@ fn unsayable(directives: &[&Directive], ledger: &mut Ledger) -> ClientAccess {
         "lists and conditions on clients know no order; write `client` or `block` of the route";
     for directive in directives {
         ledger.left_out(directive.id, reason);
-        ledger.fill_in(format!("{}: {reason}", ledger.comment(directive.id)));
     }
-    ClientAccess::All
+    ClientAccess::default()
 }

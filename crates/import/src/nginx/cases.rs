@@ -16,9 +16,20 @@ pub(super) struct RouteCase {
     pub(super) limits: Vec<String>,
 }
 
-/// Returns the cases of a location, the last without a condition, and what is not told apart.
-pub(super) fn of(choices: &[ValueChoice<Vec<String>>]) -> (Vec<RouteCase>, Vec<String>) {
+/// The cases of a location.
+pub(super) struct CaseList {
+    /// The last has no condition.
+    pub(super) cases: Vec<RouteCase>,
+    /// Cases that are not told apart, and in which fewer requests pass than in nginx.
+    pub(super) differences: Vec<String>,
+    /// Cases that are not told apart, and in which more requests pass.
+    pub(super) looser: Vec<String>,
+}
+
+/// Returns the cases of a location.
+pub(super) fn of(choices: &[ValueChoice<Vec<String>>]) -> CaseList {
     let mut differences = Vec::new();
+    let mut looser = Vec::new();
     let first = choices.iter().find_map(|choice| choice.property.clone());
     // A second property would need a route for each pair of cases. All limits of such a choice hold instead, which is stricter.
     let choices: Vec<ValueChoice<Vec<String>>> = choices
@@ -41,11 +52,11 @@ pub(super) fn of(choices: &[ValueChoice<Vec<String>>]) -> (Vec<RouteCase>, Vec<S
     let mut cases = match &first {
         None => Vec::new(),
         Some(RequestProperty::Client) => clients(&choices),
-        Some(property) => values(property, &choices, &mut differences),
+        Some(property) => values(property, &choices, &mut looser),
     };
     if cases.len() > bounds::ROUTE_CASES {
         let most = bounds::ROUTE_CASES;
-        differences.push(format!("only the first {most} cases are told apart"));
+        looser.push(format!("only the first {most} cases are told apart"));
         cases.truncate(most);
     }
     cases.push(RouteCase {
@@ -55,12 +66,17 @@ pub(super) fn of(choices: &[ValueChoice<Vec<String>>]) -> (Vec<RouteCase>, Vec<S
     for case in &mut cases {
         if case.limits.len() > bounds::ROUTE_LIMITS {
             let most = bounds::ROUTE_LIMITS;
-            differences.push(format!("only {most} limits of {} hold", case.limits.len()));
+            looser.push(format!("only {most} limits of {} hold", case.limits.len()));
             case.limits.truncate(most);
         }
     }
     differences.dedup();
-    (cases, differences)
+    looser.dedup();
+    CaseList {
+        cases,
+        differences,
+        looser,
+    }
 }
 
 /// Returns the blocks of clients that no limit of a location counts, where a list of them says the same as the cases: all limits exempt the
@@ -118,7 +134,7 @@ fn limits<'c>(
 fn values(
     property: &RequestProperty,
     choices: &[ValueChoice<Vec<String>>],
-    differences: &mut Vec<String>,
+    looser: &mut Vec<String>,
 ) -> Vec<RouteCase> {
     let default = limits(choices, |choice| &choice.default);
     let mut cases: Vec<RouteCase> = Vec::new();
@@ -150,7 +166,7 @@ fn values(
                     limits,
                     ..RouteCase::default()
                 }),
-                None => differences.push(format!(
+                None => looser.push(format!(
                     "a route has no condition on {}, so {value:?} is counted as any other value",
                     part.text()
                 )),
@@ -237,6 +253,7 @@ mod tests {
                 .collect(),
             default: names(default),
             differences: Vec::new(),
+            looser: Vec::new(),
         }
     }
 
@@ -252,7 +269,9 @@ mod tests {
             ],
             &["a"],
         );
-        let (cases, differences) = of(&[choice]);
+        let CaseList {
+            cases, differences, ..
+        } = of(&[choice]);
         assert_eq!(differences, Vec::<String>::new());
         assert_eq!(cases.len(), 2);
         assert_eq!(cases[0].client, ["10.0.0.0/8", "!10.1.0.0/16", "10.1.1.1"]);
@@ -268,7 +287,7 @@ mod tests {
             &[("POST", &["a"]), ("PUT", &["a"])],
             &[],
         );
-        let (cases, _) = of(&[choice]);
+        let cases = of(&[choice]).cases;
         assert_eq!(cases.len(), 2);
         assert_eq!(cases[0].methods, ["POST", "PUT"]);
         assert_eq!(cases[0].limits, ["a"]);
@@ -280,7 +299,9 @@ mod tests {
     fn a_second_property_is_not_told_apart() {
         let by_client = choice(RequestProperty::Client, &[("10.0.0.0/8", &[])], &["a"]);
         let by_method = choice(RequestProperty::Method, &[("POST", &["b"])], &[]);
-        let (cases, differences) = of(&[by_client, by_method]);
+        let CaseList {
+            cases, differences, ..
+        } = of(&[by_client, by_method]);
         assert_eq!(differences.len(), 1);
         assert_eq!(cases[0].limits, ["b"]);
         assert_eq!(cases[1].limits, ["a", "b"]);

@@ -24,6 +24,8 @@ pub(super) struct ValueChoice<T> {
     pub(super) default: T,
     /// Cases that are not told apart.
     pub(super) differences: Vec<String>,
+    /// Cases that are not told apart, and in which more requests pass than in nginx.
+    pub(super) looser: Vec<String>,
 }
 
 impl<T> ValueChoice<T> {
@@ -34,6 +36,7 @@ impl<T> ValueChoice<T> {
             cases: Vec::new(),
             default: value,
             differences: Vec::new(),
+            looser: Vec::new(),
         }
     }
 
@@ -49,6 +52,7 @@ impl<T> ValueChoice<T> {
             default: function(self.default)?,
             property: self.property,
             differences: self.differences,
+            looser: self.looser,
         })
     }
 }

@@ -57,7 +57,7 @@ pub(super) fn reason(name: &str) -> Option<&'static str> {
         | "proxy_headers_hash_max_size"
         | "proxy_headers_hash_bucket_size" => "a setting of nginx's own buffers and tables",
         "root" | "alias" | "index" | "autoindex" | "try_files" | "types" | "default_type"
-        | "charset" | "expires" | "etag" | "if_modified_since" | "gzip_static" | "internal" => {
+        | "charset" | "expires" | "etag" | "if_modified_since" | "gzip_static" => {
             "the gateway serves no files"
         }
         "gzip" | "gzip_types" | "gzip_min_length" | "gzip_comp_level" | "gzip_vary"
@@ -114,9 +114,10 @@ pub(super) fn reason(name: &str) -> Option<&'static str> {
         | "lingering_close"
         | "lingering_time"
         | "lingering_timeout" => "see [server], which has bounds and times for every client",
-        "ssl_protocols"
-        | "ssl_ciphers"
-        | "ssl_prefer_server_ciphers"
+        "ssl_ciphers" => {
+            "the gateway has ECDHE with AES-GCM and ChaCha20-Poly1305, and no key for ciphers"
+        }
+        "ssl_prefer_server_ciphers"
         | "ssl_session_cache"
         | "ssl_session_timeout"
         | "ssl_session_tickets"
@@ -129,7 +130,7 @@ pub(super) fn reason(name: &str) -> Option<&'static str> {
         | "ssl_crl"
         | "ssl_buffer_size"
         | "ssl_early_data"
-        | "ssl_password_file" => "see [listener.tls]; ciphers and sessions are not configured",
+        | "ssl_password_file" => "[listener.tls] has no key for it",
         "limit_except" => {
             "write `methods` in the route, and a route without them that responds with 403"
         }
@@ -171,21 +172,4 @@ pub(super) fn reason(name: &str) -> Option<&'static str> {
         _ => return None,
     };
     Some(reason)
-}
-
-/// Returns true if leaving a directive out lets requests pass that nginx would not let pass.
-pub(super) fn guards(name: &str) -> bool {
-    matches!(
-        name,
-        "satisfy"
-            | "auth_basic"
-            | "auth_request"
-            | "auth_jwt"
-            | "valid_referers"
-            | "secure_link"
-            | "internal"
-            | "limit_except"
-            | "access_by_lua_block"
-            | "if"
-    )
 }

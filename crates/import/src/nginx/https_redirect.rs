@@ -1,7 +1,7 @@
 //! Recognizes server blocks that do nothing but send clients to HTTPS, which become `redirect_to_https` of their listener.
 //!
-//! They are written in three ways: with `return` in the block, with `return` in `location /` beside one for the questions of certificate
-//! authorities, and as certbot writes them, with an `if` for each host.
+//! They are written in four ways: with `return` in the block, with `return` in `location /` beside one for the questions of certificate
+//! authorities, as certbot writes them, with an `if` for each host, and with a `rewrite` of all paths.
 
 use super::listens::ServerBlock;
 use super::tree::Directive;
@@ -14,13 +14,25 @@ const TARGETS: [&str; 3] = [
     "https://$http_host$request_uri",
 ];
 
+/// The same with the group of an expression over the path.
+const GROUP_TARGETS: [&str; 6] = [
+    "https://$host$1",
+    "https://$host/$1",
+    "https://$http_host$1",
+    "https://$http_host/$1",
+    "https://$server_name$1",
+    "https://$server_name/$1",
+];
+
 /// Where certificate authorities ask (RFC 8555 §8.3).
 const ACME: &str = "/.well-known/acme-challenge";
 
 /// Returns true if a server block does nothing but send clients to HTTPS.
 pub(super) fn is_all_of(server: &ServerBlock<'_>) -> bool {
     let children = server.directive.children();
-    let is_about_paths = |it: &Directive| matches!(it.name.as_str(), "location" | "if" | "rewrite");
+    let is_about_paths = |it: &Directive| {
+        matches!(it.name.as_str(), "location" | "if") || (it.name == "rewrite" && !is_return(it))
+    };
     let is_harmless =
         |it: &Directive| is_in_condition(it) || is_for_authorities(it) || is_root_location(it);
     server.listens.iter().all(|listen| !listen.has_tls())
@@ -57,10 +69,10 @@ pub(super) fn record(server: &Directive, ledger: &mut Ledger) -> Vec<EntryId> {
                 let reason =
                     "the gateway answers certificate authorities for names in `acme` of a listener";
                 ledger.left_out(child.id, reason);
-                ledger.fill_in(format!(
-                    "{}: if another program orders certificates, a route with this path to a server that has its files",
-                    ledger.comment(child.id)
-                ));
+                ledger.fill_in_for(
+                    child.id,
+                    "if another program orders certificates, a route with this path to a server that has its files",
+                );
                 for inner in child.children() {
                     ledger.left_out_with(inner.id, reason);
                 }
@@ -82,12 +94,13 @@ pub(super) fn say_if_left_out(server: &Directive, ledger: &mut Ledger) {
         let reason =
             "its address has other server blocks too, which a redirect of the listener would hide";
         ledger.left_out(id, reason);
-        ledger.fill_in(format!("{}: {reason}", ledger.comment(id)));
+        ledger.fill_in_for(id, reason);
     }
 }
 
 fn record_returns(directives: &[Directive], made_of: &mut Vec<EntryId>, ledger: &mut Ledger) {
-    for directive in directives.iter().filter(|it| it.name == "return") {
+    let redirects = |it: &&Directive| it.name == "return" || is_return(it);
+    for directive in directives.iter().filter(redirects) {
         let difference = match is_return(directive) {
             true => {
                 "the redirect is 308 to port 443, except for what certificate authorities ask for"
@@ -100,9 +113,25 @@ fn record_returns(directives: &[Directive], made_of: &mut Vec<EntryId>, ledger: 
 }
 
 fn is_return(directive: &Directive) -> bool {
-    directive.name == "return"
-        && matches!(directive.word(0), Some("301" | "302" | "307" | "308"))
-        && directive.word(1).is_some_and(|to| TARGETS.contains(&to))
+    let first = directive.word(0);
+    let to = directive.word(1);
+    match directive.name.as_str() {
+        "return" => {
+            matches!(first, Some("301" | "302" | "307" | "308"))
+                && to.is_some_and(|to| TARGETS.contains(&to))
+        }
+        "rewrite" => to.is_some_and(|to| {
+            let is_target = TARGETS.contains(&to.trim_end_matches('?'));
+            match first {
+                Some("^" | "^/" | "^.*" | "^.*$" | ".*") => is_target,
+                Some("^(.*)" | "^(.*)$" | "(.*)" | "^/(.*)" | "^/(.*)$") => {
+                    is_target || GROUP_TARGETS.contains(&to.trim_end_matches('?'))
+                }
+                _ => false,
+            }
+        }),
+        _ => false,
+    }
 }
 
 /// `location / { return 301 https://$host$request_uri; }`

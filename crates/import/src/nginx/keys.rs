@@ -2,6 +2,7 @@
 
 use super::choice::{RequestProperty, ValueChoice};
 use super::variables::VariableTable;
+use crate::client_fields;
 use crate::model::KeyPart;
 
 /// A key without choices.
@@ -132,11 +133,13 @@ fn joined(
     let mut joined = if texts.property.is_none() {
         let mut joined = keys.clone().try_map(|key| append(&key, &texts.default))?;
         joined.differences.extend(texts.differences);
+        joined.looser.extend(texts.looser);
         joined
     } else {
         texts.try_map(|text| append(&keys.default, &text))?
     };
     joined.differences.extend(keys.differences.iter().cloned());
+    joined.looser.extend(keys.looser.iter().cloned());
     joined.differences.dedup();
     Ok(joined)
 }
@@ -220,6 +223,23 @@ pub(super) fn pieces(text: &str) -> Vec<TextPiece> {
     found
 }
 
+/// Returns the field that a variable of nginx has, where the gateway removes it unless `[client]` names it.
+pub(super) fn proxy_field(variable: &str) -> Option<String> {
+    let field = match variable {
+        "proxy_add_x_forwarded_for" => "x-forwarded-for".to_owned(),
+        name => name.strip_prefix("http_")?.replace('_', "-"),
+    };
+    client_fields::is_removed(&field).then_some(field)
+}
+
+/// Returns true if a variable of nginx has the address of the client, in the word of the connection or of a proxy.
+pub(super) fn is_client(variable: &str) -> bool {
+    matches!(
+        variable,
+        "remote_addr" | "binary_remote_addr" | "proxy_protocol_addr"
+    ) || proxy_field(variable).is_some_and(|field| client_fields::names_client(&field))
+}
+
 /// Returns the part for a field, a cookie or a parameter of nginx.
 pub(super) fn value(name: &str) -> Option<KeyPart> {
     let (kind, rest) = name.split_once('_')?;
@@ -244,10 +264,10 @@ fn add_variable(key: &mut KeyTemplate, name: &str) -> Result<(), String> {
                 "IPv6 clients are counted by /64; write \"client.ip/32,/128\" to count single addresses as nginx does",
             );
         }
-        "http_x_forwarded_for" | "proxy_add_x_forwarded_for" | "http_x_real_ip" => {
+        name if is_client(name) => {
             key.add(KeyPart::ClientIp);
             key.differs(
-                "the client is counted, as [client] trusted_proxies identifies it; nginx counts by a field that every client can write",
+                "the client is counted, as [client] trusted_proxies identifies it; nginx counts by what every client can write",
             );
         }
         "server_name" => key.constant = ConstantPart::ServerName,

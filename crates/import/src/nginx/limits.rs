@@ -95,10 +95,6 @@ impl LimitMaker {
                 Ok(read) => read,
                 Err(reason) => {
                     ledger.left_out(directive.id, reason);
-                    ledger.fill_in(format!(
-                        "{}: the limit is left out",
-                        ledger.comment(directive.id)
-                    ));
                     continue;
                 }
             };
@@ -112,7 +108,9 @@ impl LimitMaker {
             };
             if result.choices.len() == bounds::ROUTE_LIMITS {
                 let most = bounds::ROUTE_LIMITS;
-                ledger.left_out(directive.id, format!("a route has at most {most} limits"));
+                let reason = format!("a route has at most {most} limits");
+                ledger.fill_in_for(directive.id, &reason);
+                ledger.left_out(directive.id, reason);
                 continue;
             }
             self.add(&zone_use, server, &mut result, &mut statuses, ledger);
@@ -142,6 +140,9 @@ impl LimitMaker {
             ledger.translated(id.id);
         }
         result.sources.push(zone_use.directive.id);
+        for looser in &zone_use.zone.key.looser {
+            ledger.fill_in_for(zone_use.directive.id, looser);
+        }
         if choice
             .property
             .as_ref()

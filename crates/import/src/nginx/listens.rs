@@ -1,6 +1,9 @@
 //! Makes listeners of `listen`, and decides which hosts each server block has.
 
+use std::collections::BTreeSet;
+
 use super::https_redirect;
+use super::listener_tls;
 use super::scope::{SettingScope, is_on};
 use super::tree::Directive;
 use crate::ledger::Ledger;
@@ -11,6 +14,13 @@ pub(super) struct ServerBlock<'d> {
     pub(super) directive: &'d Directive,
     pub(super) scope: SettingScope<'d>,
     pub(super) listens: Vec<ListenAddress<'d>>,
+}
+
+impl ServerBlock<'_> {
+    /// Returns true if no request comes to the block, since its clients fail to connect by TLS.
+    pub(super) fn refuses_handshakes(&self) -> bool {
+        is_on(self.scope.reject_handshake) && self.listens.iter().all(ListenAddress::has_tls)
+    }
 }
 
 /// An address of a server block.
@@ -63,9 +73,50 @@ pub(super) fn server_block<'d>(
     }
     ServerBlock {
         directive,
-        scope: outer.within(children),
+        scope: outer.of_server(children),
         listens,
     }
+}
+
+/// Gives each address the properties that one block states for all: nginx takes TLS and the PROXY protocol of any `listen` of the address,
+/// and `ssl on` of its default server.
+pub(super) fn share_properties(servers: &mut [ServerBlock<'_>]) {
+    let addresses: BTreeSet<String> = servers
+        .iter()
+        .flat_map(|server| server.listens.iter().map(|it| it.address.clone()))
+        .collect();
+    for address in addresses {
+        let has = |property: fn(&ListenAddress<'_>) -> bool| {
+            let mut all = servers.iter().flat_map(|server| &server.listens);
+            all.any(|it| it.address == address && property(it))
+        };
+        let default = default_of(servers, &address).and_then(|number| servers.get(number));
+        let has_tls = has(|it| it.has_tls) || default.is_some_and(|it| is_on(it.scope.ssl));
+        let has_proxy_protocol = has(|it| it.has_proxy_protocol);
+        for listen in servers.iter_mut().flat_map(|server| &mut server.listens) {
+            if listen.address == address {
+                listen.has_tls = has_tls;
+                listen.has_proxy_protocol = has_proxy_protocol;
+            }
+        }
+    }
+}
+
+/// Returns the block that takes the hosts of an address that none names: the one that is marked, or else the first.
+fn default_of(servers: &[ServerBlock<'_>], address: &str) -> Option<usize> {
+    let position = |is_meant: fn(&ListenAddress<'_>) -> bool| {
+        servers.iter().position(|server| {
+            let mut listens = server.listens.iter();
+            listens.any(|it| it.address == address && is_meant(it))
+        })
+    };
+    position(|it| it.is_default).or_else(|| position(|_| true))
+}
+
+/// Returns true if a block takes the hosts of one of its addresses that none names.
+pub(super) fn is_default_somewhere(servers: &[ServerBlock<'_>], number: usize) -> bool {
+    let mut listens = servers[number].listens.iter();
+    listens.any(|it| default_of(servers, &it.address) == Some(number))
 }
 
 fn listen(directive: &Directive) -> Result<ListenAddress<'_>, String> {
@@ -102,7 +153,8 @@ fn listen(directive: &Directive) -> Result<ListenAddress<'_>, String> {
     })
 }
 
-/// Makes one listener of each address. `proxies` are the addresses of those that may announce clients.
+/// Makes one listener of each address of blocks that have routes or redirect. `proxies` are the addresses of those that may announce
+/// clients.
 pub(super) fn listeners(
     servers: &[&ServerBlock<'_>],
     proxies: &[String],
@@ -122,23 +174,41 @@ pub(super) fn listeners(
         {
             continue;
         }
-        let of_address: Vec<_> = all()
+        let mut of_address: Vec<_> = all()
             .filter(|(_, other)| {
                 other.address == listen.address || covers(&listen.address, &other.address)
             })
             .collect();
+        // The certificate of the default server is the default of the listener.
+        of_address.sort_by_key(|(_, other)| !(other.is_default && other.address == listen.address));
         let mut listener = Listener {
             address: listen.address.clone(),
             ..Listener::default()
         };
         for (server, other) in &of_address {
+            if other.has_tls != listen.has_tls {
+                ledger.fill_in(format!(
+                    "[[listener]] {}: {} is taken by it, and has TLS where it has none, or the other way round; write a listener for each \
+                     address of this machine",
+                    listen.address, other.address
+                ));
+            }
             if let Some(directive) = other.directive {
                 ledger.translated(directive.id);
                 listener.remarks.sources.push(directive.id);
             }
             if other.has_tls {
-                certificates(server, &mut listener, ledger);
+                listener_tls::add_certificates(&server.scope, &mut listener, ledger);
             }
+        }
+        if let Some((default, _)) = of_address.first().filter(|(_, it)| it.has_tls) {
+            listener_tls::set_properties(&default.scope, &mut listener, ledger);
+        }
+        for (server, _) in &of_address {
+            if server.listens.iter().all(|it| !it.has_tls) {
+                listener_tls::leave_unused(&server.scope, ledger);
+            }
+            listener_tls::record_equal(&server.scope, &listener, ledger);
         }
         if of_address.iter().any(|(_, it)| it.has_proxy_protocol) {
             listener.proxy_protocol_from = Some(proxies.to_vec());
@@ -188,36 +258,6 @@ fn covers(outer: &str, inner: &str) -> bool {
     outer.is_ipv6() || (inner.is_ipv4() && !inner.ip().is_unspecified())
 }
 
-fn certificates(server: &ServerBlock<'_>, listener: &mut Listener, ledger: &mut Ledger) {
-    let scope = &server.scope;
-    for (certificate, key) in scope.certificates.iter().zip(&scope.certificate_keys) {
-        let (Some(cert_file), Some(key_file)) = (certificate.word(0), key.word(0)) else {
-            continue;
-        };
-        let is_file = |text: &str| !text.contains(['$', ':']);
-        if !is_file(cert_file) || !is_file(key_file) {
-            let reason = "certificates are files whose names depend on nothing";
-            ledger.left_out(certificate.id, reason);
-            ledger.left_out(key.id, reason);
-            continue;
-        }
-        ledger.translated(certificate.id);
-        ledger.translated(key.id);
-        let pair = (cert_file.to_owned(), key_file.to_owned());
-        if !listener.certificates.contains(&pair) {
-            listener.certificates.push(pair);
-            listener.remarks.sources.push(certificate.id);
-        }
-    }
-    if let (Some(ca), Some(verify)) = (scope.client_ca, scope.verify_client)
-        && is_on(Some(verify))
-    {
-        ledger.translated(ca.id);
-        ledger.translated(verify.id);
-        listener.client_ca = ca.word(0).map(str::to_owned);
-    }
-}
-
 /// Decides which server block takes which hosts. A host belongs to the first block that names it, on whichever address.
 pub(super) fn hosts(servers: &[ServerBlock<'_>], ledger: &mut Ledger) -> Vec<ServerHosts> {
     let default = default_server(servers);
@@ -249,10 +289,7 @@ pub(super) fn hosts(servers: &[ServerBlock<'_>], ledger: &mut Ledger) -> Vec<Ser
                                  import this block into its own file"
                             );
                             ledger.left_out(directive.id, reason.clone());
-                            ledger.fill_in(format!(
-                                "{}: {reason}",
-                                ledger.comment(server.directive.id)
-                            ));
+                            ledger.fill_in_for(server.directive.id, &reason);
                         }
                         Ok(host) => {
                             taken.push(host.clone());
@@ -281,7 +318,9 @@ pub(super) fn hosts(servers: &[ServerBlock<'_>], ledger: &mut Ledger) -> Vec<Ser
 
 /// Returns the block that takes the hosts that none names: the default of the first address that has other content than a redirect.
 fn default_server(servers: &[ServerBlock<'_>]) -> Option<usize> {
-    let serving = |server: &&ServerBlock<'_>| !https_redirect::is_all_of(server);
+    let serving = |server: &&ServerBlock<'_>| {
+        !https_redirect::is_all_of(server) && !server.refuses_handshakes()
+    };
     let first = servers.iter().find(serving)?;
     let address = &first.listens.first()?.address;
     let of_address = |listen: &&ListenAddress<'_>| listen.address == *address;

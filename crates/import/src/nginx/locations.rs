@@ -10,6 +10,7 @@ use crate::ledger::Ledger;
 use crate::paths;
 
 /// A location with the settings that hold in it.
+#[derive(Clone)]
 pub(super) struct LocationBlock<'d> {
     /// `None` where the server block itself is meant.
     pub(super) directive: Option<&'d Directive>,
@@ -17,6 +18,27 @@ pub(super) struct LocationBlock<'d> {
     pub(super) text: String,
     pub(super) scope: SettingScope<'d>,
     pub(super) children: &'d [Directive],
+    /// The slot for the rest of a path behind a prefix.
+    pub(super) rest: &'static str,
+    /// The `rewrite` that takes these paths, where they are not those of a location.
+    pub(super) rewrite: Option<&'d Directive>,
+}
+
+impl LocationBlock<'_> {
+    /// Returns the expression in the syntax of the engine, with regard to case or without.
+    pub(super) fn expression(&self) -> Option<String> {
+        let modifier = self.directive.and_then(|it| it.word(0));
+        match (self.match_kind, modifier) {
+            (LocationMatch::Expression, Some("~*")) => Some(format!("(?i){}", self.text)),
+            (LocationMatch::Expression, _) => Some(self.text.clone()),
+            _ => None,
+        }
+    }
+
+    /// Returns the location as reports name it.
+    pub(super) fn shown(&self) -> String {
+        format!("location {}", self.text)
+    }
 }
 
 /// The comparison of a location with paths.
@@ -29,14 +51,14 @@ pub(super) enum LocationMatch {
     FinalPrefix,
     /// `~` and `~*`
     Expression,
+    /// `@name`: other locations pass requests on to it.
+    Named,
 }
 
 /// A location with the path of its route.
 pub(super) struct PlacedLocation<'d> {
     pub(super) location: LocationBlock<'d>,
     pub(super) path: String,
-    /// The slot for the rest of a path behind a prefix.
-    pub(super) rest: &'static str,
 }
 
 /// Collects the locations below a level, those within locations among them.
@@ -51,10 +73,7 @@ pub(super) fn collect<'d>(
             [text] => match text.chars().next() {
                 // nginx takes these without a blank too.
                 Some('=') => (LocationMatch::Exact, text[1..].to_owned()),
-                Some('@') => {
-                    super::leave_out(directive, "named locations have no counterpart", ledger);
-                    continue;
-                }
+                Some('@') => (LocationMatch::Named, text.clone()),
                 _ => (LocationMatch::Prefix, text.clone()),
             },
             [modifier, text] => {
@@ -83,6 +102,8 @@ pub(super) fn collect<'d>(
             text,
             scope,
             children,
+            rest: "",
+            rewrite: None,
         });
     }
 }
@@ -106,12 +127,13 @@ pub(super) fn place<'d>(
         .map(|it| it.text.clone())
         .collect();
     let mut placed: Vec<(PathOrder, PlacedLocation<'d>)> = Vec::new();
-    for location in locations {
+    for mut location in locations {
         let text = &location.text;
         let is_final = location.match_kind == LocationMatch::FinalPrefix && has_expressions;
         let is_expression = is_prefix(location.match_kind)
             && (is_final || open.iter().any(|other| text.starts_with(other.as_str())));
         let path = match location.match_kind {
+            LocationMatch::Named => continue,
             LocationMatch::Exact => literal(text),
             LocationMatch::Expression => paths::searched(text),
             _ if is_expression => paths::beginning_with(text),
@@ -123,7 +145,7 @@ pub(super) fn place<'d>(
                 if let Some(directive) = location.directive {
                     let reason = format!("no path of a route is this: {reason}");
                     super::leave_out(directive, &reason, ledger);
-                    ledger.fill_in(format!("{}: {reason}", ledger.comment(directive.id)));
+                    ledger.fill_in_for(directive.id, &reason);
                 }
                 continue;
             }
@@ -139,19 +161,15 @@ pub(super) fn place<'d>(
             }
         }
         let order = match location.match_kind {
+            LocationMatch::Expression if location.rewrite.is_some() => PathOrder::Rewrite,
             LocationMatch::Exact => PathOrder::Exact,
             LocationMatch::Expression => PathOrder::Expression,
             _ if is_final => PathOrder::FinalPrefix(usize::MAX - text.len()),
             _ if is_expression => PathOrder::OpenPrefix(usize::MAX - text.len()),
             _ => PathOrder::Pattern(usize::MAX - text.len()),
         };
-        let rest = if is_expression { "{path.1}" } else { "{rest}" };
-        let placed_location = PlacedLocation {
-            location,
-            path,
-            rest,
-        };
-        placed.push((order, placed_location));
+        location.rest = if is_expression { "{path.1}" } else { "{rest}" };
+        placed.push((order, PlacedLocation { location, path }));
     }
     placed.sort_by_key(|(order, _)| *order);
     placed.into_iter().map(|(_, location)| location).collect()
@@ -160,6 +178,8 @@ pub(super) fn place<'d>(
 /// The order of routes in the file; longer prefixes come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PathOrder {
+    /// By the server block, before a location is looked for.
+    Rewrite,
     Exact,
     FinalPrefix(usize),
     Expression,

@@ -6,17 +6,25 @@ mod access;
 mod cases;
 mod choice;
 mod elsewhere;
+mod encryption;
 mod fields;
+mod guards;
 mod https_redirect;
+mod jumps;
 mod keys;
 mod lexer;
 mod limits;
+mod listener_tls;
 mod listens;
+mod location_index;
 mod locations;
 mod origins;
+mod passes;
 mod real_ip;
+mod rewrites;
 mod routes;
 mod scope;
+mod templates;
 mod tree;
 mod units;
 mod variables;
@@ -28,6 +36,7 @@ use self::scope::SettingScope;
 use self::tree::Directive;
 use self::variables::VariableTable;
 use self::zones::ZoneTable;
+use crate::client_fields;
 use crate::ledger::Ledger;
 use crate::model::GatewayModel;
 use crate::names::NamePool;
@@ -69,7 +78,9 @@ pub(crate) fn read(
             http.push(directive);
         }
     }
-    Ok(translate(&http, ledger))
+    let gateway = translate(&http, ledger);
+    guards::require(&directives, ledger);
+    Ok(gateway)
 }
 
 fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
@@ -88,19 +99,25 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
         .map(|it| (*it).clone())
         .collect();
     let scope = SettingScope::default().within(&outer);
-    let servers: Vec<ServerBlock<'_>> = named("server")
+    let mut servers: Vec<ServerBlock<'_>> = named("server")
         .map(|directive| listens::server_block(directive, &scope, ledger))
         .collect();
+    listens::share_properties(&mut servers);
     let mut gateway = GatewayModel {
         client: real_ip::client(http, &servers, ledger),
         ..GatewayModel::default()
     };
     let hosts = listens::hosts(&servers, ledger);
+    let default = servers.iter().zip(&hosts).find(|(_, hosts)| hosts.any);
+    let answer = default.and_then(|(server, _)| only_answer(server.directive));
+    let is_answer_of_default =
+        |server: &ServerBlock<'_>| answer.is_some() && only_answer(server.directive) == answer;
     let imported: Vec<&ServerBlock<'_>> = servers
         .iter()
         .zip(&hosts)
         .filter(|(server, hosts)| {
-            https_redirect::is_all_of(server) || hosts.any || !hosts.names.is_empty()
+            let has_routes = hosts.any || !hosts.names.is_empty() || is_answer_of_default(server);
+            has_routes || https_redirect::is_all_of(server) || server.refuses_handshakes()
         })
         .map(|(server, _)| server)
         .collect();
@@ -122,12 +139,12 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
             https_redirect::say_if_left_out(server.directive, ledger);
             continue;
         }
+        if server.refuses_handshakes() || (is_answer_of_default(server) && !hosts.any) {
+            server_without_routes(server, ledger);
+            continue;
+        }
         if !hosts.any && hosts.names.is_empty() {
-            leave_out(
-                server.directive,
-                "no host leads to this server block",
-                ledger,
-            );
+            leave_server_out(&servers, number, ledger);
             continue;
         }
         ledger.translated(server.directive.id);
@@ -136,11 +153,62 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
     for name in maker.zones.used_variables(ledger) {
         variables.use_of(&name, ledger);
     }
+    let fields = maker.zones.used_proxy_fields(ledger);
+    client_fields::identify_clients(&mut gateway.client, &fields, ledger);
     gateway.lists = maker.lists;
     gateway.origins = maker.origins.origins;
     gateway.limits = maker.limits.limits;
     gateway.routes = maker.routes;
     gateway
+}
+
+/// Returns the answer of a block without locations, which is the same for all requests.
+fn only_answer(server: &Directive) -> Option<&[String]> {
+    let mut children = server.children().iter();
+    if children.any(|it| matches!(it.name.as_str(), "location" | "if" | "rewrite")) {
+        return None;
+    }
+    let answer = server.children().iter().find(|it| it.name == "return")?;
+    Some(&answer.words)
+}
+
+/// Records a block whose requests are answered by the routes of another one, or by no route.
+fn server_without_routes(server: &ServerBlock<'_>, ledger: &mut Ledger) {
+    ledger.translated(server.directive.id);
+    for child in server.directive.children() {
+        match child.name.as_str() {
+            "return" | "server_name" => ledger.translated(child.id),
+            "location" => leave_without_effect(child, "no request comes to it", ledger),
+            _ => {}
+        }
+    }
+}
+
+/// Leaves a server block out whose hosts are those of other blocks, or none. It changes no answer where no request comes to it.
+fn leave_server_out(servers: &[ServerBlock<'_>], number: usize, ledger: &mut Ledger) {
+    let directive = servers[number].directive;
+    if listens::is_default_somewhere(servers, number) {
+        let reason = "routes without a host hold on every listener, and those of another server block are taken";
+        leave_out(directive, reason, ledger);
+        return;
+    }
+    let names = directive
+        .children()
+        .iter()
+        .filter(|it| it.name == "server_name");
+    let is_host = |name: &str| name.starts_with('~') || name.contains('.');
+    match names.flat_map(Directive::arguments).any(is_host) {
+        true => leave_out(directive, "no host leads to this server block", ledger),
+        false => leave_without_effect(directive, "no request comes to it in nginx either", ledger),
+    }
+}
+
+/// Records that a directive and all in it change no answer in nginx either.
+fn leave_without_effect(directive: &Directive, reason: &str, ledger: &mut Ledger) {
+    ledger.without_effect(directive.id, reason);
+    for child in directive.children() {
+        leave_without_effect(child, reason, ledger);
+    }
 }
 
 /// Records of each directive that is about something else where the gateway has that.
@@ -150,12 +218,6 @@ fn say_where_else(directives: &[Directive], ledger: &mut Ledger) {
             leave_out(directive, reason, ledger);
         } else {
             say_where_else(directive.children(), ledger);
-        }
-        if elsewhere::guards(&directive.name) && !https_redirect::is_in_condition(directive) {
-            ledger.fill_in(format!(
-                "{}: it may keep requests out, and is left out",
-                ledger.comment(directive.id)
-            ));
         }
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::keys::{TextPiece, pieces};
+use super::passes::{self, PassPath};
 use super::scope::{SettingScope, is_on};
 use super::tree::Directive;
-use crate::ledger::Ledger;
+use crate::ledger::{EntryId, Ledger};
 use crate::model::{Origin, Server};
 use crate::names::NamePool;
 
@@ -37,8 +38,9 @@ struct OriginUse {
 /// The target of `proxy_pass`.
 pub(super) struct PassTarget {
     pub(super) origin: String,
-    /// The path that takes the place of the location's prefix.
-    pub(super) path: Option<String>,
+    pub(super) path: PassPath,
+    /// The directives that assign variables in it.
+    pub(super) assignments: Vec<EntryId>,
 }
 
 impl<'d> OriginMaker<'d> {
@@ -65,35 +67,29 @@ impl<'d> OriginMaker<'d> {
         scope: &SettingScope<'d>,
         ledger: &mut Ledger,
     ) -> Result<PassTarget, String> {
-        let url = pass.word(0).unwrap_or_default();
-        if url.contains('$') {
-            return Err("the target depends on variables".to_owned());
-        }
-        let (scheme, rest) = url.split_once("://").unwrap_or(("grpc", url));
-        if !matches!(scheme, "http" | "https" | "grpc" | "grpcs") {
-            return Err(format!("{scheme:?} is none of the protocols of origins"));
-        }
-        if rest.starts_with("unix:") {
-            return Err("origins are reached by TCP, not by Unix sockets".to_owned());
-        }
-        let (authority, path) = match rest.find('/') {
-            Some(at) => (&rest[..at], Some(rest[at..].to_owned())),
-            None => (rest, None),
-        };
+        let url = passes::read(pass, scope)?;
         let wanted = OriginUse {
-            scheme: scheme.to_owned(),
-            authority: authority.to_owned(),
-            host: host(authority, scope),
+            host: host(&url.authority, scope),
+            scheme: url.scheme,
+            authority: url.authority,
             timeouts: timeouts(scope, ledger),
             verify: is_on(scope.verify),
         };
         ledger.translated(pass.id);
+        url.assignments.iter().for_each(|id| ledger.translated(*id));
+        if let Some(verify) = scope.verify {
+            ledger.translated(verify.id);
+        }
         let found = self.made.iter().find(|(made, _)| *made == wanted);
         let name = match found {
             Some((_, name)) => name.clone(),
-            None => self.make(&wanted, pass, scope, ledger),
+            None => self.make(&wanted, pass, ledger),
         };
-        Ok(PassTarget { origin: name, path })
+        Ok(PassTarget {
+            origin: name,
+            path: url.path,
+            assignments: url.assignments,
+        })
     }
 
     /// Returns the origin for what nginx serves without a proxied server.
@@ -115,13 +111,7 @@ impl<'d> OriginMaker<'d> {
         FILES.to_owned()
     }
 
-    fn make(
-        &mut self,
-        wanted: &OriginUse,
-        pass: &Directive,
-        scope: &SettingScope<'_>,
-        ledger: &mut Ledger,
-    ) -> String {
+    fn make(&mut self, wanted: &OriginUse, pass: &Directive, ledger: &mut Ledger) -> String {
         let mut origin = Origin {
             host: wanted.host.clone(),
             timeouts: wanted.timeouts.clone(),
@@ -142,9 +132,6 @@ impl<'d> OriginMaker<'d> {
             }
             "grpc" => origin.protocol = Some("h2c"),
             _ => {}
-        }
-        if let Some(verify) = scope.verify {
-            ledger.translated(verify.id);
         }
         if let Some(upstream) = self.upstreams.get(&wanted.authority).copied() {
             self.take_upstream(upstream, &mut origin, ledger);
@@ -175,7 +162,8 @@ impl<'d> OriginMaker<'d> {
             match (child.name.as_str(), child.word(0)) {
                 ("server", Some(address)) => match server(child, address, ledger) {
                     Ok(found) => {
-                        origin.max_connections = found.max_connections.or(origin.max_connections);
+                        let both = [origin.max_connections, found.max_connections];
+                        origin.max_connections = both.into_iter().flatten().min();
                         origin.servers.push(found.server);
                     }
                     Err(reason) => {
@@ -218,12 +206,14 @@ impl<'d> OriginMaker<'d> {
                 address: TO_NAME.to_owned(),
                 ..Server::default()
             });
-            ledger.fill_in(format!(
-                "{}: none of its servers can be reached by TCP",
-                ledger.comment(upstream.id)
-            ));
+            ledger.fill_in_for(upstream.id, "none of its servers can be reached by TCP");
         }
     }
+}
+
+/// Returns true for the origin of what nginx serves without a proxied server.
+pub(super) fn is_files(name: &str) -> bool {
+    name == FILES
 }
 
 /// A server of an `upstream`, and the bound on connections that is written with it.
@@ -252,7 +242,9 @@ fn server(
                 server.weight = weight.map(|weight| weight.min(256));
             }
             Some(("max_conns", most)) => {
-                max_connections = most.parse().ok().filter(|most| (1..=10_000).contains(most));
+                // 0 is no bound; the gateway has one of its own.
+                let most: Option<u64> = most.parse().ok().filter(|most| *most > 0);
+                max_connections = most.map(|most| most.min(10_000));
             }
             None if word == "backup" => server.backup = true,
             None if word == "down" => return Err("the server is marked as down"),
@@ -309,7 +301,7 @@ fn timeouts(scope: &SettingScope<'_>, ledger: &mut Ledger) -> Vec<(&'static str,
 fn hash_key(text: &str) -> Option<String> {
     let key = match pieces(text).as_slice() {
         [TextPiece::Variable(name)] => match name.as_str() {
-            "remote_addr" | "binary_remote_addr" => "client.ip".to_owned(),
+            name if super::keys::is_client(name) => "client.ip".to_owned(),
             "host" | "http_host" => "host".to_owned(),
             "uri" | "request_uri" | "document_uri" => "path".to_owned(),
             name => super::keys::value(name)?.text(),

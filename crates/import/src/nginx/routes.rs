@@ -1,12 +1,16 @@
 //! Makes the routes of a server block: one for each location, host, and case of its limits.
 
-use super::access::{self, ClientAccess};
-use super::cases::{self, RouteCase};
+use super::access::{self, ClientAccess, ClientBlocks};
+use super::cases::{self, CaseList, RouteCase};
 use super::fields;
+use super::jumps::{Destination, JumpTable};
 use super::limits::{LimitMaker, LocationLimits};
 use super::listens::ServerHosts;
 use super::locations::{self, LocationBlock, LocationMatch, PlacedLocation};
-use super::origins::OriginMaker;
+use super::origins::{OriginMaker, is_files};
+use super::passes::PassPath;
+use super::rewrites;
+use super::templates::{self, PathChange};
 use super::tree::Directive;
 use super::variables::ValueCondition;
 use super::zones::ZoneTable;
@@ -36,16 +40,19 @@ impl<'d> RouteMaker<'d> {
         let children = server.directive.children();
         let mut found = Vec::new();
         locations::collect(children, &server.scope, &mut found, ledger);
+        let table = JumpTable::new(found.clone());
         let takes_all =
             |it: &LocationBlock<'_>| it.match_kind != LocationMatch::Exact && it.text == "/";
         let answers = children
             .iter()
-            .any(|it| matches!(it.name.as_str(), "return" | "root"));
+            .any(|it| matches!(it.name.as_str(), "return" | "root" | "try_files"));
         let is_limited = !server.scope.requests.is_empty() || !server.scope.connections.is_empty();
         if children.iter().any(|it| it.name == "return") {
             // It answers before a location is looked for.
             found.clear();
         }
+        found.retain(|it| it.match_kind != LocationMatch::Named);
+        rewrites::split(&mut found, server, &table);
         if !found.iter().any(takes_all) && (answers || is_limited || found.is_empty()) {
             found.push(LocationBlock {
                 directive: None,
@@ -53,6 +60,8 @@ impl<'d> RouteMaker<'d> {
                 text: "/".to_owned(),
                 scope: server.scope.clone(),
                 children,
+                rest: "",
+                rewrite: None,
             });
         }
         let placed = locations::place(found, ledger);
@@ -61,26 +70,37 @@ impl<'d> RouteMaker<'d> {
             false => hosts.names.iter().cloned().map(Some).collect(),
         };
         for location in placed {
-            self.add_location(&location, server, number, &hosts, ledger);
+            let placed_in = ServerPlace {
+                server,
+                number,
+                hosts: &hosts,
+                table: &table,
+            };
+            self.add_location(&location, &placed_in, ledger);
         }
+        table.leave_unreached(children, ledger);
     }
 
     fn add_location(
         &mut self,
         placed: &PlacedLocation<'d>,
-        server: &super::listens::ServerBlock<'d>,
-        number: usize,
-        hosts: &[Option<String>],
+        place: &ServerPlace<'_, 'd>,
         ledger: &mut Ledger,
     ) {
-        let location = &placed.location;
-        let scope = &location.scope;
-        let own = location.directive.unwrap_or(server.directive);
+        let own = placed.location.directive.unwrap_or(place.server.directive);
+        let destination = place.table.destination(&placed.location);
+        let scope = &destination.location.scope;
         let mut remarks = TableRemarks {
             sources: vec![own.id],
             differences: Vec::new(),
         };
-        let action = self.action(placed, &mut remarks, ledger);
+        if let Some(internal) = placed.location.scope.internal {
+            self.add_internal(placed, place, internal, remarks, ledger);
+            return;
+        }
+        let action = self.action(placed, &destination, &mut remarks, ledger);
+        record_jumps(&destination, &action, ledger);
+        place.table.require_others(&destination, ledger);
         // nginx answers `return` before it looks at limits and access.
         let is_answer = !matches!(action, RouteAction::Forward { .. });
         let LocationLimits {
@@ -89,47 +109,58 @@ impl<'d> RouteMaker<'d> {
             differences,
             status,
         } = match is_answer {
-            true => LocationLimits::default(),
-            false => self.limits.of_location(scope, number, &self.zones, ledger),
+            true => {
+                let reason = "nginx answers `return` before it looks at it";
+                scope.meet_nothing(reason, ledger);
+                LocationLimits::default()
+            }
+            false => self
+                .limits
+                .of_location(scope, place.number, &self.zones, ledger),
         };
         remarks.sources.extend(sources);
         remarks.differences.extend(differences);
-        let max_body = scope
-            .max_body
-            .and_then(|directive| max_body(directive, ledger));
+        let mut bounds = destination.max_body_before.clone();
+        bounds.extend(scope.max_body);
+        let max_body = max_body(&bounds, ledger);
         let set_headers = match is_answer {
             true => Vec::new(),
             false => fields::set_headers(scope, ledger),
         };
         let access = match is_answer {
-            true => ClientAccess::All,
-            false => access::read(&scope.access, ledger),
+            true => ClientAccess::default(),
+            false => access::read_all(&destination.access(), ledger),
         };
         let exempt = cases::exempt(&choices);
         let allow = exempt.map(|blocks| self.list("not-limited", &blocks, &[]));
-        let (cases, differences) = match &allow {
+        let CaseList {
+            cases,
+            differences,
+            looser,
+        } = match &allow {
             // The list takes the place of all cases.
             Some(_) => cases::of(&cases::defaults(choices)),
             None => cases::of(&choices),
         };
         remarks.differences.extend(differences);
-        for host in hosts {
+        for looser in looser {
+            for limit in scope.requests.iter().chain(&scope.connections) {
+                ledger.fill_in_for(limit.id, &looser);
+            }
+        }
+        for host in place.hosts {
             for case in &cases {
                 let mut route = Route {
                     remarks: remarks.clone(),
                     host: host.clone(),
-                    path: placed.path.clone(),
                     methods: case.methods.clone(),
-                    header: None,
-                    query: None,
                     client: case.client.clone(),
                     limits: case.limits.clone(),
                     allow: allow.iter().cloned().collect(),
-                    block: Vec::new(),
-                    action: action.clone(),
                     max_body: max_body.clone(),
                     set_headers: set_headers.clone(),
                     status: status.filter(|_| !case.limits.is_empty()),
+                    ..Route::new(placed.path.clone(), action.clone())
                 };
                 condition(case, &mut route);
                 self.add_route(route, &access, ledger);
@@ -137,20 +168,44 @@ impl<'d> RouteMaker<'d> {
         }
     }
 
+    /// Adds the routes of an `internal` location, which nginx answers clients with 404 for.
+    fn add_internal(
+        &mut self,
+        placed: &PlacedLocation<'d>,
+        place: &ServerPlace<'_, 'd>,
+        internal: &Directive,
+        mut remarks: TableRemarks,
+        ledger: &mut Ledger,
+    ) {
+        ledger.translated(internal.id);
+        remarks.sources.push(internal.id);
+        for host in place.hosts {
+            let action = RouteAction::Respond {
+                status: 404,
+                body: String::new(),
+            };
+            self.routes.push(Route {
+                remarks: remarks.clone(),
+                host: host.clone(),
+                ..Route::new(placed.path.clone(), action)
+            });
+        }
+    }
+
     /// Adds a route, for the clients that may come.
     fn add_route(&mut self, mut route: Route, access: &ClientAccess, ledger: &mut Ledger) {
-        match access {
-            ClientAccess::All => self.routes.push(route),
-            ClientAccess::Except { sources, blocks } => {
-                let name = self.list("denied", blocks, sources);
-                route.block = vec![name];
-                self.routes.push(route);
-            }
-            ClientAccess::Only { sources, blocks } if route.client.is_empty() => {
+        for ClientBlocks { sources, blocks } in &access.except {
+            let name = self.list("denied", blocks, sources);
+            route.block.push(name);
+        }
+        match &access.only {
+            None => self.routes.push(route),
+            Some(ClientBlocks { sources, blocks }) if route.client.is_empty() => {
                 route.remarks.sources.extend(sources);
                 let refused = Route {
                     limits: Vec::new(),
                     allow: Vec::new(),
+                    block: Vec::new(),
                     max_body: None,
                     set_headers: Vec::new(),
                     status: None,
@@ -167,12 +222,12 @@ impl<'d> RouteMaker<'d> {
                 }
                 self.routes.push(refused);
             }
-            ClientAccess::Only { sources, .. } => {
+            Some(ClientBlocks { sources, .. }) => {
                 for id in sources {
                     let reason =
                         "access and limits of one location both depend on the client's address";
                     ledger.left_out(*id, reason);
-                    ledger.fill_in(format!("{}: {reason}", ledger.comment(*id)));
+                    ledger.fill_in_for(*id, reason);
                 }
                 self.routes.push(route);
             }
@@ -196,14 +251,18 @@ impl<'d> RouteMaker<'d> {
         name
     }
 
-    /// Returns the action of a location.
+    /// Returns the action for requests of a location that another one may answer.
     fn action(
         &mut self,
         placed: &PlacedLocation<'d>,
+        destination: &Destination<'d>,
         remarks: &mut TableRemarks,
         ledger: &mut Ledger,
     ) -> RouteAction {
-        let location = &placed.location;
+        let location = &destination.location;
+        remarks
+            .sources
+            .extend(destination.jumps.iter().map(|it| it.id));
         let find = |names: &[&str]| {
             let mut children = location.children.iter();
             children.find(|it| names.contains(&it.name.as_str()))
@@ -230,25 +289,119 @@ impl<'d> RouteMaker<'d> {
             };
             return forward(self.origins.files(&what, ledger));
         };
-        match self.origins.target(pass, &location.scope, ledger) {
-            Ok(target) => {
-                remarks.sources.push(pass.id);
-                let (strip_prefix, rewrite) = match target.path {
-                    Some(path) => rewritten(placed, &path),
-                    None => (None, None),
-                };
+        let target = match self.origins.target(pass, &location.scope, ledger) {
+            Ok(target) => target,
+            Err(reason) => {
+                ledger.left_out(pass.id, reason);
+                return forward(self.origins.files(&ledger.comment(pass.id), ledger));
+            }
+        };
+        remarks.sources.push(pass.id);
+        remarks.sources.extend(&target.assignments);
+        match sent_path(placed, destination, &target.path) {
+            Ok(sent) => {
+                if !sent.keeps_query {
+                    let difference = "the query of the client goes along";
+                    ledger.differs(pass.id, difference);
+                    remarks.differences.push(difference.to_owned());
+                }
                 RouteAction::Forward {
                     origin: target.origin,
-                    strip_prefix,
-                    rewrite,
+                    strip_prefix: sent.strip_prefix,
+                    rewrite: sent.rewrite,
                 }
             }
             Err(reason) => {
-                ledger.left_out(pass.id, reason);
-                forward(self.origins.files(&ledger.comment(pass.id), ledger))
+                ledger.fill_in_for(pass.id, &format!("`rewrite` of its route; {reason}"));
+                RouteAction::Forward {
+                    origin: target.origin,
+                    strip_prefix: None,
+                    rewrite: None,
+                }
             }
         }
     }
+}
+
+/// Records the directives that pass requests on, and what a route cannot do as they do.
+fn record_jumps(destination: &Destination<'_>, action: &RouteAction, ledger: &mut Ledger) {
+    let passed = destination.left.iter().chain([&destination.location]);
+    for directive in passed.filter_map(|it| it.directive) {
+        ledger.translated(directive.id);
+    }
+    for directive in &destination.jumps {
+        ledger.translated(directive.id);
+    }
+    for scope in &destination.unmet {
+        let reason = "a `rewrite` passes requests on before nginx looks at it";
+        scope.meet_nothing(reason, ledger);
+    }
+    let RouteAction::Forward { origin, .. } = action else {
+        return;
+    };
+    let leads_to_files = is_files(origin);
+    for directive in destination.files.iter().filter(|_| !leads_to_files) {
+        let difference = "requests for files are passed on too, and count in the limits behind";
+        ledger.differs(directive.id, difference);
+        let what = format!(
+            "a route for the files that nginx answers with, unless origin {origin} has them"
+        );
+        ledger.fill_in_for(directive.id, &what);
+    }
+}
+
+/// The part of a configuration that the routes of a location are made for.
+struct ServerPlace<'p, 'd> {
+    server: &'p super::listens::ServerBlock<'d>,
+    number: usize,
+    hosts: &'p [Option<String>],
+    table: &'p JumpTable<'d>,
+}
+
+/// The path that an origin gets.
+struct SentPath {
+    strip_prefix: Option<String>,
+    rewrite: Option<String>,
+    keeps_query: bool,
+}
+
+/// Returns the path that a pass sends for requests of a location.
+fn sent_path(
+    placed: &PlacedLocation<'_>,
+    destination: &Destination<'_>,
+    pass: &PassPath,
+) -> Result<SentPath, String> {
+    let changed = match &destination.path {
+        PathChange::Unchanged => None,
+        PathChange::To(path) => Some(path),
+        PathChange::Unknown => {
+            return Err("no slot stands for the path that nginx makes".to_owned());
+        }
+    };
+    let mut sent = SentPath {
+        strip_prefix: None,
+        rewrite: changed.map(|path| path.0.clone()),
+        keeps_query: true,
+    };
+    match (pass, changed) {
+        (PassPath::Unchanged, _) => {}
+        (PassPath::Prefix(path), None) => {
+            (sent.strip_prefix, sent.rewrite) = rewritten(placed, path);
+        }
+        (PassPath::Prefix(path), Some(changed)) => {
+            let prefix = templates::escaped(&destination.location.text);
+            // A path that `rewrite … break` makes is sent whole.
+            if let Some(rest) = changed.0.strip_prefix(&prefix) {
+                sent.rewrite = Some(templates::escaped(path) + rest);
+            }
+        }
+        (PassPath::Whole(text), changed) => {
+            let passed = templates::passed(text, &placed.location, changed)?;
+            sent.rewrite = passed.template.map(|template| template.0);
+            sent.keeps_query = passed.keeps_query;
+        }
+    }
+    Ok(sent)
 }
 
 fn forward(origin: String) -> RouteAction {
@@ -269,10 +422,10 @@ fn rewritten(placed: &PlacedLocation<'_>, path: &str) -> (Option<String>, Option
         // nginx refuses a path behind the target of an expression.
         LocationMatch::Expression => (None, None),
         _ if location.text == path => (None, None),
-        _ if path == "/" && placed.rest == "{rest}" => {
+        _ if path == "/" && location.rest == "{rest}" => {
             (Some(location.text.trim_end_matches('/').to_owned()), None)
         }
-        _ => (None, Some(template + placed.rest)),
+        _ => (None, Some(template + location.rest)),
     }
 }
 
@@ -303,7 +456,8 @@ fn answer(directive: &Directive, placed: &PlacedLocation<'_>) -> Result<RouteAct
             LocationMatch::Expression => {
                 return Err("a redirect to the path of an expression has no counterpart".to_owned());
             }
-            LocationMatch::Prefix | LocationMatch::FinalPrefix => prefix + placed.rest,
+            LocationMatch::Prefix | LocationMatch::FinalPrefix => prefix + placed.location.rest,
+            LocationMatch::Named => String::new(),
         };
         return Ok(RouteAction::Redirect {
             to: format!("{before}{rest}"),
@@ -327,27 +481,29 @@ fn number(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| format!("{text:?} is no status"))
 }
 
-fn max_body(directive: &Directive, ledger: &mut Ledger) -> Option<String> {
-    let bytes = directive.word(0).and_then(super::zones::bytes);
-    match bytes {
-        // nginx takes 0 for no bound; this is the largest one.
-        Some(0) => {
-            ledger.differs(directive.id, "a body has at most 1 TiB");
-            Some("1TiB".to_owned())
-        }
-        Some(bytes) => {
-            ledger.translated(directive.id);
-            Some(match bytes {
-                bytes if bytes % (1 << 20) == 0 => format!("{}MiB", bytes >> 20),
-                bytes if bytes % (1 << 10) == 0 => format!("{}KiB", bytes >> 10),
-                bytes => format!("{bytes}B"),
-            })
-        }
-        None => {
-            ledger.left_out(directive.id, "it is no size");
-            None
+/// Returns the least of the bounds that a request meets.
+fn max_body(directives: &[&Directive], ledger: &mut Ledger) -> Option<String> {
+    let mut least: Option<u64> = None;
+    for directive in directives {
+        match directive.word(0).and_then(super::zones::bytes) {
+            // nginx takes 0 for no bound.
+            Some(0) => {
+                ledger.differs(directive.id, "a body has at most 1 TiB");
+                least = least.or(Some(1 << 40));
+            }
+            Some(bytes) => {
+                ledger.translated(directive.id);
+                least = Some(least.map_or(bytes, |least| least.min(bytes)));
+            }
+            None => ledger.left_out(directive.id, "it is no size"),
         }
     }
+    least.map(|bytes| match bytes {
+        bytes if bytes % (1 << 40) == 0 => format!("{}TiB", bytes >> 40),
+        bytes if bytes % (1 << 20) == 0 => format!("{}MiB", bytes >> 20),
+        bytes if bytes % (1 << 10) == 0 => format!("{}KiB", bytes >> 10),
+        bytes => format!("{bytes}B"),
+    })
 }
 
 fn condition(case: &RouteCase, route: &mut Route) {

@@ -1,6 +1,7 @@
 //! The settings of a level of an nginx configuration: what it says itself, and what it inherits.
 
 use super::tree::Directive;
+use crate::ledger::Ledger;
 
 /// The settings at one level.
 #[derive(Clone, Default)]
@@ -20,6 +21,14 @@ pub(super) struct SettingScope<'d> {
     pub(super) read_timeout: Option<&'d Directive>,
     pub(super) send_timeout: Option<&'d Directive>,
     pub(super) verify: Option<&'d Directive>,
+    /// `error_page`: all of the innermost level that has some.
+    pub(super) error_pages: Vec<&'d Directive>,
+    pub(super) index: Option<&'d Directive>,
+    pub(super) internal: Option<&'d Directive>,
+    /// `set` of the server block and of the location, in the order in which nginx assigns, and `if` with `set` in it.
+    pub(super) assignments: Vec<&'d Directive>,
+    /// The number of those of the server block.
+    server_assignments: usize,
     /// `allow` and `deny`: all of the innermost level that has some.
     pub(super) access: Vec<&'d Directive>,
     /// `ssl_certificate`, `ssl_certificate_key`.
@@ -27,6 +36,10 @@ pub(super) struct SettingScope<'d> {
     pub(super) certificate_keys: Vec<&'d Directive>,
     pub(super) client_ca: Option<&'d Directive>,
     pub(super) verify_client: Option<&'d Directive>,
+    /// `ssl`, which nginx had up to 1.24.
+    pub(super) ssl: Option<&'d Directive>,
+    pub(super) protocols: Option<&'d Directive>,
+    pub(super) reject_handshake: Option<&'d Directive>,
 }
 
 impl<'d> SettingScope<'d> {
@@ -39,11 +52,12 @@ impl<'d> SettingScope<'d> {
                 .filter(|directive| names.contains(&directive.name.as_str()))
                 .collect()
         };
-        let lists: [(&mut Vec<&'d Directive>, &[&str]); 6] = [
+        let lists: [(&mut Vec<&'d Directive>, &[&str]); 7] = [
             (&mut scope.requests, &["limit_req"]),
             (&mut scope.connections, &["limit_conn"]),
             (&mut scope.set_headers, &["proxy_set_header"]),
             (&mut scope.access, &["allow", "deny"]),
+            (&mut scope.error_pages, &["error_page"]),
             (&mut scope.certificates, &["ssl_certificate"]),
             (&mut scope.certificate_keys, &["ssl_certificate_key"]),
         ];
@@ -53,7 +67,7 @@ impl<'d> SettingScope<'d> {
                 *list = own;
             }
         }
-        let settings: [(&mut Option<&'d Directive>, &str); 11] = [
+        let settings: [(&mut Option<&'d Directive>, &str); 16] = [
             (&mut scope.requests_status, "limit_req_status"),
             (&mut scope.connections_status, "limit_conn_status"),
             (&mut scope.requests_dry_run, "limit_req_dry_run"),
@@ -63,15 +77,81 @@ impl<'d> SettingScope<'d> {
             (&mut scope.read_timeout, "proxy_read_timeout"),
             (&mut scope.send_timeout, "proxy_send_timeout"),
             (&mut scope.verify, "proxy_ssl_verify"),
+            (&mut scope.index, "index"),
+            (&mut scope.internal, "internal"),
             (&mut scope.client_ca, "ssl_client_certificate"),
             (&mut scope.verify_client, "ssl_verify_client"),
+            (&mut scope.ssl, "ssl"),
+            (&mut scope.protocols, "ssl_protocols"),
+            (&mut scope.reject_handshake, "ssl_reject_handshake"),
         ];
         for (setting, name) in settings {
             if let Some(own) = named(&[name]).last() {
                 *setting = Some(own);
             }
         }
+        // Assignments of an outer location are not made in one within it.
+        scope.assignments.truncate(scope.server_assignments);
+        scope.assignments.extend(named(&["set", "if"]));
         scope
+    }
+
+    /// Returns the settings of a server block, whose assignments hold in each location.
+    pub(super) fn of_server(&self, directives: &'d [Directive]) -> Self {
+        let mut scope = self.within(directives);
+        scope.server_assignments = scope.assignments.len();
+        scope
+    }
+
+    /// Takes the limits of a level unless limits of the same kind were counted: nginx counts a request once.
+    pub(super) fn count_first(&mut self, scope: &Self) {
+        if self.requests.is_empty() {
+            self.requests.clone_from(&scope.requests);
+            self.requests_status = scope.requests_status;
+            self.requests_dry_run = scope.requests_dry_run;
+        }
+        if self.connections.is_empty() {
+            self.connections.clone_from(&scope.connections);
+            self.connections_status = scope.connections_status;
+            self.connections_dry_run = scope.connections_dry_run;
+        }
+    }
+
+    /// Takes the limits of two levels of which some requests meet one and some the other.
+    pub(super) fn count_both(&mut self, first: &Self, second: &Self) {
+        let mut both = second.clone();
+        for (own, others) in [
+            (&mut both.requests, &first.requests),
+            (&mut both.connections, &first.connections),
+        ] {
+            let is_new = |it: &&Directive| {
+                !second
+                    .requests
+                    .iter()
+                    .chain(&second.connections)
+                    .any(|known| known.id == it.id)
+            };
+            own.extend(others.iter().copied().filter(is_new));
+        }
+        self.count_first(&both);
+    }
+
+    /// Records that no request meets the limits and lists of a level.
+    pub(super) fn meet_nothing(&self, reason: &str, ledger: &mut Ledger) {
+        let lists = [&self.requests, &self.connections, &self.access];
+        for directive in lists.into_iter().flatten() {
+            ledger.without_effect(directive.id, reason);
+        }
+    }
+
+    /// Replaces the limits.
+    pub(super) fn take_limits(&mut self, counted: Self) {
+        self.requests = counted.requests;
+        self.requests_status = counted.requests_status;
+        self.requests_dry_run = counted.requests_dry_run;
+        self.connections = counted.connections;
+        self.connections_status = counted.connections_status;
+        self.connections_dry_run = counted.connections_dry_run;
     }
 }
 

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use ipnet::{IpNet, Ipv4Subnets, Ipv6Subnets};
 
 use super::choice::{RequestProperty, ValueChoice};
+use super::keys::{self, TextPiece};
 use super::tree::Directive;
 use crate::bounds;
 use crate::ledger::{EntryId, Ledger};
@@ -30,11 +31,12 @@ enum VariableKind {
         source: String,
         values: Vec<(String, String)>,
         default: String,
-        /// The first pattern that cannot be compared with.
-        expression: Option<String>,
+        /// Patterns that are no texts, and the values by them.
+        expressions: Vec<(String, String)>,
     },
     /// Values by blocks of the client's address.
     Geo {
+        source: String,
         blocks: Vec<(IpNet, String)>,
         default: String,
     },
@@ -57,7 +59,7 @@ impl VariableTable {
         let entries = directive.children();
         let kind = match is_map {
             true => map(source, entries),
-            false if matches!(source, "$remote_addr" | "$binary_remote_addr") => geo(entries),
+            false if keys::is_client(plain(source)) => geo(source, entries),
             false => VariableKind::Unknown(format!(
                 "blocks of {source} instead of the client's address have no counterpart"
             )),
@@ -99,7 +101,9 @@ impl VariableTable {
         }
         match &definition.kind {
             VariableKind::Unknown(reason) => Err(reason.clone()),
-            VariableKind::Geo { blocks, default } => Ok(ValueChoice {
+            VariableKind::Geo {
+                blocks, default, ..
+            } => Ok(ValueChoice {
                 property: Some(RequestProperty::Client),
                 cases: blocks
                     .iter()
@@ -107,22 +111,34 @@ impl VariableTable {
                     .collect(),
                 default: default.clone(),
                 differences: Vec::new(),
+                looser: Vec::new(),
             }),
             VariableKind::Map {
                 source,
                 values,
                 default,
-                expression,
+                expressions,
             } => {
-                let source = source.trim_start_matches('$').trim_matches(['{', '}']);
+                let source = plain(source);
+                let results = values.iter().chain(expressions).map(|(_, result)| result);
+                let is_address = |text: &String| is_client_text(text, expressions);
+                let exempts =
+                    |(case, result): &(String, String)| !case.is_empty() && result.is_empty();
+                if keys::proxy_field(source).is_some()
+                    && keys::is_client(source)
+                    && results.chain([default]).all(is_address)
+                    && !values.iter().any(exempts)
+                {
+                    return Ok(ValueChoice::constant(format!("${source}")));
+                }
                 let look_up = |text: &str| {
                     let found = values
                         .iter()
                         .find(|(value, _)| value.eq_ignore_ascii_case(text));
                     found.map_or(default, |(_, result)| result).clone()
                 };
-                let told_apart = match expression {
-                    Some(expression) => Err(format!(
+                let told_apart = match expressions.first() {
+                    Some((expression, _)) => Err(format!(
                         "${source} is compared with the expression {expression:?}, and conditions of routes have none"
                     )),
                     None if self.defines(source) => {
@@ -131,7 +147,51 @@ impl VariableTable {
                     }
                     None => by_property(source, values, default),
                 };
-                told_apart.or_else(|reason| undistinguished(reason, default))
+                let mut results = values.iter().chain(expressions);
+                let has_other = results.any(|(_, result)| !result.is_empty() && result != default);
+                let mut choice = told_apart.or_else(|reason| undistinguished(reason, default))?;
+                if has_other && choice.property.is_none() {
+                    choice.looser.clone_from(&choice.differences);
+                }
+                Ok(choice)
+            }
+        }
+    }
+
+    /// Returns the fields that only a proxy may write, and on which a text depends.
+    pub(super) fn proxy_fields(&self, text: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        self.add_proxy_fields(text, bounds::VARIABLE_DEPTH, &mut found);
+        found
+    }
+
+    fn add_proxy_fields(&self, text: &str, depth: usize, found: &mut Vec<String>) {
+        for piece in keys::pieces(text) {
+            let TextPiece::Variable(name) = piece else {
+                continue;
+            };
+            let definition = self.definitions.get(&name);
+            match definition.map(|definition| &definition.kind) {
+                _ if depth == 0 => {}
+                Some(VariableKind::Map {
+                    source,
+                    values,
+                    default,
+                    ..
+                }) => {
+                    let results = values.iter().map(|(_, result)| result);
+                    for text in [source, default].into_iter().chain(results) {
+                        self.add_proxy_fields(text, depth - 1, found);
+                    }
+                }
+                Some(VariableKind::Geo { source, .. }) => {
+                    self.add_proxy_fields(source, depth - 1, found);
+                }
+                Some(VariableKind::Unknown(_)) => {}
+                None => {
+                    let field = keys::proxy_field(&name).filter(|field| !found.contains(field));
+                    found.extend(field);
+                }
             }
         }
     }
@@ -151,8 +211,29 @@ impl VariableTable {
             let VariableKind::Map { source, .. } = &definition.kind else {
                 return;
             };
-            name = source.trim_start_matches('$').to_owned();
+            name = plain(source).to_owned();
         }
+    }
+}
+
+/// Returns the name of a variable without `$` and braces.
+fn plain(variable: &str) -> &str {
+    variable.trim_start_matches('$').trim_matches(['{', '}'])
+}
+
+/// Returns true if a text is the address of the client or empty: an expression over a chain of addresses names a part of it.
+fn is_client_text(text: &str, expressions: &[(String, String)]) -> bool {
+    match keys::pieces(text).as_slice() {
+        [] => true,
+        [TextPiece::Variable(name)] => {
+            let names = |(expression, _): &(String, String)| {
+                expression.contains(&format!("?<{name}>"))
+                    || expression.contains(&format!("?P<{name}>"))
+            };
+            let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
+            keys::is_client(name) || is_number || expressions.iter().any(names)
+        }
+        _ => false,
     }
 }
 
@@ -166,6 +247,8 @@ fn by_property(
         property(source).ok_or_else(|| format!("a choice by ${source} has no counterpart"))?;
     let mut cases = values.to_vec();
     if property == RequestProperty::Client {
+        // Every request has an address, though not every one has a field that names it.
+        cases.retain(|(case, value)| !case.is_empty() || value != default);
         for (case, _) in &mut cases {
             let address: Result<IpAddr, _> = case.parse();
             let address = address.map_err(|_| format!("{case:?} is no address"))?;
@@ -177,6 +260,7 @@ fn by_property(
         cases,
         default: default.to_owned(),
         differences: Vec::new(),
+        looser: Vec::new(),
     })
 }
 
@@ -194,16 +278,16 @@ fn undistinguished(reason: String, default: &str) -> Result<ValueChoice<String>,
 /// Returns what a variable of nginx says of a request that a route can have a condition on.
 fn property(name: &str) -> Option<RequestProperty> {
     match name {
-        "remote_addr" | "binary_remote_addr" => Some(RequestProperty::Client),
+        name if keys::is_client(name) => Some(RequestProperty::Client),
         "request_method" => Some(RequestProperty::Method),
-        _ => super::keys::value(name).map(RequestProperty::Value),
+        _ => keys::value(name).map(RequestProperty::Value),
     }
 }
 
 fn map(source: &str, entries: &[Directive]) -> VariableKind {
     let mut values: Vec<(String, String)> = Vec::new();
     let mut default = String::new();
-    let mut expression = None;
+    let mut expressions = Vec::new();
     for entry in entries {
         let Some(value) = entry.word(0) else {
             // `hostnames` changes what patterns mean, `volatile` nothing.
@@ -215,7 +299,7 @@ fn map(source: &str, entries: &[Directive]) -> VariableKind {
         match entry.name.as_str() {
             "default" => value.clone_into(&mut default),
             name if name.starts_with('~') => {
-                expression.get_or_insert(name.to_owned());
+                expressions.push((name.to_owned(), value.to_owned()));
             }
             name => {
                 let name = name.strip_prefix('\\').unwrap_or(name);
@@ -227,11 +311,11 @@ fn map(source: &str, entries: &[Directive]) -> VariableKind {
         source: source.to_owned(),
         values,
         default,
-        expression,
+        expressions,
     }
 }
 
-fn geo(entries: &[Directive]) -> VariableKind {
+fn geo(source: &str, entries: &[Directive]) -> VariableKind {
     let mut blocks: Vec<(IpNet, String)> = Vec::new();
     let mut default = String::new();
     for entry in entries {
@@ -255,7 +339,11 @@ fn geo(entries: &[Directive]) -> VariableKind {
             },
         }
     }
-    VariableKind::Geo { blocks, default }
+    VariableKind::Geo {
+        source: source.to_owned(),
+        blocks,
+        default,
+    }
 }
 
 /// Returns the blocks of an address, a block or a range.

@@ -6,6 +6,7 @@ use super::choice::ValueChoice;
 use super::keys::{self, KeyTemplate};
 use super::tree::Directive;
 use super::variables::VariableTable;
+use crate::client_fields::ProxyFieldUse;
 use crate::ledger::{EntryId, Ledger};
 use crate::shapes::{LARGEST_COUNT, RatePeriod, RequestRate};
 
@@ -25,6 +26,8 @@ pub(super) struct Zone {
     pub(super) rate: Option<RequestRate>,
     pub(super) capacity: Option<u64>,
     pub(super) differences: Vec<String>,
+    /// Fields in the key that only a proxy may write.
+    proxy_fields: Vec<String>,
 }
 
 /// The zones of a configuration by their names; those that cannot be said with the reason.
@@ -67,6 +70,21 @@ impl ZoneTable {
             .collect()
     }
 
+    /// Returns the fields of proxies by which limits count.
+    pub(super) fn used_proxy_fields(&self, ledger: &Ledger) -> Vec<ProxyFieldUse> {
+        let zones = self.zones.values().flatten();
+        let mut used: Vec<&Zone> = zones.filter(|zone| ledger.is_translated(zone.id)).collect();
+        used.sort_by_key(|zone| zone.id);
+        let uses = used.into_iter().flat_map(|zone| {
+            let fields = zone.proxy_fields.iter();
+            fields.map(|field| ProxyFieldUse {
+                field: field.clone(),
+                source: zone.id,
+            })
+        });
+        uses.collect()
+    }
+
     /// Returns a zone.
     ///
     /// # Errors
@@ -75,7 +93,7 @@ impl ZoneTable {
     pub(super) fn get(&self, name: &str) -> Result<&Zone, String> {
         match self.zones.get(name) {
             None => Err(format!("there is no zone {name:?}")),
-            Some(Err(_)) => Err(format!("the zone {name:?} is left out")),
+            Some(Err(reason)) => Err(format!("the zone {name:?} is left out: {reason}")),
             Some(Ok(zone)) => Ok(zone),
         }
     }
@@ -88,7 +106,8 @@ fn zone(
     variables: &VariableTable,
 ) -> Result<Zone, String> {
     let counts_requests = directive.name == "limit_req_zone";
-    let (key, used) = keys::key(directive.word(0).unwrap_or_default(), variables)?;
+    let text = directive.word(0).unwrap_or_default();
+    let (key, used) = keys::key(text, variables)?;
     let mut differences = key.differences.clone();
     let rate = match rate {
         _ if !counts_requests => None,
@@ -107,6 +126,7 @@ fn zone(
         rate,
         capacity: (keys > USUAL_CAPACITY).then_some(keys),
         differences,
+        proxy_fields: variables.proxy_fields(text),
     })
 }
 

@@ -1,0 +1,157 @@
+//! Reads the target of `proxy_pass` and `grpc_pass`, with the variables that `set` assigns.
+
+use super::keys::{TextPiece, pieces};
+use super::scope::SettingScope;
+use super::tree::Directive;
+use crate::bounds;
+use crate::ledger::EntryId;
+
+/// Variables with the path of a request.
+const PATHS: [&str; 3] = ["${request_uri}", "${uri}", "${document_uri}"];
+
+/// The target of a pass.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct PassUrl {
+    pub(super) scheme: String,
+    pub(super) authority: String,
+    pub(super) path: PassPath,
+    /// The directives that assign variables in it.
+    pub(super) assignments: Vec<EntryId>,
+}
+
+/// The path that a pass sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PassPath {
+    /// That of the request.
+    Unchanged,
+    /// This takes the place of the location's prefix.
+    Prefix(String),
+    /// A text with variables: nginx sends it as it is.
+    Whole(String),
+}
+
+/// Reads the target.
+///
+/// # Errors
+///
+/// The reason for which no origin is this.
+pub(super) fn read(pass: &Directive, scope: &SettingScope<'_>) -> Result<PassUrl, String> {
+    let written = pass.word(0).unwrap_or_default();
+    let mut assignments = Vec::new();
+    let url = assigned(written, scope, bounds::VARIABLE_DEPTH, &mut assignments)?;
+    let (scheme, rest) = url.split_once("://").unwrap_or(("grpc", &url));
+    if !matches!(scheme, "http" | "https" | "grpc" | "grpcs") {
+        return Err(format!("{scheme:?} is none of the protocols of origins"));
+    }
+    if rest.starts_with("unix:") {
+        return Err("origins are reached by TCP, not by Unix sockets".to_owned());
+    }
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let paths = PATHS.iter().filter_map(|variable| rest.find(variable));
+    let end = paths.fold(end, usize::min);
+    let (authority, path) = rest.split_at(end);
+    if authority.is_empty() || authority.contains('$') {
+        return Err("the target depends on variables".to_owned());
+    }
+    let path = match path {
+        "" => PassPath::Unchanged,
+        path if written.contains('$') => PassPath::Whole(path.to_owned()),
+        path => PassPath::Prefix(path.to_owned()),
+    };
+    Ok(PassUrl {
+        scheme: scheme.to_owned(),
+        authority: authority.to_owned(),
+        path,
+        assignments,
+    })
+}
+
+/// Puts the texts that `set` assigns in place of variables; others stay.
+fn assigned(
+    text: &str,
+    scope: &SettingScope<'_>,
+    depth: usize,
+    used: &mut Vec<EntryId>,
+) -> Result<String, String> {
+    let mut out = String::new();
+    for piece in pieces(text) {
+        let name = match piece {
+            TextPiece::Text(text) => {
+                out.push_str(&text);
+                continue;
+            }
+            TextPiece::Variable(name) => name,
+        };
+        let assigns = |it: &&&Directive| {
+            it.name == "set" && it.word(0).and_then(|it| it.strip_prefix('$')) == Some(&name)
+        };
+        let is_conditional = scope.assignments.iter().any(|it| {
+            let mut inner = it.children().iter();
+            it.name == "if" && inner.any(|it| assigns(&&it))
+        });
+        if is_conditional {
+            return Err(format!("${name} depends on a condition"));
+        }
+        match scope.assignments.iter().rev().find(assigns) {
+            Some(_) if depth == 0 => {
+                return Err(format!("${name} is behind too many other variables"));
+            }
+            Some(set) => {
+                used.push(set.id);
+                let value = set.word(1).unwrap_or_default();
+                out.push_str(&assigned(value, scope, depth - 1, used)?);
+            }
+            None => {
+                out.push_str("${");
+                out.push_str(&name);
+                out.push('}');
+            }
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree;
+    use super::*;
+    use crate::ledger::Ledger;
+    use crate::source::NoFiles;
+
+    fn url(text: &str) -> Result<(String, PassPath), String> {
+        let mut ledger = Ledger::default();
+        let directives = tree::parse("n", text, &NoFiles, &mut ledger).unwrap();
+        let scope = SettingScope::default().within(&directives);
+        let pass = directives
+            .iter()
+            .find(|it| it.name == "proxy_pass")
+            .unwrap();
+        read(pass, &scope).map(|url| (format!("{}://{}", url.scheme, url.authority), url.path))
+    }
+
+    /// Goal: variables that are constants are no obstacle, and others are one. Method: texts that `set` assigns whole, in parts, one behind
+    /// the other and by conditions, and paths with variables.
+    #[test]
+    fn assigned_variables_are_their_texts() {
+        let app = || "http://app:80".to_owned();
+        assert_eq!(
+            url("set $up http://app:80; proxy_pass $up;"),
+            Ok((app(), PassPath::Unchanged))
+        );
+        assert_eq!(
+            url("set $a app; set $up $a:80; proxy_pass http://${up}$request_uri;"),
+            Ok((app(), PassPath::Whole("${request_uri}".to_owned())))
+        );
+        assert_eq!(
+            url("proxy_pass http://app:80/a/;"),
+            Ok((app(), PassPath::Prefix("/a/".to_owned())))
+        );
+        for text in [
+            "proxy_pass http://$host;",
+            "set $up a; if ($x) { set $up b; } proxy_pass http://$up;",
+            "set $a $a; proxy_pass http://$a;",
+        ] {
+            assert!(url(text).is_err(), "{text}");
+        }
+    }
+}
