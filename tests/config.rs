@@ -262,6 +262,11 @@ fn the_reference_writes_the_defaults() {
     );
     let mut timeouts = said.timeouts.clone();
     (timeouts.total, timeouts.idle) = (None, None);
+    assert_eq!(
+        timeouts.longest_tunnel_silence(),
+        bare.timeouts.longest_tunnel_silence()
+    );
+    timeouts.tunnel = None;
     assert_eq!(timeouts, bare.timeouts);
     let (said, bare) = (said.health.clone().unwrap(), bare.health.clone().unwrap());
     assert_eq!((said.interval, said.timeout), (bare.interval, bare.timeout));

@@ -4,7 +4,8 @@
 //!
 //! # Limits
 //! A tunnel ends when one side ends its direction and the other side has had [`LINGER_TIME`](bounds::LINGER_TIME) to send the rest, or when
-//! no byte has passed either way for the origin's `read` timeout, at the latest after twice that time.
+//! no byte has passed either way for the origin's `tunnel` timeout, at most an eighth of it later. Both are ordinary ends: neither the origin
+//! nor the client has failed.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,12 +18,15 @@ use tokio::time::{sleep, timeout};
 
 use super::client::RequestClient;
 use super::session::ProxySession;
-use crate::failure::{ClientFailure, OriginFailure, OriginTimeout, RequestFailure, Result};
+use crate::failure::{ClientFailure, OriginFailure, RequestFailure, Result};
 use crate::origin::OriginChannel;
 use crate::thread_buffer::read_through;
 
 /// Bytes asked for in one read.
 const TUNNEL_READ: usize = 16 * 1024;
+
+/// Looks at a silent tunnel before it ends.
+const SILENCE_CHECKS: u32 = 8;
 
 /// The error of one direction.
 enum DirectionError {
@@ -34,9 +38,10 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
     /// Passes bytes both ways until the tunnel ends.
     ///
     /// # Errors
-    /// One side broke, or both were silent for too long.
+    /// One side broke.
     pub(super) async fn run_tunnel(&mut self, origin: &mut OriginChannel) -> Result<()> {
-        let silence = self.forwarded.pool.rules.timeouts.read;
+        let timeouts = &self.forwarded.pool.rules.timeouts;
+        let longest_silence = timeouts.longest_tunnel_silence();
         let to_origin = self.exchange.client.received().split();
         let to_client = origin.read.split();
         // Relaxed: one task reads and writes both.
@@ -65,9 +70,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
                     Ok(()) => timeout(bounds::LINGER_TIME, up).await.unwrap_or(Ok(())).map_err(of_client),
                     Err(error) => Err(of_origin(error)),
                 },
-                () = silent(silence, [&sent, &received]) => {
-                    Err(OriginFailure::Timeout(OriginTimeout::Read(silence)).into())
-                }
+                () = silent(longest_silence, [&sent, &received]) => Ok(()),
             }
         };
         let (sent, received) = (sent.into_inner(), received.into_inner());
@@ -100,16 +103,15 @@ async fn pass(
     }
 }
 
-/// Returns once no byte has passed for this time.
+/// Returns once no byte has passed for this time, at most one check later.
 async fn silent(time: Duration, passed: [&AtomicU64; 2]) {
     let passed = || passed.map(|direction| direction.load(Ordering::Relaxed));
     let mut before = passed();
-    loop {
-        sleep(time).await;
+    let mut silent_checks = 0;
+    while silent_checks < SILENCE_CHECKS {
+        sleep(time / SILENCE_CHECKS).await;
         let now = passed();
-        if now == before {
-            return;
-        }
+        silent_checks = if now == before { silent_checks + 1 } else { 0 };
         before = now;
     }
 }

@@ -216,14 +216,12 @@ async fn bytes_around_a_switch_of_protocols_pass_both_ways() {
     );
 }
 
-#[tokio::test]
-async fn a_tunnel_without_a_byte_ends_after_the_read_timeout() {
-    // Goal: an abandoned tunnel does not hold its connections forever, and one in use is not cut. Method: a `read` of one second; the
-    // origin sends a byte now and then for longer than that, and then none.
+/// A gateway and an open tunnel through it to a server, behind the heads.
+async fn tunnel(origin: &str) -> (Gateway, TcpStream, TcpStream) {
     let listener = listen();
     let gateway = Setup::new()
         .servers("app", &[listener.local_addr().unwrap()])
-        .origin_line("timeouts = { read = \"1s\" }")
+        .origin_line(origin)
         .rules("[[route]]\npath = \"/*\"\norigin = \"app\"\n")
         .start()
         .await;
@@ -232,7 +230,18 @@ async fn a_tunnel_without_a_byte_ends_after_the_read_timeout() {
     client.write_all(ask.as_bytes()).await.unwrap();
     let switch =
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
-    let (mut server, _) = answer_once(&listener, switch.as_bytes()).await;
+    let (server, _) = answer_once(&listener, switch.as_bytes()).await;
+    (gateway, client, server)
+}
+
+#[tokio::test]
+async fn a_tunnel_without_a_byte_ends_after_the_tunnel_timeout() {
+    // Goal: an abandoned tunnel does not hold its connections forever, one in use is not cut, and the end is no failure of the origin.
+    // Method: a `tunnel` of one second beside outlier detection that one failure triggers; the origin sends a byte now and then for longer
+    // than that, and then none.
+    let lines = "timeouts = { tunnel = \"1s\" }
+        outlier_detection = { consecutive_failures = 1, max_percent = 100 }";
+    let (gateway, mut client, mut server) = tunnel(lines).await;
     let mut sent = 0;
     at_a_pace(Duration::from_millis(400), async || {
         server.write_all(b".").await.unwrap();
@@ -243,6 +252,30 @@ async fn a_tunnel_without_a_byte_ends_after_the_read_timeout() {
     let mut all = String::new();
     client.read_to_string(&mut all).await.unwrap();
     assert!(all.ends_with("\r\n\r\n........."), "{all}");
+    let line = gateway.access_line().await;
+    assert_eq!(line["status"], 101, "{line}");
+    assert!(line["failure"].is_null(), "{line}");
+    let metrics = gateway.metrics().await;
+    for name in [
+        "sluicegate_origin_failures_total",
+        "sluicegate_origin_server_ejections_total",
+    ] {
+        assert_eq!(metrics.sum(name, &[]), 0.0, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_tunnel_outlasts_the_timeouts_of_requests() {
+    // Goal: a WebSocket that is silent for longer than an answer may be stays open. Method: `read`, `write` and `total` of a tenth of a
+    // second; the server is silent for ten times as long, then sends a byte, which arrives.
+    let timeouts = "timeouts = { read = \"100ms\", write = \"100ms\", total = \"100ms\" }";
+    let (_gateway, mut client, mut server) = tunnel(timeouts).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    server.write_all(b".").await.unwrap();
+    drop(server);
+    let mut all = String::new();
+    client.read_to_string(&mut all).await.unwrap();
+    assert!(all.ends_with("\r\n\r\n."), "{all}");
 }
 
 #[tokio::test]

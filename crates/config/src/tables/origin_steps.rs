@@ -15,6 +15,8 @@ use crate::section::TableSection;
 
 /// Shortest and longest timeout.
 const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(86_400);
+/// The shortest default of `tunnel`.
+const TUNNEL: Duration = Duration::from_secs(3_600);
 /// Statuses that a check may take for healthy.
 const HEALTHY: RangeInclusive<u64> = 100..=599;
 
@@ -39,6 +41,18 @@ pub struct OriginTimeouts {
     /// peer.
     #[key(example = "\"60s\"", reader = DurationIn(TIMEOUT))]
     pub idle: Option<Duration>,
+    /// The time after which an upgraded connection, such as a WebSocket, on which neither side sends a byte is ended. `read` and `write` do
+    /// not apply to it. Default: 1h, or `read` where that is longer.
+    #[key(example = "\"1h\"", reader = DurationIn(TIMEOUT))]
+    pub tunnel: Option<Duration>,
+}
+
+impl OriginTimeouts {
+    /// Returns the longest silence of an upgraded connection.
+    #[must_use]
+    pub fn longest_tunnel_silence(&self) -> Duration {
+        self.tunnel.unwrap_or(TUNNEL.max(self.read))
+    }
 }
 
 /// Active health checks. With this table the defaults below apply. Default: none, every server is in use.
