@@ -31,11 +31,14 @@ pub fn import(
     files: &dyn IncludedFiles,
 ) -> Result<Imported, SyntaxError> {
     let mut ledger = Ledger::default();
-    let gateway: GatewayModel = match format {
+    let mut gateway: GatewayModel = match format {
         Format::Nginx => nginx::read(name, text, files, &mut ledger)?,
         Format::Haproxy => haproxy::read(name, text, &mut ledger)?,
         Format::Ingress => ingress::read(name, text, &mut ledger)?,
     };
+    for origin in &mut gateway.origins {
+        origin.merge_servers();
+    }
     if gateway.routes.is_empty() {
         ledger.fill_in("[[route]]: nothing in the input became a route");
     }

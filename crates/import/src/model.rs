@@ -102,6 +102,28 @@ pub struct Origin {
     pub health: Option<Vec<(&'static str, String)>>,
 }
 
+impl Origin {
+    /// Makes one server of those with the same address: it gets the sum of their weights.
+    pub fn merge_servers(&mut self) {
+        let mut merged: Vec<Server> = Vec::new();
+        for server in self.servers.drain(..) {
+            let same =
+                |it: &&mut Server| it.address == server.address && it.backup == server.backup;
+            match merged.iter_mut().find(same) {
+                Some(known) => {
+                    let weight = known.weight.unwrap_or(1) + server.weight.unwrap_or(1);
+                    known.weight = Some(weight.min(LARGEST_WEIGHT));
+                }
+                None => merged.push(server),
+            }
+        }
+        self.servers = merged;
+    }
+}
+
+/// Largest weight of a server.
+const LARGEST_WEIGHT: u64 = 256;
+
 /// A server of an origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Server {
@@ -302,5 +324,39 @@ impl Route {
             set_headers: Vec::new(),
             status: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a server that stands twice gets twice the requests. Method: equal addresses with and without a weight, one of them as backup.
+    #[test]
+    fn servers_with_one_address_are_one() {
+        let server = |address: &str, weight, backup| Server {
+            address: address.to_owned(),
+            weight,
+            backup,
+        };
+        let mut origin = Origin {
+            servers: vec![
+                server("a:1", None, false),
+                server("b:1", Some(255), false),
+                server("a:1", None, false),
+                server("b:1", Some(9), false),
+                server("a:1", None, true),
+            ],
+            ..Origin::default()
+        };
+        origin.merge_servers();
+        assert_eq!(
+            origin.servers,
+            [
+                server("a:1", Some(2), false),
+                server("b:1", Some(256), false),
+                server("a:1", None, true),
+            ]
+        );
     }
 }
