@@ -31,6 +31,8 @@ pub(super) struct IngressAnnotations {
     pub(super) rewrite: Option<String>,
     /// Paths are expressions.
     pub(super) use_regex: Option<EntryId>,
+    /// True if requests in clear text are redirected to HTTPS whether there is a certificate or not; `None` where no annotation says so.
+    pub(super) ssl_redirect: Option<bool>,
 }
 
 /// The protocol of a service.
@@ -65,16 +67,12 @@ impl IngressAnnotations {
                 continue;
             };
             match read.take(name, *id, text.trim()) {
-                Ok(AnnotationResult::Translated) => ledger.translated(*id),
-                Ok(AnnotationResult::Differs(difference)) => ledger.differs(*id, difference),
+                Ok(()) => ledger.translated(*id),
                 Err(reason) => {
-                    ledger.left_out(*id, reason);
-                    if guards(name) {
-                        let what = format!(
-                            "{}: it may keep requests out, and is left out",
-                            ledger.comment(*id)
-                        );
-                        ledger.fill_in(what);
+                    ledger.left_out(*id, reason.clone());
+                    if !changes_no_answer(name, text) {
+                        let comment = ledger.comment(*id);
+                        ledger.fill_in(format!("{comment}: it is left out: {reason}"));
                     }
                 }
             }
@@ -82,7 +80,7 @@ impl IngressAnnotations {
         read
     }
 
-    fn take(&mut self, name: &str, id: EntryId, text: &str) -> Result<AnnotationResult, String> {
+    fn take(&mut self, name: &str, id: EntryId, text: &str) -> Result<(), String> {
         match name {
             "limit-rps" => self.per_second = count(id, text)?,
             "limit-rpm" => self.per_minute = count(id, text)?,
@@ -108,24 +106,17 @@ impl IngressAnnotations {
             }
             "use-regex" => self.use_regex = (text == "true").then_some(id),
             "rewrite-target" => self.rewrite = Some(text.to_owned()),
-            "ssl-redirect" | "force-ssl-redirect" => {
-                return Ok(AnnotationResult::Differs(
-                    "listeners redirect, with redirect_to_https, and all routes alike".to_owned(),
-                ));
+            "ssl-redirect" if text == "false" => {
+                self.ssl_redirect.get_or_insert(false);
             }
-            "limit-rate" | "limit-rate-after" => {
-                return Err("the gateway does not slow answers down".to_owned());
-            }
+            // The default where there is a certificate.
+            "ssl-redirect" => {}
+            "force-ssl-redirect" if text == "true" => self.ssl_redirect = Some(true),
+            "force-ssl-redirect" => {}
             other => return Err(elsewhere(other).to_owned()),
         }
-        Ok(AnnotationResult::Translated)
+        Ok(())
     }
-}
-
-/// The result for an annotation.
-enum AnnotationResult {
-    Translated,
-    Differs(String),
 }
 
 /// Returns a number above 0; with 0 the annotation is off.
@@ -153,7 +144,8 @@ pub(super) fn blocks(text: &str) -> Result<Vec<String>, String> {
         .collect()
 }
 
-fn size(text: &str) -> Result<String, String> {
+/// Returns a size as the configuration writes it.
+pub(super) fn size(text: &str) -> Result<String, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().map_err(|_| format!("{text:?} is no size"))?;
     let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
@@ -179,44 +171,110 @@ fn seconds(text: &str) -> Result<String, String> {
     }
 }
 
+/// Returns where the gateway has what an annotation is about.
 fn elsewhere(name: &str) -> &'static str {
-    if name.starts_with("auth-") || name == "satisfy" {
+    let begins = |beginning: &str| name.starts_with(beginning);
+    if begins("auth-") || name == "satisfy" || begins("enable-global-auth") {
         return "the gateway does not authenticate requests";
     }
-    if name.starts_with("canary") {
+    if begins("canary") {
         return "a route has one origin; see `weight` of its servers";
     }
-    if name.starts_with("global-rate-limit") {
+    if begins("global-rate-limit") {
         return "see limits with store = \"shared\"";
     }
+    if begins("modsecurity") || matches!(name, "enable-modsecurity" | "enable-owasp-core-rules") {
+        return "the gateway has no web application firewall";
+    }
+    if begins("proxy-ssl-") {
+        return "see [origin.NAME.tls]";
+    }
+    if begins("mirror-") {
+        return "the gateway sends a request to one origin";
+    }
+    if begins("session-cookie-") || begins("affinity") {
+        return "see [origin.NAME.sticky]";
+    }
+    if begins("enable-cors") || begins("cors-") {
+        return "see [route.cors]";
+    }
+    if begins("opentelemetry") || begins("enable-opentelemetry") || begins("enable-opentracing") {
+        return "see [tracing]";
+    }
     match name {
-        "affinity"
-        | "session-cookie-name"
-        | "session-cookie-expires"
-        | "session-cookie-max-age"
-        | "session-cookie-path"
-        | "affinity-mode" => "see [origin.NAME.sticky]",
         "configuration-snippet" | "server-snippet" | "stream-snippet" => {
             "it is nginx's own; import it by itself with --format nginx"
         }
-        "upstream-hash-by" | "load-balance" => "see [origin.NAME] balance",
-        "permanent-redirect"
-        | "temporal-redirect"
-        | "permanent-redirect-code"
-        | "app-root"
-        | "from-to-www-redirect" => "see [route.redirect]",
-        name if name.starts_with("proxy-") => "see [origin.NAME] and [server]",
-        name if name.starts_with("enable-cors") || name.starts_with("cors-") => "see [route.cors]",
+        "upstream-hash-by" | "load-balance" | "service-upstream" => "see [origin.NAME] balance",
+        "upstream-hash-by-subset" | "upstream-hash-by-subset-size" => "see [origin.NAME] balance",
+        "permanent-redirect" | "permanent-redirect-code" => "see [route.redirect]",
+        "temporal-redirect" | "temporal-redirect-code" => "see [route.redirect]",
+        "app-root" | "from-to-www-redirect" | "relative-redirects" => "see [route.redirect]",
+        "server-alias" => "write a route for each host",
+        "upstream-vhost" => "see [origin.NAME] host",
+        "custom-headers" => "see [route.response_headers]",
+        "connection-proxy-header" | "x-forwarded-prefix" => "see [route.request_headers]",
+        "custom-http-errors" | "default-backend" | "disable-proxy-intercept-errors" => {
+            "see [error_pages]"
+        }
+        "ssl-passthrough" => "a listener ends TLS",
+        "ssl-ciphers" | "ssl-prefer-server-ciphers" => {
+            "the gateway allows TLS 1.2 and 1.3, with suites of its own"
+        }
+        "enable-access-log" | "enable-rewrite-log" => "see [log]",
+        "http2-push-preload" | "preserve-trailing-slash" | "use-port-in-redirects" => {
+            "the gateway has no counterpart"
+        }
+        "limit-rate" | "limit-rate-after" => "the gateway does not slow answers down",
+        name if name.starts_with("proxy-") || name == "client-body-buffer-size" => {
+            "see [origin.NAME] and [server]"
+        }
         _ => "`sluicegate import` does not know it",
     }
 }
 
-/// Returns true if leaving an annotation out lets requests pass that ingress-nginx would not let pass.
-fn guards(name: &str) -> bool {
-    name.starts_with("auth-")
-        || name.ends_with("-source-range")
-        || name.ends_with("-snippet")
-        || name == "satisfy"
-        || name.starts_with("limit-") && !name.starts_with("limit-rate")
-        || name.starts_with("global-rate-limit")
+/// Returns true if an annotation that is left out neither limits, restricts, authenticates nor encrypts, and leads no request elsewhere.
+fn changes_no_answer(name: &str, text: &str) -> bool {
+    let begins = |beginning: &str| name.starts_with(beginning);
+    let is_off = matches!(text, "false" | "off" | "");
+    let is_switch = matches!(
+        name,
+        "enable-cors"
+            | "enable-modsecurity"
+            | "enable-owasp-core-rules"
+            | "from-to-www-redirect"
+            | "service-upstream"
+            | "ssl-passthrough"
+    );
+    (is_switch && is_off)
+        || begins("affinity")
+        || begins("session-cookie-")
+        || begins("mirror-")
+        || begins("canary")
+        || begins("opentelemetry")
+        || begins("enable-open")
+        || matches!(
+            name,
+            "client-body-buffer-size"
+                | "connection-proxy-header"
+                | "disable-proxy-intercept-errors"
+                | "enable-access-log"
+                | "enable-rewrite-log"
+                | "http2-push-preload"
+                | "load-balance"
+                | "preserve-trailing-slash"
+                | "relative-redirects"
+                | "service-upstream"
+                | "ssl-prefer-server-ciphers"
+                | "upstream-hash-by"
+                | "upstream-hash-by-subset"
+                | "upstream-hash-by-subset-size"
+                | "use-port-in-redirects"
+        )
+        || begins("proxy-buffer")
+        || begins("proxy-busy-buffers")
+        || begins("proxy-max-temp-file")
+        || begins("proxy-next-upstream")
+        || matches!(name, "proxy-http-version" | "proxy-request-buffering")
+        || (begins("proxy-") && name.ends_with("-timeout"))
 }

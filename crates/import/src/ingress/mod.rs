@@ -3,11 +3,15 @@
 //! Each Ingress has zones of its own, which all its paths share, and so it has limits of its own here.
 
 mod annotations;
+mod precedence;
 mod services;
+mod settings;
 mod yaml;
 
 use self::annotations::IngressAnnotations;
+use self::precedence::{PathClaims, PathStrength};
 use self::services::ServiceOrigins;
+use self::settings::ControllerSettings;
 use self::yaml::YamlNode;
 use crate::ledger::{EntryId, Ledger};
 use crate::model::{
@@ -66,13 +70,18 @@ pub(crate) fn read(
         }
     }
     for object in of_kind("ConfigMap") {
-        importer.settings(object, ledger);
+        translate_name(object, ledger);
+        let settings = &mut importer.settings;
+        settings.read(object, &mut importer.gateway, ledger);
     }
+    importer
+        .settings
+        .identify_clients(&mut importer.gateway, ledger);
     for object in of_kind("Service") {
         translate_name(object, ledger);
         importer.services.define(object, namespace(object), ledger);
     }
-    for object in of_kind("Ingress") {
+    for object in precedence::by_age(of_kind("Ingress").collect(), ledger) {
         importer.ingress(object, ledger);
     }
     let mut gateway = importer.gateway;
@@ -120,9 +129,8 @@ struct IngressImporter {
     services: ServiceOrigins,
     names: NamePool,
     list_names: NamePool,
-    /// The statuses at limits on requests and on connections, where a ConfigMap says them.
-    status: Option<u16>,
-    connections_status: Option<u16>,
+    settings: ControllerSettings,
+    claims: PathClaims,
 }
 
 /// The keys that all routes of an Ingress share.
@@ -137,49 +145,13 @@ struct SharedRules {
 struct PathRule<'n> {
     host: Option<&'n str>,
     path: String,
+    strength: PathStrength,
     rewrite: Option<String>,
     sources: Vec<EntryId>,
     backend: &'n YamlNode,
 }
 
 impl IngressImporter {
-    /// Takes the settings of the controller.
-    fn settings(&mut self, map: &YamlNode, ledger: &mut Ledger) {
-        translate_name(map, ledger);
-        let data = map.get("data").map(YamlNode::members).unwrap_or_default();
-        for (name, value) in data {
-            let YamlNode::Scalar { id, text } = value else {
-                continue;
-            };
-            let status = || {
-                text.parse()
-                    .ok()
-                    .filter(|it: &u16| (400..=599).contains(it))
-            };
-            match name.as_str() {
-                "limit-req-status-code" => self.status = status(),
-                "limit-conn-status-code" => self.connections_status = status(),
-                "proxy-real-ip-cidr" => match annotations::blocks(text) {
-                    Ok(blocks) => self.gateway.client.trusted_proxies = blocks,
-                    Err(reason) => {
-                        ledger.left_out(*id, reason);
-                        continue;
-                    }
-                },
-                "forwarded-for-header" => {
-                    self.gateway.client.header = Some(text.to_ascii_lowercase());
-                }
-                "use-forwarded-headers" if text == "true" => {}
-                "proxy-body-size" => {}
-                _ => continue,
-            }
-            ledger.translated(*id);
-        }
-        if self.gateway.client.trusted_proxies.is_empty() {
-            self.gateway.client.header = None;
-        }
-    }
-
     fn ingress(&mut self, ingress: &YamlNode, ledger: &mut Ledger) {
         let namespace = namespace(ingress);
         let name = ingress
@@ -199,6 +171,12 @@ impl IngressImporter {
             ));
         }
         let annotations = IngressAnnotations::of(ingress, ledger);
+        let has_tls = ingress.at(&["spec", "tls"]).is_some();
+        if annotations.ssl_redirect.unwrap_or(has_tls) {
+            ledger.fill_in(
+                "[[listener]]: redirect_to_https = true at 0.0.0.0:80, where all routes are to be redirected",
+            );
+        }
         let mut shared = SharedRules {
             sources: ingress
                 .at(&["metadata", "name"])
@@ -235,6 +213,10 @@ impl IngressImporter {
                 .map(YamlNode::elements)
                 .unwrap_or_default();
             for path in rules {
+                let place = format!("{namespace}/{name}");
+                if self.claims.is_held(path, (host, &place), ledger) {
+                    continue;
+                }
                 for rule in path_rules(path, host, &annotations, ledger) {
                     self.route(rule, namespace, &shared, &annotations, ledger);
                 }
@@ -244,6 +226,7 @@ impl IngressImporter {
             let rule = PathRule {
                 host: None,
                 path: "/*".to_owned(),
+                strength: PathStrength::DefaultBackend,
                 rewrite: None,
                 sources: Vec::new(),
                 backend,
@@ -266,7 +249,12 @@ impl IngressImporter {
         for (ending, rate, period) in rates {
             let Some((id, count)) = rate else { continue };
             let algorithm = shapes::at_once(annotations.burst(count));
-            let mut limit = self.limit(&format!("{name}-{ending}"), id, self.status, ledger);
+            let mut limit = self.limit(
+                &format!("{name}-{ending}"),
+                id,
+                self.settings.status,
+                ledger,
+            );
             limit
                 .remarks
                 .sources
@@ -280,7 +268,7 @@ impl IngressImporter {
             let mut limit = self.limit(
                 &format!("{name}-connections"),
                 id,
-                self.connections_status,
+                self.settings.connections_status,
                 ledger,
             );
             limit.concurrency = Some(most);
@@ -349,6 +337,18 @@ impl IngressImporter {
         annotations: &IngressAnnotations,
         ledger: &mut Ledger,
     ) {
+        let host = rule.host.map(str::to_ascii_lowercase);
+        if !self.claims.takes((&host, &rule.path), rule.strength) {
+            let reason = "another path of the same host takes these requests";
+            for id in rule.backend.entries() {
+                ledger.left_out(id, reason);
+            }
+            return;
+        }
+        // A weaker path may have taken these requests.
+        self.gateway
+            .routes
+            .retain(|it| it.host != host || it.path != rule.path);
         let Some(origin) = self
             .services
             .origin(rule.backend, namespace, annotations, ledger)
@@ -365,7 +365,7 @@ impl IngressImporter {
                 sources,
                 differences: Vec::new(),
             },
-            host: rule.host.map(str::to_ascii_lowercase),
+            host,
             path: rule.path,
             methods: Vec::new(),
             header: None,
@@ -458,9 +458,14 @@ fn path_rules<'n>(
         }
     };
     let rewrite = annotations.rewrite.as_ref().map(|target| rewritten(target));
+    let strength = match kind {
+        "Exact" => PathStrength::Exact,
+        _ => PathStrength::Prefix,
+    };
     let rules = found.into_iter().map(|path| PathRule {
         host,
         path,
+        strength,
         rewrite: rewrite.clone(),
         sources: sources.clone(),
         backend,
