@@ -33,6 +33,10 @@ pub const EXPRESSION_BYTES: usize = 64 * 1024 * 1024;
 /// Routes that are made of one location by conditions on its requests.
 pub const ROUTE_CASES: usize = 64;
 
+/// Cases into which conditions divide the requests of a frontend, before those that need no route are removed. An edge of some hundred
+/// hosts has some thousand.
+pub const REQUEST_CELLS: usize = 20_000;
+
 /// Most limits of a route, which the configuration has too.
 pub const ROUTE_LIMITS: usize = 8;
 

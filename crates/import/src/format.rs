@@ -1,5 +1,7 @@
 //! The formats that can be imported, and how each is recognized.
 
+use crate::haproxy::{PREPROCESSOR, SECTIONS};
+
 /// The proxy that a configuration is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -10,9 +12,6 @@ pub enum Format {
     /// Manifests of Kubernetes with annotations of ingress-nginx.
     Ingress,
 }
-
-/// Words that begin the sections of HAProxy, which no directive of nginx and no member of YAML stands alone with.
-const SECTIONS: [&str; 5] = ["global", "defaults", "frontend", "backend", "listen"];
 
 impl Format {
     /// All formats.
@@ -31,14 +30,16 @@ impl Format {
     /// Returns the format of a text by its first lines; `None` where they are of no format.
     #[must_use]
     pub fn detect(text: &str) -> Option<Self> {
-        let lines = text.lines().map(str::trim);
+        let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
         let first = lines
             .into_iter()
             .find(|line| !line.is_empty() && !line.starts_with('#'))?;
         let mut words = first.split_whitespace();
         let word = words.next()?;
-        let is_section = SECTIONS.contains(&word) && !first.ends_with([';', '{']);
-        if is_section {
+        // No directive of nginx and no member of YAML stands alone with one of these words.
+        let code = first.split('#').next().unwrap_or_default().trim_end();
+        let is_haproxy = SECTIONS.contains(&word) || PREPROCESSOR.contains(&word);
+        if is_haproxy && !code.ends_with([';', '{']) {
             return Some(Self::Haproxy);
         }
         let is_manifest = |line: &str| line.starts_with("apiVersion:") || line.starts_with("kind:");
@@ -70,5 +71,15 @@ mod tests {
         }
         assert_eq!(Format::detect("# x\nuser www;\n"), Some(Format::Nginx));
         assert_eq!(Format::detect("server\n{\n"), Some(Format::Nginx));
+    }
+
+    /// Goal: a configuration of HAProxy may begin with any section. Method: each of them behind comments, and those of the preprocessor.
+    #[test]
+    fn every_section_of_haproxy_is_recognized() {
+        for word in SECTIONS.iter().chain(&PREPROCESSOR) {
+            let text = format!("# made by hand {{\n\n  # again\n{word} one # {{\n  x y\n");
+            assert_eq!(Format::detect(&text), Some(Format::Haproxy), "{word}");
+        }
+        assert_eq!(Format::detect("cache one {\n}\n"), Some(Format::Nginx));
     }
 }

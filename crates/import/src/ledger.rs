@@ -137,6 +137,14 @@ impl Ledger {
         self.entries[id.0].treatment == EntryTreatment::Translated
     }
 
+    /// Returns the reason for which a directive is left out; `None` where it is translated.
+    pub(crate) fn reason(&self, id: EntryId) -> Option<&str> {
+        match &self.entries[id.0].treatment {
+            EntryTreatment::LeftOut(reason) => Some(reason),
+            EntryTreatment::Translated => None,
+        }
+    }
+
     /// Returns the directive as comments show it: its place and its text.
     pub(crate) fn comment(&self, id: EntryId) -> String {
         let entry = &self.entries[id.0];

@@ -2,6 +2,8 @@
 
 use super::sections::{ConfigSection, SectionLine};
 use super::tables::millis;
+use super::tls::{self, TlsDefaults, TlsWord};
+use crate::client_fields;
 use crate::ledger::Ledger;
 use crate::model::{Origin, Server};
 
@@ -12,7 +14,7 @@ const TO_NAME: &str = "name-a-server.invalid:80";
 pub(super) fn origin(
     backend: &ConfigSection,
     name: String,
-    defaults: &[&SectionLine],
+    (defaults, tls): (&[&SectionLine], &TlsDefaults),
     ledger: &mut Ledger,
 ) -> Origin {
     let mut origin = Origin {
@@ -22,18 +24,37 @@ pub(super) fn origin(
     ledger.translated(backend.id);
     origin.remarks.sources.push(backend.id);
     let lines = || backend.lines.iter().chain(defaults.iter().copied());
+    let mut servers = ServerReader {
+        origin: &mut origin,
+        tls,
+        most_connections: Vec::new(),
+    };
+    // The last word of a name holds.
+    let shared = (defaults.iter().rev().copied()).chain(&backend.lines);
+    let shared: Vec<&SectionLine> = shared.filter(|it| it.word(0) == "default-server").collect();
     for line in backend.named("server") {
-        match server(line, &mut origin) {
-            Ok(differences) => {
+        let words = shared.iter().flat_map(|line| &line.words[1..]);
+        let words = words.chain(line.words.iter().skip(3));
+        match servers.read(line, words.map(String::as_str)) {
+            Ok(remarks) => {
                 ledger.translated(line.id);
-                origin.remarks.sources.push(line.id);
-                for difference in differences {
+                shared.iter().for_each(|it| ledger.translated(it.id));
+                servers.origin.remarks.sources.push(line.id);
+                for difference in remarks.differences {
                     ledger.differs(line.id, difference);
                 }
+                for what in remarks.to_fill_in {
+                    ledger.fill_in(format!("{}: {what}", ledger.comment(line.id)));
+                }
             }
-            Err(reason) => ledger.left_out(line.id, reason),
+            Err(ServerOmission::Unused(reason)) => ledger.left_out(line.id, reason),
+            Err(ServerOmission::Lost(reason)) => {
+                ledger.left_out(line.id, reason.clone());
+                ledger.fill_in(format!("{}: {reason}", ledger.comment(line.id)));
+            }
         }
     }
+    servers.bound_connections(backend, ledger);
     if origin.servers.is_empty() {
         let what = format!(
             "{}: [origin.{}] servers",
@@ -51,7 +72,12 @@ pub(super) fn origin(
     if let Some(line) = lines().find(|line| line.word(0) == "balance") {
         balance(line, &mut origin, ledger);
     }
-    for (name, key) in [("connect", "connect"), ("server", "read")] {
+    let timeouts = [
+        ("connect", "connect"),
+        ("server", "read"),
+        ("tunnel", "tunnel"),
+    ];
+    for (name, key) in timeouts {
         let Some(line) = lines().find(|line| line.starts(&["timeout", name])) else {
             continue;
         };
@@ -82,68 +108,217 @@ pub(super) fn missing(backend: &str, name: String, ledger: &mut Ledger) -> Origi
     }
 }
 
-fn server(line: &SectionLine, origin: &mut Origin) -> Result<Vec<String>, String> {
-    let address = line.word(2);
-    if address.starts_with(['/', '@']) || address.contains("@/") {
+/// The reason for which a server is left out.
+enum ServerOmission {
+    /// It gets no requests in HAProxy either.
+    Unused(String),
+    /// It does in HAProxy.
+    Lost(String),
+}
+
+/// The remarks about a server.
+#[derive(Default)]
+struct ServerRemarks {
+    differences: Vec<String>,
+    to_fill_in: Vec<String>,
+}
+
+/// Words of `server` without a value that need no key, or that the gateway has in any case.
+const PLAIN_WORDS: [&str; 12] = [
+    "allow-0rtt",
+    "enabled",
+    "no-backup",
+    "no-check",
+    "no-tls-tickets",
+    "no-ssl-reuse",
+    "no-verifyhost",
+    "non-stick",
+    "stick",
+    "tfo",
+    "agent-check",
+    "check-ssl",
+];
+
+/// Words of `server` whose omission opens what HAProxy closes, or changes what the server gets.
+const GUARDS: [&str; 8] = [
+    "crl-file",
+    "redir",
+    "send-proxy",
+    "send-proxy-v2",
+    "send-proxy-v2-ssl",
+    "send-proxy-v2-ssl-cn",
+    "socks4",
+    "verifyhost",
+];
+
+/// Reads the servers of one origin.
+struct ServerReader<'r> {
+    origin: &'r mut Origin,
+    tls: &'r TlsDefaults,
+    /// `maxconn` of each server.
+    most_connections: Vec<Option<u64>>,
+}
+
+impl ServerReader<'_> {
+    /// Adds a server. `words` are those of `default-server`, then its own behind the address.
+    fn read<'w>(
+        &mut self,
+        line: &SectionLine,
+        mut words: impl Iterator<Item = &'w str>,
+    ) -> Result<ServerRemarks, ServerOmission> {
+        let mut server = Server {
+            address: address(line.word(2)).map_err(ServerOmission::Lost)?,
+            ..Server::default()
+        };
+        let mut remarks = ServerRemarks::default();
+        let mut keys = ServerTls {
+            is_verified: !self.tls.trusts_servers,
+            ..ServerTls::default()
+        };
+        let mut most_connections = None;
+        while let Some(word) = words.next() {
+            let mut value = || words.next().unwrap_or_default();
+            match word {
+                "check" => {
+                    self.origin.health.get_or_insert_default();
+                }
+                "backup" => server.backup = true,
+                "disabled" => {
+                    return Err(ServerOmission::Unused("the server is disabled".to_owned()));
+                }
+                "weight" => match value().parse() {
+                    Ok(0) => {
+                        let reason = "a server of weight 0 gets no requests";
+                        return Err(ServerOmission::Unused(reason.to_owned()));
+                    }
+                    weight => server.weight = weight.ok().map(|it: u64| it.min(256)),
+                },
+                "maxconn" => most_connections = value().parse().ok().filter(|most| *most > 0),
+                "ssl" => keys.is_used = true,
+                "no-ssl" => keys.is_used = false,
+                "verify" => keys.is_verified = value() != "none",
+                "ca-file" => keys.authorities = Some(self.tls.authority(value())),
+                "crt" => keys.certificate = Some(self.tls.certificate(value())),
+                "sni" => match value() {
+                    name if name.starts_with("str(") => {
+                        let name = name.trim_start_matches("str(").trim_end_matches(')');
+                        keys.name = Some(name.to_owned());
+                    }
+                    other => remarks.differences.push(format!(
+                        "`sni {other}` is left out; see server_name in [origin.NAME.tls]"
+                    )),
+                },
+                word if PLAIN_WORDS.contains(&word) => {}
+                word if GUARDS.contains(&word) => {
+                    let what = match word {
+                        "redir" | "socks4" | "crl-file" | "verifyhost" => {
+                            format!("`{word} {}` is left out", value())
+                        }
+                        word => format!("`{word}` is left out: origins get no PROXY protocol"),
+                    };
+                    remarks.to_fill_in.push(what);
+                }
+                word if tls::word(word, "").is_some() => {
+                    let value = if tls::has_value(word) { value() } else { "" };
+                    if tls::word(word, value) != Some(TlsWord::Implied) {
+                        remarks
+                            .to_fill_in
+                            .push(format!("`{word} {value}` is left out"));
+                    }
+                }
+                word => {
+                    let value = value();
+                    remarks
+                        .differences
+                        .push(format!("`{word} {value}` is left out; see [origin.NAME]"));
+                }
+            }
+        }
+        server.weight = server.weight.filter(|weight| *weight != 1);
+        if keys.is_used {
+            self.origin.tls = Some(keys.table());
+        }
+        self.most_connections.push(most_connections);
+        self.origin.servers.push(server);
+        Ok(remarks)
+    }
+
+    /// Sets the maximum number of connections, which is one for all servers of an origin.
+    fn bound_connections(&mut self, backend: &ConfigSection, ledger: &mut Ledger) {
+        let smallest = self.most_connections.iter().flatten().min().copied();
+        let Some(most) = smallest else { return };
+        self.origin.max_connections = Some(most.min(MOST_CONNECTIONS));
+        let waits = "a request beyond maxconn gets 503 at once, unless [origin.NAME.circuit_breaker] has max_pending; in HAProxy it waits";
+        for line in backend.named("server") {
+            if line.words.iter().any(|word| word == "maxconn") {
+                ledger.differs(line.id, waits);
+            }
+        }
+        if most > MOST_CONNECTIONS || self.most_connections.iter().any(|it| *it != smallest) {
+            let comment = ledger.comment(backend.id);
+            ledger.fill_in(format!(
+                "{comment}: [origin.{}.circuit_breaker] max_connections: servers have other maxconn than {most}, and all of an origin have \
+                 one; make an origin of each kind",
+                self.origin.name
+            ));
+        }
+    }
+}
+
+/// Largest `max_connections` of a server.
+const MOST_CONNECTIONS: u64 = 10_000;
+
+/// The words of a server about TLS.
+#[derive(Default)]
+struct ServerTls {
+    is_used: bool,
+    is_verified: bool,
+    authorities: Option<String>,
+    certificate: Option<String>,
+    name: Option<String>,
+}
+
+impl ServerTls {
+    /// Returns the inline table.
+    fn table(&self) -> String {
+        let certificate = self.certificate.as_ref();
+        let keys = [
+            (
+                "ca_file",
+                self.authorities.as_ref().filter(|_| self.is_verified),
+            ),
+            ("cert_file", certificate),
+            // One file has the certificate and its key.
+            ("key_file", certificate),
+            ("server_name", self.name.as_ref()),
+        ];
+        let pairs = keys
+            .into_iter()
+            .filter_map(|(key, value)| Some(format!("{key} = {}", crate::toml::quoted(value?))));
+        let mut pairs: Vec<String> = pairs.collect();
+        if !self.is_verified {
+            pairs.push("verify = \"off\"".to_owned());
+        }
+        match pairs.as_slice() {
+            [] => "{}".to_owned(),
+            pairs => format!("{{ {} }}", pairs.join(", ")),
+        }
+    }
+}
+
+/// Returns the address of a server.
+fn address(text: &str) -> Result<String, String> {
+    if text.starts_with(['/', '@']) || text.contains("@/") {
         return Err("origins are reached by TCP, not by Unix sockets".to_owned());
     }
-    let address = address
-        .trim_start_matches("ipv4@")
-        .trim_start_matches("ipv6@");
+    let address = text.trim_start_matches("ipv4@").trim_start_matches("ipv6@");
     let has_port = address
         .rsplit_once(':')
         .is_some_and(|(_, port)| port.parse::<u16>().is_ok_and(|port| port > 0));
     if !has_port {
         return Err("a server has an address and a port".to_owned());
     }
-    let mut server = Server {
-        address: address.to_owned(),
-        ..Server::default()
-    };
-    let mut differences = Vec::new();
-    let mut words = line.words.iter().skip(3).map(String::as_str);
-    let mut verify = None;
-    while let Some(word) = words.next() {
-        match word {
-            "check" => {
-                origin.health.get_or_insert_default();
-            }
-            "backup" => server.backup = true,
-            "disabled" => return Err("the server is disabled".to_owned()),
-            "weight" => {
-                let weight: Option<u64> = words.next().and_then(|it| it.parse().ok());
-                match weight {
-                    Some(0) => return Err("a server of weight 0 gets no requests".to_owned()),
-                    weight => server.weight = weight.map(|it| it.min(256)).filter(|it| *it != 1),
-                }
-            }
-            "maxconn" => {
-                let most: Option<u64> = words.next().and_then(|it| it.parse().ok());
-                origin.max_connections = most.filter(|it| (1..=10_000).contains(it));
-            }
-            "ssl" => {
-                origin.tls.get_or_insert("{}".to_owned());
-            }
-            "verify" => verify = words.next(),
-            "ca-file" => {
-                let file = crate::toml::quoted(words.next().unwrap_or_default());
-                origin.tls = Some(format!("{{ ca_file = {file} }}"));
-            }
-            "inter" | "fall" | "rise" | "port" | "addr" | "cookie" | "sni" | "alpn"
-            | "maxqueue" | "slowstart" | "init-addr" | "resolvers" | "resolve-prefer"
-            | "check-sni" | "observe" | "on-error" | "on-marked-down" | "error-limit"
-            | "pool-max-conn" | "minconn" | "crt" | "proto" | "source" | "id" => {
-                let value = words.next().unwrap_or_default();
-                differences.push(format!("`{word} {value}` is left out; see [origin.NAME]"));
-            }
-            other => differences.push(format!("`{other}` is left out; see [origin.NAME]")),
-        }
-    }
-    if verify == Some("none") && origin.tls.is_some() {
-        origin.tls = Some("{ verify = \"off\" }".to_owned());
-    }
-    origin.servers.push(server);
-    Ok(differences)
+    Ok(address.to_owned())
 }
 
 fn balance(line: &SectionLine, origin: &mut Origin, ledger: &mut Ledger) {
@@ -168,6 +343,9 @@ fn balance(line: &SectionLine, origin: &mut Origin, ledger: &mut Ledger) {
         ("source", _) => "client.ip".to_owned(),
         ("uri", _) => "path".to_owned(),
         ("url_param", _) if !line.word(2).is_empty() => format!("query.{}", line.word(2)),
+        ("hdr", name) if client_fields::names_client(&name.to_ascii_lowercase()) => {
+            "client.ip".to_owned()
+        }
         ("hdr", name) if !name.is_empty() && !name.eq_ignore_ascii_case("host") => {
             format!("header.{}", name.to_ascii_lowercase())
         }

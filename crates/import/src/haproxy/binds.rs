@@ -2,15 +2,79 @@
 
 use std::net::SocketAddr;
 
+use super::rules::ListenerTls;
 use super::sections::{ConfigSection, SectionLine};
 use super::tables::millis;
-use crate::ledger::Ledger;
+use super::tls::{self, TlsDefaults, TlsWord};
+use crate::ledger::{EntryId, Ledger};
 use crate::model::{GatewayModel, Listener};
 
-/// Adds the listeners of a frontend.
+/// Words of `bind` without a value that the gateway needs not.
+const PLAIN_WORDS: [&str; 14] = [
+    "allow-0rtt",
+    "ca-ignore-err",
+    "crt-ignore-err",
+    "defer-accept",
+    "expose-fd",
+    "generate-certificates",
+    "no-alpn",
+    "no-ca-names",
+    "quic-force-retry",
+    "tfo",
+    "transparent",
+    "v4v6",
+    "v6only",
+    "no-tls-tickets",
+];
+
+/// Words of `bind` with a value that change no answer.
+const WORDS_WITH_VALUE: [&str; 23] = [
+    "alpn",
+    "backlog",
+    "ca-verify-file",
+    "ca-sign-file",
+    "ca-sign-pass",
+    "gid",
+    "group",
+    "guid",
+    "id",
+    "level",
+    "mode",
+    "mss",
+    "name",
+    "namespace",
+    "nbconn",
+    "nice",
+    "npn",
+    "process",
+    "proto",
+    "shards",
+    "tcp-ut",
+    "thread",
+    "tls-ticket-keys",
+];
+
+/// Words of `bind` with a value whose omission opens what HAProxy closes.
+const GUARDS: [&str; 4] = ["accept-netscaler-cip", "crl-file", "interface", "maxconn"];
+
+/// Words of `bind` that are read where the certificate is.
+const CERTIFICATE_WORDS: [&str; 3] = ["crt", "ca-file", "verify"];
+
+/// Returns the listeners of a frontend that have TLS.
+pub(super) fn listener_tls(frontend: &ConfigSection) -> ListenerTls {
+    let has_tls = |line: &SectionLine| line.words.iter().any(|word| word == "ssl");
+    let with = frontend.named("bind").filter(|line| has_tls(line)).count();
+    match (with, frontend.named("bind").count()) {
+        (0, _) => ListenerTls::None,
+        (with, all) if with == all => ListenerTls::All,
+        _ => ListenerTls::Some,
+    }
+}
+
+/// Adds the listeners of a frontend. `redirect` is `redirect_to_https` of those in clear text.
 pub(super) fn listeners(
     frontend: &ConfigSection,
-    redirect: Option<&str>,
+    (redirect, tls): (Option<&str>, &TlsDefaults),
     gateway: &mut GatewayModel,
     ledger: &mut Ledger,
 ) {
@@ -19,73 +83,151 @@ pub(super) fn listeners(
         let mut is_good = false;
         for place in line.word(1).split(',') {
             match address(place) {
-                Ok(address) if gateway.listeners.iter().any(|it| it.address == address) => {}
+                Ok(address) if gateway.listeners.iter().any(|it| it.address == address) => {
+                    ledger.left_out(line.id, "another listener has this address");
+                }
                 Ok(address) => {
                     is_good = true;
-                    gateway
-                        .listeners
-                        .push(listener(line, address, redirect, ledger));
+                    let mut listener = listener(line, address, tls, ledger);
+                    if !has_certificates(line) {
+                        listener.redirect_to_https = redirect.map(str::to_owned);
+                    }
+                    gateway.listeners.push(listener);
                 }
-                Err(reason) => ledger.left_out(line.id, reason),
+                Err(reason) => {
+                    ledger.left_out(line.id, reason.clone());
+                    ledger.fill_in(format!("{}: {reason}", ledger.comment(line.id)));
+                }
             }
         }
         if is_good {
             ledger.translated(line.id);
         }
     }
-    for rule in frontend
-        .lines
-        .iter()
-        .filter(|line| redirect.is_some() && line.words.iter().any(|it| it == "https"))
-    {
-        ledger.differs(
-            rule.id,
-            "the redirect is 308 to port 443, except for what certificate authorities ask for",
-        );
-    }
+}
+
+fn has_certificates(line: &SectionLine) -> bool {
+    line.words.iter().any(|word| word == "ssl")
 }
 
 fn listener(
     line: &SectionLine,
     address: String,
-    redirect: Option<&str>,
+    tls: &TlsDefaults,
     ledger: &mut Ledger,
 ) -> Listener {
-    let has = |name: &str| line.words.iter().any(|word| word == name);
-    let has_tls = has("ssl");
     let mut listener = Listener {
         address,
         ..Listener::default()
     };
     listener.remarks.sources.push(line.id);
-    if !has_tls {
-        listener.redirect_to_https = redirect.map(str::to_owned);
+    let mut only_tls13 = tls.only_tls13;
+    let mut unsayable: Vec<String> = Vec::new();
+    let mut words = line.words.iter().skip(2).map(String::as_str);
+    while let Some(name) = words.next() {
+        let mut value = || words.next().unwrap_or_default();
+        match name {
+            "ssl" => {}
+            "accept-proxy" => {
+                listener.proxy_protocol_from = Some(Vec::new());
+                ledger.fill_in(format!(
+                    "[[listener]] {}: proxy_protocol_from, the addresses of the proxies in front; HAProxy believes everybody",
+                    listener.address
+                ));
+            }
+            "strict-sni" => listener.tls.push(("unknown_sni", "refuse")),
+            name if PLAIN_WORDS.contains(&name) => {}
+            name if CERTIFICATE_WORDS.contains(&name) || WORDS_WITH_VALUE.contains(&name) => {
+                value();
+            }
+            name if GUARDS.contains(&name) => unsayable.push(format!("{name} {}", value())),
+            name if tls::has_value(name) => {
+                let value = value();
+                match tls::word(name, value) {
+                    Some(TlsWord::OnlyTls13) => only_tls13 = true,
+                    Some(TlsWord::Implied) | None => {}
+                    Some(TlsWord::Unsayable) => unsayable.push(format!("{name} {value}")),
+                }
+            }
+            name => match tls::word(name, "") {
+                Some(TlsWord::OnlyTls13) => only_tls13 = true,
+                Some(TlsWord::Implied) => {}
+                Some(TlsWord::Unsayable) | None => unsayable.push(name.to_owned()),
+            },
+        }
     }
-    if has("accept-proxy") {
-        listener.proxy_protocol_from = Some(Vec::new());
+    for what in unsayable {
+        let comment = ledger.comment(line.id);
+        ledger.fill_in(format!("{comment}: `{what}` is left out; see [[listener]]"));
+    }
+    if has_certificates(line) {
+        certificates(line, &mut listener, tls, ledger);
+        if only_tls13 {
+            listener.tls.push(("min_version", "1.3"));
+        }
+    } else {
+        listener.tls.clear();
+    }
+    listener
+}
+
+/// Adds the certificates of a listener, and the authorities of those of its clients.
+fn certificates(
+    line: &SectionLine,
+    listener: &mut Listener,
+    tls: &TlsDefaults,
+    ledger: &mut Ledger,
+) {
+    let values = |name: &'static str| {
+        let pairs = line.words.iter().zip(line.words.iter().skip(1));
+        pairs
+            .filter(move |(word, _)| *word == name)
+            .map(|(_, it)| it)
+    };
+    for file in values("crt") {
+        // A path without an extension is mostly that of a directory.
+        let is_file = file
+            .rsplit('/')
+            .next()
+            .is_some_and(|name| name.contains('.'));
+        if !is_file || file.starts_with('@') {
+            ledger.fill_in(format!(
+                "[[listener]] {}: tls.certificates, the files of {file}",
+                listener.address
+            ));
+            continue;
+        }
+        // One file has the certificate and its key.
+        let file = tls.certificate(file);
+        listener.certificates.push((file.clone(), file));
+    }
+    for file in values("crt-list") {
         ledger.fill_in(format!(
-            "[[listener]] {}: proxy_protocol_from, the addresses of the proxies in front; HAProxy believes everybody",
+            "[[listener]] {}: tls.certificates, those of the list {file}",
             listener.address
         ));
     }
-    if has_tls {
-        match line.behind("crt") {
-            // One file has the certificate and its key.
-            Some(file) if !file.ends_with('/') => {
-                listener
-                    .certificates
-                    .push((file.to_owned(), file.to_owned()));
-            }
-            _ => ledger.fill_in(format!(
-                "[[listener]] {}: tls.certificates, a file for each",
-                listener.address
-            )),
-        }
-        if line.behind("verify").is_some_and(|it| it == "required") {
-            listener.client_ca = line.behind("ca-file").map(str::to_owned);
-        }
+    if listener.certificates.is_empty() {
+        ledger.fill_in(format!(
+            "[[listener]] {}: tls.certificates, a file for each",
+            listener.address
+        ));
     }
-    listener
+    let verify = values("verify").next_back().map_or("none", String::as_str);
+    if verify == "none" {
+        return;
+    }
+    listener.client_ca = values("ca-file")
+        .next_back()
+        .map(|file| tls.authority(file));
+    if listener.client_ca.is_none() {
+        ledger.fill_in(format!(
+            "[[listener]] {}: tls.client_ca_file, for `verify {verify}`",
+            listener.address
+        ));
+    } else if verify == "optional" {
+        listener.tls.push(("client_auth", "optional"));
+    }
 }
 
 /// Returns the address of a listener.
@@ -106,15 +248,15 @@ fn address(place: &str) -> Result<String, String> {
     Ok(address)
 }
 
-/// Sets the times that hold for clients.
-pub(super) fn times(defaults: &[&SectionLine], gateway: &mut GatewayModel, ledger: &mut Ledger) {
+/// Sets the times that hold for clients. `lines` are those of the frontend and of its defaults, the strongest first.
+pub(super) fn times(lines: &[&SectionLine], gateway: &mut GatewayModel, ledger: &mut Ledger) {
     let times = [
         ("client", "client_read_timeout", 1..=86_400_000),
         ("http-request", "client_header_timeout", 1..=3_600_000),
         ("http-keep-alive", "keepalive_timeout", 1_000..=86_400_000),
     ];
     for (name, key, range) in times {
-        let Some(line) = defaults.iter().find(|line| line.starts(&["timeout", name])) else {
+        let Some(line) = lines.iter().find(|line| line.starts(&["timeout", name])) else {
             continue;
         };
         match millis(line.word(2)).filter(|millis| range.contains(millis)) {
@@ -127,3 +269,41 @@ pub(super) fn times(defaults: &[&SectionLine], gateway: &mut GatewayModel, ledge
         }
     }
 }
+
+/// Sets the maximum number of connections: the smaller one of the process and of the frontend. `lines` are those of the frontend and of
+/// its defaults, the strongest first.
+pub(super) fn connections(
+    global: impl Iterator<Item = ConnectionBound>,
+    lines: &[&SectionLine],
+    gateway: &mut GatewayModel,
+    ledger: &mut Ledger,
+) {
+    let own = lines.iter().copied().find_map(connection_bound);
+    let bounds: Vec<ConnectionBound> = global.chain(own).collect();
+    let Some(most) = bounds.iter().map(|(most, _)| *most).min() else {
+        return;
+    };
+    for (own, id) in bounds {
+        ledger.differs(
+            id,
+            "a further connection is closed; in HAProxy it waits until another one ends",
+        );
+        if own == most {
+            gateway.server_sources.push(id);
+        }
+    }
+    gateway.server.push(("max_connections", most.to_string()));
+}
+
+/// A maximum number of connections, and its line.
+pub(super) type ConnectionBound = (u64, EntryId);
+
+/// Returns the maximum number of connections of a line.
+pub(super) fn connection_bound(line: &SectionLine) -> Option<ConnectionBound> {
+    let most: u64 = line.word(1).parse().ok()?;
+    let is_bound = line.word(0) == "maxconn" && (1..=MOST_CONNECTIONS).contains(&most);
+    is_bound.then_some((most, line.id))
+}
+
+/// Largest value of `max_connections`.
+const MOST_CONNECTIONS: u64 = 1_048_575;

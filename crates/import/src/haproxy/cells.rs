@@ -1,7 +1,10 @@
-//! Divides the requests of a frontend into cells, in each of which every condition on host, path, method and client has one truth.
+//! Divides the requests of a frontend into cells, in each of which every condition on host, path, client and method has one truth.
 //!
 //! HAProxy applies rules in their order; the gateway takes the most specific route. So each combination of values that conditions name
-//! becomes a route with what the rules give in it, and routes that change nothing are removed.
+//! becomes a route with what the rules give in it. The values of a later dimension are those of the conditions that can hold for the
+//! values of the earlier ones: a request has one host, so a path that is named for one host divides the requests of no other host.
+
+use ipnet::IpNet;
 
 use super::terms::{ConditionTerm, PathTerm, RuleCondition, SignedTerm, TermTruth};
 use crate::bounds;
@@ -15,75 +18,112 @@ pub(super) struct RequestCell {
     pub(super) method: Option<Vec<String>>,
 }
 
-/// The values that conditions name.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ConditionValues {
-    hosts: Vec<String>,
-    paths: Vec<PathTerm>,
-    clients: Vec<Vec<String>>,
-    methods: Vec<Vec<String>>,
+/// Terms that hold together.
+pub(super) type TermList = [SignedTerm];
+
+/// The dimensions in which cells differ, in the order in which requests are divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum CellDimension {
+    Host,
+    Path,
+    Client,
+    Method,
 }
 
-impl ConditionValues {
-    /// Adds the values of a condition.
-    pub(super) fn add(&mut self, condition: &RuleCondition) {
-        for literal in condition.alternatives.iter().flatten() {
-            match &literal.term {
-                ConditionTerm::Host(hosts) => {
-                    hosts.iter().for_each(|it| insert(&mut self.hosts, it))
+/// Divides requests. `hosts` are the hosts that any condition names; `conditions` returns, for a cell of which only the host is known, the
+/// conditions that can decide about its requests.
+///
+/// # Errors
+///
+/// That there are too many cells.
+pub(super) fn divide<'c>(
+    hosts: &[String],
+    conditions: impl Fn(&RequestCell) -> Vec<&'c TermList>,
+) -> Result<Vec<RequestCell>, String> {
+    let mut cells = Vec::new();
+    for host in options(hosts) {
+        let cell = RequestCell {
+            host,
+            ..RequestCell::default()
+        };
+        let possible = cell.possible(&conditions(&cell), CellDimension::Host);
+        for path in options(&paths(&possible)) {
+            let cell = RequestCell {
+                path,
+                ..cell.clone()
+            };
+            let possible = cell.possible(&possible, CellDimension::Path);
+            for client in options(&clients(&possible)) {
+                let cell = RequestCell {
+                    client,
+                    ..cell.clone()
+                };
+                let possible = cell.possible(&possible, CellDimension::Client);
+                for method in options(&methods(&possible)) {
+                    cells.push(RequestCell {
+                        method,
+                        ..cell.clone()
+                    });
                 }
-                ConditionTerm::Path(paths) => {
-                    paths.iter().for_each(|it| insert(&mut self.paths, it))
+                if cells.len() > bounds::REQUEST_CELLS {
+                    let most = bounds::REQUEST_CELLS;
+                    return Err(format!(
+                        "its conditions divide requests into more than {most} cases"
+                    ));
                 }
-                ConditionTerm::Client(blocks) => insert(&mut self.clients, blocks),
-                ConditionTerm::Method(methods) => insert(&mut self.methods, methods),
-                ConditionTerm::Above(..) | ConditionTerm::Tls | ConditionTerm::Constant(_) => {}
             }
         }
     }
-
-    /// Returns all cells, those with more conditions first.
-    ///
-    /// # Errors
-    ///
-    /// That there are too many.
-    pub(super) fn cells(&self) -> Result<Vec<RequestCell>, String> {
-        let sizes = [
-            self.hosts.len(),
-            self.paths.len(),
-            self.clients.len(),
-            self.methods.len(),
-        ];
-        let count: usize = sizes.iter().map(|size| size + 1).product();
-        if count > bounds::ROUTE_CASES {
-            let most = bounds::ROUTE_CASES;
-            return Err(format!(
-                "its conditions divide requests into {count} cases, more than {most}"
-            ));
-        }
-        let mut cells = Vec::with_capacity(count);
-        for host in options(&self.hosts) {
-            for path in options(&self.paths) {
-                for client in options(&self.clients) {
-                    for method in options(&self.methods) {
-                        cells.push(RequestCell {
-                            host: host.clone(),
-                            path: path.clone(),
-                            client: client.clone(),
-                            method,
-                        });
-                    }
-                }
-            }
-        }
-        Ok(cells)
-    }
+    Ok(cells)
 }
 
-fn insert<T: PartialEq + Clone>(values: &mut Vec<T>, value: &T) {
-    if !values.contains(value) {
-        values.push(value.clone());
+/// Returns the hosts that conditions name.
+pub(super) fn hosts<'c>(conditions: impl Iterator<Item = &'c TermList>) -> Vec<String> {
+    let mut found = Vec::new();
+    for term in conditions.flatten().map(|literal| &literal.term) {
+        if let ConditionTerm::Host(hosts) = term {
+            found.extend(hosts.iter().cloned());
+        }
     }
+    distinct(found)
+}
+
+fn paths(conditions: &[&TermList]) -> Vec<PathTerm> {
+    let named = terms(conditions).filter_map(|term| match term {
+        ConditionTerm::Path(paths) => Some(paths),
+        _ => None,
+    });
+    distinct(named.flatten().cloned())
+}
+
+fn clients(conditions: &[&TermList]) -> Vec<Vec<String>> {
+    let named = terms(conditions).filter_map(|term| match term {
+        ConditionTerm::Client(blocks) => Some(blocks.clone()),
+        _ => None,
+    });
+    distinct(named)
+}
+
+fn methods(conditions: &[&TermList]) -> Vec<Vec<String>> {
+    let named = terms(conditions).filter_map(|term| match term {
+        ConditionTerm::Method(methods) => Some(methods.clone()),
+        _ => None,
+    });
+    distinct(named)
+}
+
+fn terms<'c>(conditions: &[&'c TermList]) -> impl Iterator<Item = &'c ConditionTerm> {
+    conditions
+        .iter()
+        .flat_map(|list| list.iter())
+        .map(|it| &it.term)
+}
+
+/// Returns each value once, in the order in which they come first.
+fn distinct<T: Ord + Clone>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut known = std::collections::BTreeSet::new();
+    let values = values.into_iter();
+    values.filter(|value| known.insert(value.clone())).collect()
 }
 
 /// Returns each value, and none at the end.
@@ -92,23 +132,38 @@ fn options<T: Clone>(values: &[T]) -> impl Iterator<Item = Option<T>> {
 }
 
 impl RequestCell {
+    /// Returns the conditions that can hold, where the dimensions up to this one are known.
+    fn possible<'c>(&self, conditions: &[&'c TermList], known: CellDimension) -> Vec<&'c TermList> {
+        let conditions = conditions.iter().copied();
+        conditions.filter(|it| self.may_hold(it, known)).collect()
+    }
+
+    /// Returns true if terms can hold together, where the dimensions up to this one are known.
+    pub(super) fn may_hold(&self, terms: &TermList, known: CellDimension) -> bool {
+        terms.iter().all(|literal| {
+            let is_known = dimension(&literal.term).is_none_or(|it| it <= known);
+            !is_known || self.holds(literal) != Some(false)
+        })
+    }
+
+    /// Returns true if terms hold together for certain, where only the host is known.
+    pub(super) fn holds_for_host(&self, terms: &TermList) -> bool {
+        terms.iter().all(|literal| {
+            let is_known = dimension(&literal.term).is_none_or(|it| it == CellDimension::Host);
+            is_known && self.holds(literal) == Some(true)
+        })
+    }
+
     /// Returns the alternatives of a condition that can hold here, each with the terms that depend on counters.
     pub(super) fn remaining<'c>(&self, condition: &'c RuleCondition) -> Vec<Vec<&'c SignedTerm>> {
-        let alternatives = condition.alternatives.iter();
-        alternatives
-            .filter_map(|alternative| {
-                let mut counters = Vec::new();
-                for literal in alternative {
-                    match self.truth(&literal.term) {
-                        None => counters.push(literal),
-                        Some(TermTruth::True) if literal.is_negated => return None,
-                        Some(TermTruth::False) if !literal.is_negated => return None,
-                        Some(_) => {}
-                    }
-                }
-                Some(counters)
-            })
-            .collect()
+        let mut found = Vec::new();
+        for alternative in &condition.alternatives {
+            if alternative.iter().all(|it| self.holds(it) != Some(false)) {
+                let counters = alternative.iter().filter(|it| self.holds(it).is_none());
+                found.push(counters.collect());
+            }
+        }
+        found
     }
 
     /// Returns true if a condition holds here whatever counters say.
@@ -116,22 +171,31 @@ impl RequestCell {
         self.remaining(condition).iter().any(Vec::is_empty)
     }
 
+    /// Returns whether a term or its opposite holds; `None` where counters decide.
+    fn holds(&self, literal: &SignedTerm) -> Option<bool> {
+        let truth = self.truth(&literal.term)?;
+        Some((truth == TermTruth::True) != literal.is_negated)
+    }
+
     /// Returns the truth of a term; `None` where counters decide.
     fn truth(&self, term: &ConditionTerm) -> Option<TermTruth> {
         let holds = match term {
             ConditionTerm::Above(..) => return None,
             ConditionTerm::Constant(truth) => return Some(*truth),
-            // Whether a listener has TLS is no condition of a route.
+            // Rules that depend on it are resolved before, or left out.
             ConditionTerm::Tls => true,
             ConditionTerm::Host(hosts) => self
                 .host
                 .as_ref()
-                .is_some_and(|host| hosts.iter().any(|it| takes_host(it, host))),
+                .is_some_and(|host| hosts.iter().any(|it| covers_host(it, host))),
             ConditionTerm::Path(paths) => self
                 .path
                 .as_ref()
-                .is_some_and(|path| paths.iter().any(|it| takes_path(it, path))),
-            ConditionTerm::Client(blocks) => self.client.as_ref() == Some(blocks),
+                .is_some_and(|path| paths.iter().any(|it| it.covers(path))),
+            ConditionTerm::Client(blocks) => self
+                .client
+                .as_ref()
+                .is_some_and(|own| own.iter().all(|it| covers_block(blocks, it))),
             ConditionTerm::Method(methods) => self
                 .method
                 .as_ref()
@@ -143,90 +207,78 @@ impl RequestCell {
             TermTruth::False
         })
     }
+}
 
-    /// Returns true if this cell takes all requests of another one.
-    fn takes(&self, other: &Self) -> bool {
-        (self.host.is_none() || self.host == other.host)
-            && match (&self.path, &other.path) {
-                (None, _) => true,
-                (Some(own), Some(other)) => takes_path(own, other),
-                (Some(_), None) => false,
-            }
-            && (self.client.is_none() || self.client == other.client)
-            && (self.method.is_none() || self.method == other.method)
-    }
-
-    /// Returns the order by which the gateway prefers routes; greater goes first.
-    fn rank(&self) -> (bool, usize, bool, bool) {
-        let path = match &self.path {
-            None => 0,
-            Some(PathTerm::Beginning(text)) => 1 + text.len(),
-            Some(PathTerm::Expression(_)) => 1 << 20,
-            Some(PathTerm::Exact(_)) => 1 << 21,
-        };
-        (
-            self.host.is_some(),
-            path,
-            self.client.is_some(),
-            self.method.is_some(),
-        )
+/// Returns the dimension that a term is about; `None` for counters, connections and constants.
+fn dimension(term: &ConditionTerm) -> Option<CellDimension> {
+    match term {
+        ConditionTerm::Host(_) => Some(CellDimension::Host),
+        ConditionTerm::Path(_) => Some(CellDimension::Path),
+        ConditionTerm::Client(_) => Some(CellDimension::Client),
+        ConditionTerm::Method(_) => Some(CellDimension::Method),
+        ConditionTerm::Above(..) | ConditionTerm::Tls | ConditionTerm::Constant(_) => None,
     }
 }
 
-fn takes_host(term: &str, host: &str) -> bool {
+/// Returns true if a host, or all hosts below one, are among those of a term.
+pub(super) fn covers_host(term: &str, host: &str) -> bool {
     match term.strip_prefix('*') {
         Some(ending) => host.ends_with(ending),
         None => term == host,
     }
 }
 
-fn takes_path(term: &PathTerm, path: &PathTerm) -> bool {
-    match (term, path) {
-        (PathTerm::Beginning(term), PathTerm::Beginning(path) | PathTerm::Exact(path)) => {
-            path.starts_with(term.as_str())
-        }
-        _ => term == path,
-    }
-}
-
-/// Removes cells without which the next best one gives the same, and orders the others.
-pub(super) fn distinct<T: PartialEq>(cells: Vec<(RequestCell, T)>) -> Vec<(RequestCell, T)> {
-    let mut kept = cells;
-    kept.sort_by_key(|(cell, _)| std::cmp::Reverse(cell.rank()));
-    let mut at = 0;
-    while at < kept.len() {
-        let (cell, result) = &kept[at];
-        // The cells behind one are those that the gateway would take in its place.
-        let next = kept[at + 1..].iter().find(|(other, _)| other.takes(cell));
-        let is_needless = next.is_some_and(|(_, other)| other == result);
-        // A cell between both could take its place in part.
-        let is_free = kept[at + 1..]
-            .iter()
-            .take_while(|(other, _)| !other.takes(cell))
-            .all(|(other, of_other)| of_other == result || !overlaps(other, cell));
-        if is_needless && is_free {
-            kept.remove(at);
-            // Another cell may be needless now.
-            at = 0;
-        } else {
-            at += 1;
-        }
-    }
-    kept
-}
-
-/// Returns true if a request could be in both, were there no other cells.
-fn overlaps(one: &RequestCell, other: &RequestCell) -> bool {
-    let hosts = one.host.is_none() || other.host.is_none() || one.host == other.host;
-    let paths = match (&one.path, &other.path) {
-        (Some(one), Some(other)) => {
-            takes_path(one, other)
-                || takes_path(other, one)
-                || matches!(one, PathTerm::Expression(_))
-                || matches!(other, PathTerm::Expression(_))
-        }
-        _ => true,
+/// Returns true if one of the blocks contains a whole block.
+fn covers_block(blocks: &[String], block: &str) -> bool {
+    let parse = |text: &str| {
+        let network = text.parse::<IpNet>().ok();
+        network.or_else(|| Some(text.parse::<std::net::IpAddr>().ok()?.into()))
     };
-    let methods = one.method.is_none() || other.method.is_none() || one.method == other.method;
-    hosts && paths && methods
+    let network = parse(block);
+    blocks.iter().any(|it| match (parse(it), network) {
+        (Some(outer), Some(inner)) => outer.contains(&inner),
+        _ => it == block,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is(term: ConditionTerm) -> SignedTerm {
+        SignedTerm {
+            term,
+            is_negated: false,
+        }
+    }
+
+    /// Goal: hosts exclude each other, so their paths do not multiply. Method: 300 hosts with two paths each and one for all; a list of
+    /// clients within another one.
+    #[test]
+    fn values_of_one_host_divide_no_other_host() {
+        let mut conditions: Vec<Vec<SignedTerm>> = Vec::new();
+        for host in 0..300 {
+            for path in ["a", "b"] {
+                let host_term = ConditionTerm::Host(vec![format!("h{host}.test")]);
+                let path = PathTerm::Beginning(format!("/{path}{host}/"));
+                conditions.push(vec![is(host_term), is(ConditionTerm::Path(vec![path]))]);
+            }
+        }
+        let of_all = || conditions.iter().map(Vec::as_slice);
+        let hosts = hosts(of_all());
+        let cells = divide(&hosts, |_| of_all().collect()).unwrap();
+        // Each host has two paths and the rest; requests for other hosts are one cell.
+        assert_eq!(cells.len(), 300 * 3 + 1);
+    }
+
+    #[test]
+    fn a_block_within_another_one_belongs_to_both() {
+        // Goal: a client of a narrow list is one of the wide list too. Method: addresses and blocks.
+        let office = ["10.0.0.0/8".to_owned(), "2001:db8::/32".to_owned()];
+        assert!(covers_block(&office, "10.1.2.3"));
+        assert!(covers_block(&office, "10.0.0.0/8"));
+        assert!(covers_block(&office, "2001:db8:1::/48"));
+        assert!(!covers_block(&office, "0.0.0.0/0"));
+        assert!(!covers_block(&office, "192.0.2.1"));
+    }
 }

@@ -1,37 +1,97 @@
-//! Says of lines that are not about routes and limits where the gateway has what they are about.
+//! Says of lines that are not about routes and limits where the gateway has what they are about, and which of them are to be filled in.
+//!
+//! A line that is left out is to be filled in unless it is known to change no answer: one that nobody knows may limit, restrict,
+//! authenticate or encrypt.
 
+use super::rules::is_rule;
 use super::sections::{ConfigSection, SectionLine};
 use crate::ledger::Ledger;
+
+/// The reason for lines that other lines refer to, or that hold in sections without routes.
+const UNUSED: &str = "nothing that is imported depends on it";
 
 /// Records of each line that is about something else where the gateway has that.
 pub(super) fn say(sections: &[ConfigSection], ledger: &mut Ledger) {
     for section in sections {
-        let of_section = match section.kind.as_str() {
-            "global" => Some("the process of HAProxy; see [server]"),
-            "peers" => Some("counters are shared by [store]"),
-            "resolvers" => Some("names of servers are resolved by the system"),
-            "userlist" => Some("the gateway does not authenticate requests"),
-            "cache" => Some("see [cache] and [route.cache]"),
-            "defaults" => {
-                ledger.translated(section.id);
-                None
-            }
-            "frontend" | "backend" | "listen" => {
-                ledger.left_out(section.id, "no route leads there");
-                None
-            }
-            _ => Some("the gateway has no counterpart"),
-        };
-        if let Some(reason) = of_section {
+        if let Some(reason) = section_reason(section, ledger) {
             ledger.left_out(section.id, reason);
         }
         for line in &section.lines {
-            if of_section.is_none() && is_implied(line) {
+            if has_lines_of_its_own(section) && is_implied(line) {
                 ledger.translated(line.id);
-            } else if let Some(reason) = of_section.or_else(|| reason(line)) {
+            } else if let Some(reason) = line_reason(section, line) {
                 ledger.left_out(line.id, reason);
             }
         }
+    }
+}
+
+/// Records the lines that are left out and may change an answer as to be filled in. Called when all others are translated.
+pub(super) fn fill_in(sections: &[ConfigSection], ledger: &mut Ledger) {
+    for section in sections {
+        let is_used = section.kind == "global" || ledger.is_translated(section.id);
+        if !is_used {
+            continue;
+        }
+        for line in &section.lines {
+            if ledger.is_translated(line.id) || changes_no_answer(section, line) {
+                continue;
+            }
+            if let Some(reason) = ledger.reason(line.id) {
+                let what = format!("{}: it is left out: {reason}", ledger.comment(line.id));
+                ledger.fill_in(what);
+            }
+        }
+    }
+}
+
+fn has_lines_of_its_own(section: &ConfigSection) -> bool {
+    matches!(
+        section.kind.as_str(),
+        "defaults" | "frontend" | "backend" | "listen"
+    )
+}
+
+fn section_reason(section: &ConfigSection, ledger: &mut Ledger) -> Option<&'static str> {
+    Some(match section.kind.as_str() {
+        "defaults" => {
+            ledger.translated(section.id);
+            return None;
+        }
+        "frontend" | "backend" | "listen" => "no route leads there",
+        kind => kind_reason(kind),
+    })
+}
+
+/// Returns where the gateway has what a section is about.
+fn kind_reason(kind: &str) -> &'static str {
+    match kind {
+        "global" => "the process of HAProxy; see [server]",
+        "peers" => "counters are shared by [store]",
+        "resolvers" => "names of servers are resolved by the system",
+        "userlist" => "the gateway does not authenticate requests",
+        "cache" => "see [cache] and [route.cache]",
+        "log-forward" | "ring" | "log-profile" => "see [log]",
+        "http-errors" => "see [error_pages]",
+        "acme" => "see [acme]",
+        _ => "the gateway has no counterpart",
+    }
+}
+
+fn line_reason(section: &ConfigSection, line: &SectionLine) -> Option<&'static str> {
+    if section.kind == "defaults" && is_rule(line) {
+        return Some("rules of `defaults` are not imported; write them into the frontend");
+    }
+    if has_lines_of_its_own(section) {
+        return reason(line);
+    }
+    let is_bound = |word: &str| word.starts_with("max") && word != "maxzlibmem";
+    match (section.kind.as_str(), line.word(0)) {
+        ("global", "maxconn") => Some(UNUSED),
+        ("global", word) if is_bound(word) => {
+            Some("see [server] max_connections, max_tls_handshakes and the limits of routes")
+        }
+        (kind, _) => Some(kind_reason(kind)),
     }
 }
 
@@ -48,42 +108,112 @@ fn is_implied(line: &SectionLine) -> bool {
 
 fn reason(line: &SectionLine) -> Option<&'static str> {
     let reason = match (line.word(0), line.word(1)) {
-        ("log" | "log-format" | "capture", _) | ("option", "tcplog" | "dontlog-normal") => {
+        (
+            "log" | "log-format" | "log-format-sd" | "log-tag" | "error-log-format" | "capture",
+            _,
+        ) => "see [log]",
+        ("option", "tcplog" | "httpslog" | "dontlog-normal" | "logasap" | "log-health-checks") => {
             "see [log]"
         }
-        ("errorfile" | "errorloc" | "http-error" | "errorfiles", _) => "see [error_pages]",
-        ("compression" | "filter", _) => "see [compress]",
-        ("http-response" | "http-after-response" | "rspadd", _) => "see [response_headers]",
-        ("cookie", _) => "see [origin.NAME.sticky]",
-        ("maxconn", _) => "see [server] max_connections",
-        ("retries" | "retry-on", _) => "see [origin.NAME.retry]",
-        ("stats" | "monitor-uri" | "monitor", _) => "see [admin]",
-        ("timeout", "client" | "server" | "connect" | "http-request" | "http-keep-alive") => {
-            return None;
+        ("option", "log-separate-errors") => "see [log]",
+        ("unique-id-header" | "unique-id-format", _) => "see [client] request_id",
+        ("errorfile" | "errorloc" | "errorloc302" | "errorloc303" | "http-error", _) => {
+            "see [error_pages]"
         }
-        ("timeout", _) => "see [server] and [origin.NAME.timeouts]",
-        ("option", "httpchk") => return None,
+        ("errorfiles", _) => "see [error_pages]",
+        ("compression", _) | ("filter", "compression") => "see [compress]",
+        ("filter", _) => "the gateway has no filters",
+        ("cookie" | "stick" | "appsession", _) => "see [origin.NAME.sticky]",
+        ("retries" | "retry-on", _) => "see [origin.NAME.retry]",
+        ("rate-limit", _) => "see the limits of routes",
+        ("monitor", _) => "see /readyz of [admin]",
+        ("stats", _) => "see [admin]",
+        ("option", "httpchk") => "no server is checked",
         ("option", _) => "an option of HAProxy's own",
-        ("http-check" | "tcp-check" | "default-server", _) => "see [origin.NAME.health]",
+        ("http-check" | "tcp-check" | "external-check", _) => "see [origin.NAME.health]",
         ("acl", _) => "no route depends on it",
-        ("stick", _) => "see [origin.NAME.sticky]",
-        ("description" | "id" | "enabled", _) => "it changes nothing",
+        _ if is_rule(line) => UNUSED,
+        ("description" | "id" | "guid" | "enabled", _) => "it changes nothing",
         ("mode", _) => "the gateway speaks HTTP",
+        ("timeout", "client" | "server" | "connect" | "http-request" | "http-keep-alive") => UNUSED,
+        ("timeout", _) => "see [server] and [origin.NAME.timeouts]",
+        ("fullconn" | "backlog" | "hash-type" | "hash-balance-factor" | "http-reuse", _) => {
+            "see [origin.NAME]"
+        }
+        (
+            "maxconn" | "bind" | "server" | "default-server" | "balance" | "default_backend"
+            | "stick-table" | "monitor-uri" | "disabled",
+            _,
+        ) => UNUSED,
+        ("server-template" | "dispatch" | "use-server", _) => "see [origin.NAME] servers",
+        ("email-alert" | "server-state-file-name" | "load-server-state-from-file", _) => {
+            "it changes nothing"
+        }
         _ => return None,
     };
     Some(reason)
 }
 
-/// Returns true if a frontend has no routes: it is not for HTTP, or shows statistics.
-pub(super) fn is_left_out(frontend: &ConfigSection, defaults: &[&SectionLine]) -> bool {
-    let own = frontend.named("mode").last();
-    let inherited = || defaults.iter().copied().find(|line| line.word(0) == "mode");
-    // HAProxy's default is `tcp`; a part of a file without `defaults` is taken for HTTP.
-    let is_tcp = own
-        .or_else(inherited)
-        .is_some_and(|line| line.word(1) != "http");
+/// Returns true if a line that is left out neither limits, restricts, authenticates nor encrypts, and leads no request elsewhere. Rules say
+/// so themselves.
+fn changes_no_answer(section: &ConfigSection, line: &SectionLine) -> bool {
+    if section.kind == "global" {
+        let word = line.word(0);
+        let is_bound = word.starts_with("max") && word != "maxzlibmem";
+        return !is_bound && !word.starts_with("ssl-default-");
+    }
+    let has_own_answer = |line: &SectionLine| {
+        matches!(
+            line.word(0),
+            "filter" | "rate-limit" | "monitor" | "server-template" | "dispatch" | "use-server"
+        )
+    };
+    match (line.word(0), line.word(1)) {
+        _ if is_rule(line) => section.kind != "defaults",
+        ("filter", "compression" | "cache" | "trace") => true,
+        ("option", "checkcache") => false,
+        ("option", "http-restrict-req-hdr-names") => line.word(2) != "reject",
+        // It is to be filled in where it is read.
+        ("bind" | "server", _) => true,
+        _ => reason(line).is_some() && !has_own_answer(line),
+    }
+}
+
+/// Returns why a frontend has no routes; `None` where it has. `lines` are its own, then those that it inherits.
+pub(super) fn omission(
+    frontend: &ConfigSection,
+    lines: &[&SectionLine],
+) -> Option<FrontendOmission> {
+    if frontend.named("disabled").next().is_some() {
+        return Some(FrontendOmission::Disabled);
+    }
+    let leads_on = ["default_backend", "use_backend", "server"];
     let shows_statistics = frontend.named("stats").next().is_some()
-        && frontend.named("default_backend").next().is_none()
-        && frontend.named("server").next().is_none();
-    is_tcp || shows_statistics
+        && !lines.iter().any(|line| leads_on.contains(&line.word(0)));
+    if shows_statistics {
+        return Some(FrontendOmission::Statistics);
+    }
+    // HAProxy's default is `tcp`; a part of a file without `defaults` is taken for HTTP.
+    let mode = lines.iter().find(|line| line.word(0) == "mode");
+    let is_http = mode.is_none_or(|line| line.word(1) == "http");
+    (!is_http).then_some(FrontendOmission::NotHttp)
+}
+
+/// The reason for which a frontend has no routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FrontendOmission {
+    Disabled,
+    Statistics,
+    NotHttp,
+}
+
+impl FrontendOmission {
+    /// Returns the reason.
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            Self::Disabled => "it is disabled",
+            Self::Statistics => "statistics are in the metrics of [admin]",
+            Self::NotHttp => "the gateway speaks HTTP",
+        }
+    }
 }

@@ -1,12 +1,13 @@
-//! Decides what the rules of a frontend and of its backend do with the requests of one cell.
+//! Reads the rules of a section, and what each does.
 
-use super::cells::{ConditionValues, RequestCell};
-use super::samples::{CounterKind, TableCounter};
+use super::cells::TermList;
+use super::redirects::RedirectTarget;
+use super::samples;
 use super::sections::{ConfigSection, SectionLine};
-use super::tables::{self, StickTables, TrackRule};
-use super::terms::{AclTable, ConditionTerm, RuleCondition, SignedTerm};
+use super::tables::{self, TrackRule};
+use super::terms::{AclTable, ConditionTerm, PathTerm, RuleCondition, SignedTerm, TermTruth};
+use crate::client_fields;
 use crate::ledger::{EntryId, Ledger};
-use crate::model::KeyPart;
 use crate::own_fields::is_own_field;
 
 /// A rule that is understood.
@@ -14,6 +15,25 @@ pub(super) struct SectionRule {
     pub(super) id: EntryId,
     pub(super) condition: RuleCondition,
     pub(super) kind: RuleKind,
+    phase: RulePhase,
+}
+
+impl SectionRule {
+    /// Returns the conditions of which one is enough.
+    pub(super) fn alternatives(&self) -> impl Iterator<Item = &TermList> {
+        self.condition.alternatives.iter().map(Vec::as_slice)
+    }
+}
+
+/// The order in which HAProxy applies rules, wherever they stand in their section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum RulePhase {
+    Monitor,
+    Connection,
+    Content,
+    Request,
+    Redirect,
+    Backend,
 }
 
 /// The action of a rule.
@@ -30,33 +50,27 @@ pub(super) enum RuleKind {
     Use(String),
     /// Sets a field.
     SetHeader(String, String),
+    /// Takes the address of the client from a field.
+    SetSource(String),
     /// Sends to HTTPS, which listeners do.
     ToHttps,
+    /// Sends to another URL.
+    Redirect(RedirectTarget),
 }
 
-/// A limit that holds in a cell. Equal ones share counters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CellLimit {
-    pub(super) table: String,
-    pub(super) kind: CounterKind,
-    pub(super) key: Vec<KeyPart>,
-    pub(super) on_missing: Option<&'static str>,
-    pub(super) most: u64,
-    pub(super) period: Option<u64>,
-    pub(super) status: Option<u16>,
-    /// The lines of track and rule.
-    pub(super) sources: Vec<EntryId>,
-    pub(super) differences: Vec<String>,
+/// The listeners of a frontend that have TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ListenerTls {
+    All,
+    None,
+    Some,
 }
 
-/// The result of all rules for the requests of a cell.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct CellEffect {
-    pub(super) limits: Vec<CellLimit>,
-    pub(super) answer: Option<(u16, String)>,
-    pub(super) backend: Option<String>,
-    pub(super) set_headers: Vec<(String, String)>,
-}
+/// The body of the answer to `monitor-uri`.
+const MONITOR_BODY: &str = "<html><body><h1>200 OK</h1>\nService ready.\n</body></html>\n";
+
+/// The reason for which a rule about TLS is left out where only some listeners have it.
+const MIXED_TLS: &str = "whether a listener has TLS is no condition of a route; name the listeners, and write `listeners` into its routes";
 
 /// Parses the rules of a section in their order, each with its entry.
 pub(super) fn parse(section: &ConfigSection) -> Vec<(EntryId, Result<SectionRule, String>)> {
@@ -67,11 +81,16 @@ pub(super) fn parse(section: &ConfigSection) -> Vec<(EntryId, Result<SectionRule
         .collect()
 }
 
-/// Returns the rules of a section in the order in which they are applied; those that have no counterpart are left out.
-pub(super) fn read(section: &ConfigSection, ledger: &mut Ledger) -> Vec<SectionRule> {
+/// Returns the rules of a section in the order in which they are applied. Those that have no counterpart are left out, and are to be filled
+/// in unless they change no answer.
+pub(super) fn read(
+    section: &ConfigSection,
+    listeners: ListenerTls,
+    ledger: &mut Ledger,
+) -> Vec<SectionRule> {
     let mut rules = Vec::new();
     for (id, rule) in parse(section) {
-        match rule {
+        match rule.and_then(|rule| resolved(rule, listeners)) {
             Ok(rule) => {
                 for id in [rule.id].iter().chain(&rule.condition.sources) {
                     ledger.left_out(*id, "no route is affected by it");
@@ -79,36 +98,79 @@ pub(super) fn read(section: &ConfigSection, ledger: &mut Ledger) -> Vec<SectionR
                 rules.push(rule);
             }
             Err(reason) => {
-                ledger.left_out(id, reason);
-                let shown = ledger.comment(id);
-                if GUARDS.iter().any(|word| shown.contains(word)) {
-                    ledger.fill_in(format!(
-                        "{shown}: it may keep requests out, and is left out"
-                    ));
+                ledger.left_out(id, reason.clone());
+                let line = section.lines.iter().find(|line| line.id == id);
+                if !line.is_some_and(changes_no_answer) {
+                    ledger.fill_in(format!("{}: it is left out: {reason}", ledger.comment(id)));
                 }
             }
         }
     }
-    // `use_backend` comes after all `http-request`.
-    rules.sort_by_key(|rule| matches!(rule.kind, RuleKind::Use(_)));
+    rules.sort_by_key(|rule| rule.phase);
     rules
 }
 
-/// Words of rules whose omission lets requests pass that HAProxy refuses.
-const GUARDS: [&str; 7] = [
-    " deny",
-    " tarpit",
-    " reject",
-    " silent-drop",
-    " auth",
-    " use-service",
-    " lua.",
-];
+/// Returns the rule of `monitor-uri`, which HAProxy answers before all others.
+pub(super) fn monitor(line: &SectionLine) -> SectionRule {
+    let path = PathTerm::Exact(line.word(1).to_owned());
+    SectionRule {
+        id: line.id,
+        condition: RuleCondition {
+            alternatives: vec![vec![SignedTerm {
+                term: ConditionTerm::Path(vec![path]),
+                is_negated: false,
+            }]],
+            sources: Vec::new(),
+        },
+        kind: RuleKind::Return(200, MONITOR_BODY.to_owned()),
+        phase: RulePhase::Monitor,
+    }
+}
 
-fn is_rule(line: &SectionLine) -> bool {
+/// Returns true if a rule without a counterpart changes neither an answer nor what the origin gets.
+fn changes_no_answer(line: &SectionLine) -> bool {
+    let action = line.word(1).split('(').next().unwrap_or_default();
+    match line.word(0) {
+        "http-request" | "http-response" | "http-after-response" => matches!(
+            action,
+            "cache-store"
+                | "cache-use"
+                | "capture"
+                | "disable-l7-retry"
+                | "set-log-level"
+                | "set-mark"
+                | "set-nice"
+                | "set-priority-class"
+                | "set-priority-offset"
+                | "set-tos"
+                | "set-var"
+                | "set-var-fmt"
+                | "trace"
+                | "unset-var"
+        ),
+        "tcp-request" => {
+            let action = line.word(2).split('(').next().unwrap_or_default();
+            line.word(1) == "inspect-delay"
+                || matches!(action, "capture" | "set-var" | "unset-var" | "set-mark")
+                // Nothing else depends on the bytes that it waits for.
+                || line.starts(&["tcp-request", "content", "accept"])
+        }
+        _ => false,
+    }
+}
+
+/// Returns true if a line is a rule.
+pub(super) fn is_rule(line: &SectionLine) -> bool {
     matches!(
         line.word(0),
-        "http-request" | "tcp-request" | "use_backend" | "redirect"
+        "http-request"
+            | "http-response"
+            | "http-after-response"
+            | "tcp-request"
+            | "tcp-response"
+            | "use_backend"
+            | "redirect"
+            | "block"
     )
 }
 
@@ -119,62 +181,38 @@ fn rule(
 ) -> Result<SectionRule, String> {
     let (words, condition) = acls.condition(line)?;
     let word = |at: usize| words.get(at).map_or("", String::as_str);
-    let status = |name: &str| {
-        let at = words.iter().position(|word| word == name)?;
-        words.get(at + 1)?.parse::<u16>().ok()
-    };
-    let refusable = |status: u16| (400..=599).contains(&status);
-    let kind = match (word(0), word(1)) {
-        ("use_backend", name) if !name.contains('%') => RuleKind::Use(name.to_owned()),
-        ("redirect", "scheme") | ("http-request", "redirect")
-            if words.iter().any(|word| word == "scheme")
-                && words.iter().any(|word| word == "https") =>
-        {
-            RuleKind::ToHttps
+    let (phase, kind) = match (word(0), word(1)) {
+        ("use_backend", name) if !name.contains('%') => {
+            (RulePhase::Backend, RuleKind::Use(name.to_owned()))
         }
-        ("http-request", name) if name.starts_with("track-sc") => {
-            let (number, track) = tables::track(line, 1, &section.name)?;
-            RuleKind::Track(number, track)
+        ("redirect", _) if is_to_https(&words) => (RulePhase::Redirect, RuleKind::ToHttps),
+        ("http-request", "redirect") if is_to_https(&words) => {
+            (RulePhase::Request, RuleKind::ToHttps)
         }
-        ("tcp-request", "connection" | "content") if word(2).starts_with("track-sc") => {
-            let (number, track) = tables::track(line, 2, &section.name)?;
-            RuleKind::Track(number, track)
-        }
-        ("http-request", "deny" | "tarpit") => {
-            RuleKind::Deny(status("deny_status").filter(|it| refusable(*it)))
-        }
-        ("http-request", "reject" | "silent-drop") => RuleKind::Deny(None),
-        ("http-request", "allow") => RuleKind::Allow,
-        ("http-request", "return") => {
-            let text = match (
-                words.iter().position(|it| it == "string"),
-                words.iter().any(|it| it == "lf-string" || it == "file"),
-            ) {
-                (_, true) => return Err("an answer has a text without variables".to_owned()),
-                (Some(at), _) => word(at + 1).to_owned(),
-                (None, _) => String::new(),
+        ("redirect", _) => (
+            RulePhase::Redirect,
+            RuleKind::Redirect(RedirectTarget::read(&words[1..])?),
+        ),
+        ("http-request", "redirect") => (
+            RulePhase::Request,
+            RuleKind::Redirect(RedirectTarget::read(&words[2..])?),
+        ),
+        ("block", _) => (RulePhase::Request, RuleKind::Deny(None)),
+        ("http-request", _) => (RulePhase::Request, request_rule(line, &words, section)?),
+        ("tcp-request", layer @ ("connection" | "session" | "content")) => {
+            let phase = match layer {
+                "content" => RulePhase::Content,
+                _ => RulePhase::Connection,
             };
-            RuleKind::Return(status("status").unwrap_or(200), text)
+            (phase, connection_rule(line, &words, section)?)
         }
-        ("http-request", "set-header") => {
-            let name = word(2).to_ascii_lowercase();
-            if name == "host" {
-                return Err("see [origin.NAME] host".to_owned());
-            }
-            let value = match word(3) {
-                "%[src]" => "{client_ip}".to_owned(),
-                _ if is_own_field(&name) => String::new(),
-                value if value.contains('%') => {
-                    return Err("no slot of request_headers is this".to_owned());
-                }
-                value => value.replace('{', "{{").replace('}', "}}"),
-            };
-            RuleKind::SetHeader(name, value)
+        ("use_backend", _) => return Err("the backend depends on the request".to_owned()),
+        (name @ ("http-response" | "http-after-response"), action) => {
+            return Err(format!(
+                "see [response_headers] in place of `{name} {action}`"
+            ));
         }
-        ("http-request" | "tcp-request", other) => {
-            return Err(format!("{other} has no counterpart"));
-        }
-        _ => return Err("it has no counterpart".to_owned()),
+        (name, action) => return Err(format!("`{name} {action}` has no counterpart")),
     };
     let counts = condition
         .alternatives
@@ -188,211 +226,171 @@ fn rule(
         id: line.id,
         condition,
         kind,
+        phase,
     })
+}
+
+fn is_to_https(words: &[String]) -> bool {
+    let at = words.iter().position(|word| word == "scheme");
+    at.is_some_and(|at| words.get(at + 1).is_some_and(|word| word == "https"))
+}
+
+/// Returns the action of `http-request`.
+fn request_rule(
+    line: &SectionLine,
+    words: &[String],
+    section: &ConfigSection,
+) -> Result<RuleKind, String> {
+    let word = |at: usize| words.get(at).map_or("", String::as_str);
+    let status = |name: &str| {
+        let at = words.iter().position(|word| word == name)?;
+        words.get(at + 1)?.parse::<u16>().ok()
+    };
+    let refusal = || status("deny_status").filter(|status| (400..=599).contains(status));
+    let kind = match word(1) {
+        name if name.starts_with("track-sc") => {
+            let (number, track) = tables::track(line, 1, &section.name)?;
+            RuleKind::Track(number, track)
+        }
+        "deny" => RuleKind::Deny(refusal()),
+        "tarpit" => RuleKind::Deny(refusal().or(Some(500))),
+        "reject" | "silent-drop" => RuleKind::Deny(None),
+        "allow" => RuleKind::Allow,
+        "return" => {
+            if words
+                .iter()
+                .any(|it| it.starts_with("lf-") || it.ends_with("file"))
+            {
+                return Err("an answer has a text without variables".to_owned());
+            }
+            let at = words.iter().position(|it| it == "string");
+            let text = at.map_or("", |at| word(at + 1));
+            RuleKind::Return(status("status").unwrap_or(200), text.to_owned())
+        }
+        "set-header" => set_header(word(2), word(3))?,
+        "set-src" => set_source(word(2))?,
+        other => return Err(format!("`{} {other}` has no counterpart", word(0))),
+    };
+    Ok(kind)
+}
+
+/// Returns the action of `tcp-request connection`, `session` and `content`.
+fn connection_rule(
+    line: &SectionLine,
+    words: &[String],
+    section: &ConfigSection,
+) -> Result<RuleKind, String> {
+    let word = |at: usize| words.get(at).map_or("", String::as_str);
+    match word(2) {
+        name if name.starts_with("track-sc") => {
+            let (number, track) = tables::track(line, 2, &section.name)?;
+            Ok(RuleKind::Track(number, track))
+        }
+        "reject" | "silent-drop" => Ok(RuleKind::Deny(None)),
+        "set-src" => set_source(word(3)),
+        other => Err(format!(
+            "`tcp-request {} {other}` has no counterpart",
+            word(1)
+        )),
+    }
+}
+
+fn set_header(name: &str, value: &str) -> Result<RuleKind, String> {
+    let name = name.to_ascii_lowercase();
+    if name == "host" {
+        return Err("see [origin.NAME] host".to_owned());
+    }
+    let value = match value {
+        "%[src]" => "{client_ip}".to_owned(),
+        _ if is_own_field(&name) => String::new(),
+        value if value.contains('%') => {
+            return Err("no slot of request_headers is this".to_owned());
+        }
+        value => value.replace('{', "{{").replace('}', "}}"),
+    };
+    Ok(RuleKind::SetHeader(name, value))
+}
+
+fn set_source(sample: &str) -> Result<RuleKind, String> {
+    let field = samples::field(sample).map(str::to_ascii_lowercase);
+    field
+        .filter(|name| client_fields::names_client(name))
+        .map(RuleKind::SetSource)
+        .ok_or_else(|| format!("no field that names the client is {sample:?}"))
+}
+
+/// Replaces the terms about TLS by what all listeners have.
+///
+/// # Errors
+///
+/// Some listeners have TLS, and the rule depends on it.
+fn resolved(mut rule: SectionRule, listeners: ListenerTls) -> Result<SectionRule, String> {
+    let is_exempt = match &rule.kind {
+        RuleKind::ToHttps => true,
+        // The gateway writes it.
+        RuleKind::SetHeader(name, _) => is_own_field(name),
+        _ => false,
+    };
+    let terms = rule.condition.alternatives.iter_mut().flatten();
+    for literal in terms.filter(|literal| literal.term == ConditionTerm::Tls) {
+        literal.term = match listeners {
+            _ if is_exempt => ConditionTerm::Tls,
+            ListenerTls::All => ConditionTerm::Constant(TermTruth::True),
+            ListenerTls::None => ConditionTerm::Constant(TermTruth::False),
+            ListenerTls::Some => return Err(MIXED_TLS.to_owned()),
+        };
+    }
+    Ok(rule)
+}
+
+/// Returns true if a rule leads certificate authorities to a backend, and nobody else.
+pub(super) fn is_for_authorities(rule: &SectionRule) -> bool {
+    let is_of_authority = |literal: &SignedTerm| match &literal.term {
+        ConditionTerm::Path(paths) => !literal.is_negated && paths.iter().all(is_challenge),
+        _ => false,
+    };
+    let mut alternatives = rule.condition.alternatives.iter();
+    matches!(rule.kind, RuleKind::Use(_))
+        && alternatives.all(|alternative| alternative.iter().any(is_of_authority))
+}
+
+/// Returns true for the paths at which certificate authorities look for a proof.
+fn is_challenge(path: &PathTerm) -> bool {
+    matches!(path, PathTerm::Beginning(text) | PathTerm::Exact(text)
+        if text.starts_with("/.well-known/acme-challenge"))
+}
+
+/// Returns true if a redirect to HTTPS holds for all requests in clear text but those of certificate authorities, as that of a listener.
+pub(super) fn is_for_all(rule: &SectionRule) -> bool {
+    let is_implied = |literal: &SignedTerm| match &literal.term {
+        ConditionTerm::Tls => literal.is_negated,
+        ConditionTerm::Constant(truth) => (*truth == TermTruth::True) != literal.is_negated,
+        ConditionTerm::Path(paths) => literal.is_negated && paths.iter().all(is_challenge),
+        _ => false,
+    };
+    let mut alternatives = rule.condition.alternatives.iter();
+    alternatives.any(|alternative| alternative.iter().all(is_implied))
 }
 
 /// Returns the blocks of clients that a rule refuses with 403 whatever they ask for; `None` where it is another rule.
 pub(super) fn blocked(rule: &SectionRule) -> Option<Vec<String>> {
-    if !matches!(rule.kind, RuleKind::Deny(None | Some(403)))
-        || rule.condition.alternatives.is_empty()
-    {
+    if !matches!(rule.kind, RuleKind::Deny(None | Some(403))) {
         return None;
     }
-    let mut blocks = Vec::new();
-    for alternative in &rule.condition.alternatives {
-        match alternative.as_slice() {
-            [
-                SignedTerm {
-                    term: ConditionTerm::Client(addresses),
-                    is_negated: false,
-                },
-            ] => blocks.extend(addresses.iter().cloned()),
-            _ => return None,
-        }
-    }
-    Some(blocks)
+    clients(&rule.condition)
 }
 
-/// Adds the values that the conditions of rules name.
-pub(super) fn add_values(rules: &[SectionRule], values: &mut ConditionValues) {
-    for rule in rules
-        .iter()
-        .filter(|rule| !matches!(rule.kind, RuleKind::ToHttps))
-    {
-        values.add(&rule.condition);
-    }
-}
-
-/// The state of a request on its way through the rules.
-pub(super) struct RuleEvaluation<'r> {
-    pub(super) effect: CellEffect,
-    tracks: Vec<(u8, &'r TrackRule)>,
-    tables: &'r StickTables,
-}
-
-impl<'r> RuleEvaluation<'r> {
-    pub(super) fn new(tables: &'r StickTables) -> Self {
-        Self {
-            effect: CellEffect::default(),
-            tracks: Vec::new(),
-            tables,
-        }
-    }
-
-    /// Applies rules in their order, up to the one that answers.
-    pub(super) fn apply(
-        &mut self,
-        cell: &RequestCell,
-        rules: &'r [SectionRule],
-        ledger: &mut Ledger,
-    ) {
-        let mut is_allowed = false;
-        for rule in rules {
-            if self.effect.answer.is_some() {
-                return;
-            }
-            if is_allowed && !matches!(rule.kind, RuleKind::Use(_)) {
-                continue;
-            }
-            let is_certain = cell.always(&rule.condition);
-            let used = match &rule.kind {
-                RuleKind::ToHttps => false,
-                RuleKind::Allow if is_certain => {
-                    is_allowed = true;
-                    true
-                }
-                RuleKind::Track(number, track) if is_certain => {
-                    // The first rule that tracks a counter fills it.
-                    if !self.tracks.iter().any(|(known, _)| known == number) {
-                        self.tracks.push((*number, track));
-                    }
-                    false
-                }
-                RuleKind::Use(name) if is_certain => {
-                    self.effect.backend.get_or_insert(name.clone());
-                    true
-                }
-                RuleKind::Deny(status) if is_certain => {
-                    self.effect.answer = Some((status.unwrap_or(403), String::new()));
-                    true
-                }
-                RuleKind::Return(status, text) if is_certain => {
-                    self.effect.answer = Some((*status, text.clone()));
-                    true
-                }
-                // The gateway writes it.
-                RuleKind::SetHeader(name, _) if is_own_field(name) => true,
-                RuleKind::SetHeader(name, value) if is_certain => {
-                    self.effect.set_headers.retain(|(known, _)| known != name);
-                    self.effect.set_headers.push((name.clone(), value.clone()));
-                    true
-                }
-                RuleKind::Deny(status) => self.limit(cell, rule, *status, ledger),
-                _ => false,
-            };
-            if used {
-                ledger.translated(rule.id);
-                for source in &rule.condition.sources {
-                    ledger.translated(*source);
-                }
-            }
-        }
-    }
-
-    /// Adds the limits of a refusal that depends on counters. Returns false if it has no counterpart.
-    fn limit(
-        &mut self,
-        cell: &RequestCell,
-        rule: &SectionRule,
-        status: Option<u16>,
-        ledger: &mut Ledger,
-    ) -> bool {
-        let mut used = false;
-        for alternative in cell.remaining(&rule.condition) {
-            match self.limit_of(&alternative, rule, status) {
-                Ok(limit) => {
-                    if self.effect.limits.len() < crate::bounds::ROUTE_LIMITS
-                        && !self.effect.limits.contains(&limit)
-                    {
-                        self.effect.limits.push(limit);
-                    }
-                    used = true;
-                }
-                Err(reason) => {
-                    ledger.left_out(rule.id, reason.clone());
-                    ledger.fill_in(format!(
-                        "{}: it is left out: {reason}",
-                        ledger.comment(rule.id)
-                    ));
-                }
-            }
-        }
-        used
-    }
-
-    fn limit_of(
-        &self,
-        literals: &[&SignedTerm],
-        rule: &SectionRule,
-        status: Option<u16>,
-    ) -> Result<CellLimit, String> {
-        let [literal] = literals else {
-            return Err("a refusal by several counters at once has no counterpart".to_owned());
+/// Returns the blocks of clients for which a condition holds; `None` where it depends on anything else.
+pub(super) fn clients(condition: &RuleCondition) -> Option<Vec<String>> {
+    let blocks = condition.alternatives.iter().map(|alternative| {
+        let [literal] = alternative.as_slice() else {
+            return None;
         };
-        let ConditionTerm::Above(counter, most) = &literal.term else {
-            return Err("a refusal by no counter".to_owned());
-        };
-        if literal.is_negated {
-            return Err("a refusal below a count has no counterpart".to_owned());
+        match &literal.term {
+            ConditionTerm::Client(blocks) if !literal.is_negated => Some(blocks.clone()),
+            _ => None,
         }
-        let track = self.track_of(counter)?;
-        let table_name = counter.table.clone().unwrap_or(track.table.clone());
-        let table = self.tables.get(&table_name)?;
-        let period = table.period(counter.kind)?;
-        let mut differences = track.differences.clone();
-        if status.is_none() {
-            differences
-                .push("refusals are 429; HAProxy answers 403 unless told otherwise".to_owned());
-        }
-        if counter.kind == CounterKind::Requests {
-            differences.push(
-                "refused requests are not counted; in HAProxy a client that goes on asking stays refused".to_owned(),
-            );
-        }
-        if rule.condition.alternatives.iter().any(|it| it.len() > 1) {
-            differences.push(
-                "only requests that the rule is about are counted; HAProxy counts all that it tracks".to_owned(),
-            );
-        }
-        if counter.kind == CounterKind::Errors {
-            differences.push(
-                "responses of 400 to 499 count, and requests in flight until they are answered"
-                    .to_owned(),
-            );
-        }
-        Ok(CellLimit {
-            table: table_name,
-            kind: counter.kind,
-            key: track.key.clone(),
-            on_missing: track.on_missing,
-            most: tables::count(*most)?,
-            period,
-            status: status.filter(|status| *status != 429),
-            sources: vec![table.id, track.line, rule.id],
-            differences,
-        })
-    }
-
-    fn track_of(&self, counter: &TableCounter) -> Result<&'r TrackRule, String> {
-        let by_address = || {
-            let mut tracks = self.tracks.iter();
-            tracks.find(|(_, track)| track.key == [KeyPart::ClientIp])
-        };
-        let found = match counter.tracked {
-            Some(number) => self.tracks.iter().find(|(known, _)| *known == number),
-            None => by_address(),
-        };
-        let (_, track) = found.ok_or("nothing fills this counter before the rule")?;
-        Ok(track)
-    }
+    });
+    let blocks: Vec<Vec<String>> = blocks.collect::<Option<_>>()?;
+    (!blocks.is_empty()).then(|| blocks.concat())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::samples::{self, CounterKind};
+use super::samples::{self, CounterKind, SampleKey};
 use super::sections::{ConfigSection, SectionLine};
 use crate::ledger::{EntryId, Ledger};
 use crate::model::KeyPart;
@@ -20,6 +20,8 @@ pub(super) struct StickTable {
     /// Periods of its rates in seconds, by the word that stores them.
     periods: BTreeMap<String, Result<u64, String>>,
     pub(super) capacity: Option<u64>,
+    /// True if other instances of HAProxy get its entries.
+    pub(super) has_peers: bool,
 }
 
 impl StickTable {
@@ -82,6 +84,7 @@ fn table(line: &SectionLine, section: EntryId) -> StickTable {
         section,
         periods,
         capacity: (size > USUAL_CAPACITY).then_some(size.min(1 << 30)),
+        has_peers: line.behind("peers").is_some(),
     }
 }
 
@@ -136,6 +139,8 @@ pub(super) struct TrackRule {
     pub(super) key: Vec<KeyPart>,
     pub(super) on_missing: Option<&'static str>,
     pub(super) differences: Vec<String>,
+    /// The field that the key reads, where only a proxy may write that.
+    pub(super) proxy_field: Option<String>,
 }
 
 /// Reads `track-sc0 src table NAME`, of which `at` is the first word; the table is that of the section unless one is named.
@@ -148,7 +153,11 @@ pub(super) fn track(
     let number: u8 = number
         .and_then(|number| number.parse().ok())
         .ok_or("the number of a sticky counter is expected")?;
-    let (key, differences) = samples::key(line.word(at + 1))?;
+    let SampleKey {
+        parts: key,
+        differences,
+        proxy_field,
+    } = samples::key(line.word(at + 1))?;
     let absent = key.iter().any(KeyPart::can_be_absent);
     let track = TrackRule {
         line: line.id,
@@ -157,6 +166,7 @@ pub(super) fn track(
         on_missing: absent.then_some("skip"),
         key,
         differences,
+        proxy_field,
     };
     Ok((number, track))
 }

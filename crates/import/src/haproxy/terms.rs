@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::samples::{TableCounter, counter};
+use super::samples::{TableCounter, counter, pieces, with_converters};
 use super::sections::{ConfigSection, SectionLine};
 use crate::ledger::EntryId;
 
@@ -36,8 +36,62 @@ pub(super) enum TermTruth {
 pub(super) enum PathTerm {
     Exact(String),
     Beginning(String),
+    Ending(String),
+    Containing(String),
+    /// One or several whole segments, without a slash at either side.
+    Segments(String),
     /// An expression that is searched in the path.
     Expression(String),
+}
+
+impl PathTerm {
+    /// Returns true if this term holds for every path for which the other one holds.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Beginning(own), Self::Beginning(path) | Self::Exact(path)) => {
+                path.starts_with(own.as_str())
+            }
+            (Self::Ending(own), Self::Ending(path) | Self::Exact(path)) => {
+                path.ends_with(own.as_str())
+            }
+            (
+                Self::Containing(own),
+                Self::Exact(path)
+                | Self::Beginning(path)
+                | Self::Ending(path)
+                | Self::Containing(path),
+            ) => path.contains(own.as_str()),
+            (Self::Segments(own), Self::Exact(path)) => {
+                format!("{path}/").contains(&format!("/{own}/"))
+            }
+            (Self::Segments(own), Self::Beginning(path)) => path.contains(&format!("/{own}/")),
+            _ => self == other,
+        }
+    }
+
+    /// Returns true if a path may exist for which both hold.
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Expression(_), _) | (_, Self::Expression(_)) => true,
+            (Self::Exact(_) | Self::Beginning(_), Self::Exact(_) | Self::Beginning(_))
+            | (Self::Exact(_), _)
+            | (_, Self::Exact(_)) => self.covers(other) || other.covers(self),
+            _ => true,
+        }
+    }
+
+    /// Returns the term as HAProxy writes it.
+    pub(super) fn text(&self) -> String {
+        let (word, value) = match self {
+            Self::Exact(value) => ("path", value),
+            Self::Beginning(value) => ("path_beg", value),
+            Self::Ending(value) => ("path_end", value),
+            Self::Containing(value) => ("path_sub", value),
+            Self::Segments(value) => ("path_dir", value),
+            Self::Expression(value) => ("path_reg", value),
+        };
+        format!("{word} {value}")
+    }
 }
 
 /// A term, or its opposite.
@@ -229,7 +283,7 @@ fn term(words: &[String]) -> Result<ConditionTerm, String> {
     while let Some(word) = rest.next() {
         match word.as_str() {
             "-i" | "-n" | "--" => {}
-            "-m" => matching = rest.next().cloned(),
+            "-m" => matching = rest.next().map(String::as_str),
             "-f" => {
                 return Err("values in a file are not read; write `[list.NAME] file`".to_owned());
             }
@@ -239,87 +293,97 @@ fn term(words: &[String]) -> Result<ConditionTerm, String> {
             value => values.push(value.to_owned()),
         }
     }
-    let (name, converters) = with_converters(sample);
-    let unsayable = || Err(format!("no condition of a route is {:?}", words.join(" ")));
-    if !matches!(converters, "" | "lower") {
-        return unsayable();
-    }
-    let is_number = |word: &String| word.parse::<u64>().is_ok();
     if let Some(counter) = counter(sample)? {
-        let number = values
-            .iter()
-            .find(|word| is_number(word))
-            .and_then(|word| word.parse().ok());
-        let Some(number): Option<u64> = number else {
-            return unsayable();
-        };
-        let most = match values.first().map(String::as_str) {
-            Some("gt") => number,
-            Some("ge") => number.checked_sub(1).ok_or("a counter is never below 0")?,
-            _ => return unsayable(),
-        };
-        return Ok(ConditionTerm::Above(counter, most));
+        return above(counter, &values).ok_or_else(|| unsayable(words))?;
     }
-    let prefix = |values: Vec<String>| values.into_iter().map(PathTerm::Beginning).collect();
-    let term = match (name, matching.as_deref()) {
-        ("src", None | Some("ip")) => ConditionTerm::Client(values),
-        ("method", None | Some("str")) => ConditionTerm::Method(values),
-        ("ssl_fc", None | Some("bool")) => ConditionTerm::Tls,
-        ("path", None | Some("str")) => {
-            ConditionTerm::Path(values.into_iter().map(PathTerm::Exact).collect())
-        }
-        ("path_beg", None) | ("path", Some("beg")) => ConditionTerm::Path(prefix(values)),
-        ("path_dir", None) | ("path", Some("dir")) => {
-            let expression = |value: String| {
-                PathTerm::Expression(format!("/{}(/|$)", regex::escape(value.trim_matches('/'))))
-            };
-            ConditionTerm::Path(values.into_iter().map(expression).collect())
-        }
-        ("path_end", None) | ("path", Some("end")) => {
-            let expression =
-                |value: String| PathTerm::Expression(format!("{}$", regex::escape(&value)));
-            ConditionTerm::Path(values.into_iter().map(expression).collect())
-        }
-        ("path_sub", None) | ("path", Some("sub")) => {
-            let expression = |value: String| PathTerm::Expression(regex::escape(&value));
-            ConditionTerm::Path(values.into_iter().map(expression).collect())
-        }
-        ("path_reg", None) | ("path", Some("reg")) => {
-            ConditionTerm::Path(values.into_iter().map(PathTerm::Expression).collect())
-        }
-        ("hdr(host)" | "req.hdr(host)" | "hdr(Host)" | "req.hdr(Host)", None | Some("str")) => {
-            ConditionTerm::Host(values.iter().map(|value| host(value)).collect())
-        }
-        ("hdr_end(host)", None) | ("hdr(host)" | "req.hdr(host)", Some("end"))
-            if values.iter().all(|value| value.starts_with('.')) =>
-        {
-            ConditionTerm::Host(
-                values
-                    .iter()
-                    .map(|value| format!("*{}", host(value)))
-                    .collect(),
-            )
-        }
-        _ => return unsayable(),
-    };
-    if matches!(&term, ConditionTerm::Client(values) | ConditionTerm::Method(values) | ConditionTerm::Host(values) if values.is_empty())
-    {
-        return unsayable();
-    }
-    Ok(term)
+    let (name, converters) = with_converters(sample);
+    let name = name.to_ascii_lowercase();
+    let plain = || matches!(converters, "" | "lower").then_some(());
+    let term = host_term(&name, (converters, matching), &values)
+        .or_else(|| plain().and_then(|()| path_term(&name, matching, &values)))
+        .or_else(|| plain().and_then(|()| other_term(&name, matching, &values)));
+    term.ok_or_else(|| unsayable(words))
 }
 
-/// Returns a sample, and the converters behind it; a comma between parentheses separates arguments.
-fn with_converters(sample: &str) -> (&str, &str) {
-    let arguments = sample.find('(').map_or(0, |open| {
-        sample[open..]
-            .find(')')
-            .map_or(sample.len(), |close| open + close)
-    });
-    match sample[arguments..].find(',') {
-        Some(at) => (&sample[..arguments + at], &sample[arguments + at + 1..]),
-        None => (sample, ""),
+fn unsayable(words: &[String]) -> String {
+    format!("no condition of a route is {:?}", words.join(" "))
+}
+
+/// Returns the comparison of a counter; `None` where it is another one than `gt` or `ge`.
+fn above(counter: TableCounter, values: &[String]) -> Option<Result<ConditionTerm, String>> {
+    let [operator, number] = values else {
+        return None;
+    };
+    let number: u64 = number.parse().ok()?;
+    let most = match operator.as_str() {
+        "gt" => Some(number),
+        "ge" => number.checked_sub(1),
+        _ => return None,
+    };
+    let most = most.ok_or_else(|| "a counter is never below 0".to_owned());
+    Some(most.map(|most| ConditionTerm::Above(counter, most)))
+}
+
+/// Returns a comparison with the host. A route compares hosts without a port, and in lower case.
+fn host_term(
+    name: &str,
+    (converters, matching): (&str, Option<&str>),
+    values: &[String],
+) -> Option<ConditionTerm> {
+    let is_implied = |it: &str| matches!(it, "" | "lower" | "host_only" | "field(1,:)");
+    if values.is_empty() || !pieces(converters).all(is_implied) {
+        return None;
     }
+    let is_host = matches!(name, "hdr(host)" | "req.hdr(host)" | "req.fhdr(host)");
+    let begins_with_dot = || values.iter().all(|value| value.starts_with('.'));
+    match (name, matching) {
+        (_, None | Some("str")) if is_host => Some(ConditionTerm::Host(
+            values.iter().map(|value| host(value)).collect(),
+        )),
+        ("hdr_end(host)" | "req.hdr_end(host)", None) if begins_with_dot() => Some(below(values)),
+        (_, Some("end")) if is_host && begins_with_dot() => Some(below(values)),
+        _ => None,
+    }
+}
+
+/// Returns the term for all hosts below some.
+fn below(values: &[String]) -> ConditionTerm {
+    let hosts = values.iter().map(|value| format!("*{}", host(value)));
+    ConditionTerm::Host(hosts.collect())
+}
+
+/// Returns a comparison with the path.
+fn path_term(name: &str, matching: Option<&str>, values: &[String]) -> Option<ConditionTerm> {
+    let kind = match (name, matching) {
+        ("path", kind) => kind.unwrap_or("str"),
+        (name, None) => name.strip_prefix("path_")?,
+        _ => return None,
+    };
+    let term = |value: &String| {
+        let value = value.clone();
+        Some(match kind {
+            "str" => PathTerm::Exact(value),
+            "beg" => PathTerm::Beginning(value),
+            "end" => PathTerm::Ending(value),
+            "sub" => PathTerm::Containing(value),
+            "dir" => PathTerm::Segments(value.trim_matches('/').to_owned()),
+            "reg" => PathTerm::Expression(value),
+            _ => return None,
+        })
+    };
+    let paths: Vec<PathTerm> = values.iter().map(term).collect::<Option<_>>()?;
+    (!paths.is_empty()).then_some(ConditionTerm::Path(paths))
+}
+
+/// Returns a comparison with the client, the method or the connection.
+fn other_term(name: &str, matching: Option<&str>, values: &[String]) -> Option<ConditionTerm> {
+    let term = match (name, matching) {
+        ("ssl_fc", None | Some("bool")) if values.is_empty() => return Some(ConditionTerm::Tls),
+        ("src", None | Some("ip")) => ConditionTerm::Client(values.to_vec()),
+        ("method", None | Some("str")) => ConditionTerm::Method(values.to_vec()),
+        _ => return None,
+    };
+    (!values.is_empty()).then_some(term)
 }
 
 /// Returns a host in lower case and without a port.

@@ -1,0 +1,348 @@
+//! Decides what the rules of a frontend and of its backend do with the requests of one cell.
+
+use super::cells::RequestCell;
+use super::redirects::RedirectTarget;
+use super::rules::{RuleKind, SectionRule};
+use super::samples::{CounterKind, TableCounter};
+use super::tables::{self, StickTables, TrackRule};
+use super::terms::{ConditionTerm, SignedTerm};
+use crate::bounds;
+use crate::client_fields::ProxyFieldUse;
+use crate::ledger::{EntryId, Ledger};
+use crate::model::KeyPart;
+use crate::own_fields::is_own_field;
+
+/// A limit that holds in a cell. Equal ones share counters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CellLimit {
+    pub(super) table: String,
+    pub(super) kind: CounterKind,
+    pub(super) key: Vec<KeyPart>,
+    pub(super) on_missing: Option<&'static str>,
+    pub(super) most: u64,
+    pub(super) period: Option<u64>,
+    pub(super) status: Option<u16>,
+    /// The lines of track and rule.
+    pub(super) sources: Vec<EntryId>,
+    pub(super) differences: Vec<String>,
+    /// The field that the key reads, where only a proxy may write that.
+    pub(super) proxy_field: Option<ProxyFieldUse>,
+}
+
+/// The result of all rules for the requests of a cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct CellEffect {
+    pub(super) limits: Vec<CellLimit>,
+    pub(super) answer: Option<CellAnswer>,
+    pub(super) backend: Option<String>,
+    pub(super) set_headers: Vec<(String, String)>,
+}
+
+/// An answer of the file's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum CellAnswer {
+    Respond(u16, String),
+    Redirect(RedirectTarget),
+}
+
+impl CellEffect {
+    /// Returns true if the file refuses the requests, whatever counters say.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(&self.answer, Some(CellAnswer::Respond(status, _)) if *status >= 400)
+    }
+
+    /// Returns the effect without what an answer of the gateway's own does not need.
+    pub(super) fn without_unused(mut self) -> Self {
+        if self.answer.is_some() {
+            self.backend = None;
+            self.set_headers.clear();
+        }
+        self
+    }
+}
+
+/// An entry of a stick table that the requests of a cell fill: the table, and the key.
+pub(super) type TrackedEntry = (String, Vec<KeyPart>);
+
+/// A cell with the result of all rules.
+pub(super) struct EvaluatedCell {
+    pub(super) cell: RequestCell,
+    pub(super) effect: CellEffect,
+    /// The entries that its requests fill.
+    tracked: Vec<TrackedEntry>,
+    /// The limits of rules about its requests that come after the answer.
+    after_answer: Vec<CellLimit>,
+}
+
+/// The difference of a limit in which requests count that the file answers before the rule of the limit.
+const ANSWERED: &str = "requests that the file answers before this rule count too, and are refused beyond the limit; HAProxy answers them";
+
+/// Adds to each cell that the file answers the limits whose counters its requests raise: HAProxy counts a request when it tracks it, and
+/// the answer comes after that. A refusal raises each limit of the counter, any other answer only those of the rules about it.
+pub(super) fn count_answered(cells: &mut [EvaluatedCell]) {
+    let mut all: Vec<CellLimit> = Vec::new();
+    for limit in cells.iter().flat_map(|it| &it.effect.limits) {
+        if limit.kind != CounterKind::InFlight && !all.contains(limit) {
+            all.push(limit.clone());
+        }
+    }
+    let mut answered: Vec<CellLimit> = Vec::new();
+    for EvaluatedCell {
+        effect,
+        tracked,
+        after_answer,
+        ..
+    } in cells.iter_mut()
+    {
+        if effect.answer.is_none() {
+            continue;
+        }
+        let is_refusal = effect.is_refusal();
+        for limit in &all {
+            let is_counted = tracked
+                .iter()
+                .any(|(table, key)| *table == limit.table && *key == limit.key);
+            let is_added = is_counted
+                && (is_refusal || after_answer.contains(limit))
+                && effect.limits.len() < bounds::ROUTE_LIMITS
+                && !effect.limits.contains(limit);
+            if is_added {
+                effect.limits.push(limit.clone());
+                if !is_refusal {
+                    answered.push(limit.clone());
+                }
+            }
+        }
+    }
+    let limits = cells.iter_mut().flat_map(|it| &mut it.effect.limits);
+    for limit in limits.filter(|limit| answered.contains(limit)) {
+        limit.differences.push(ANSWERED.to_owned());
+    }
+}
+
+/// The state of a request on its way through the rules.
+pub(super) struct RuleEvaluation<'r> {
+    pub(super) effect: CellEffect,
+    tracks: Vec<(u8, &'r TrackRule)>,
+    after_answer: Vec<CellLimit>,
+    tables: &'r StickTables,
+}
+
+impl<'r> RuleEvaluation<'r> {
+    pub(super) fn new(tables: &'r StickTables) -> Self {
+        Self {
+            effect: CellEffect::default(),
+            tracks: Vec::new(),
+            after_answer: Vec::new(),
+            tables,
+        }
+    }
+
+    /// Returns the result for a cell.
+    pub(super) fn finish(self, cell: RequestCell) -> EvaluatedCell {
+        let tracks = self.tracks.iter();
+        EvaluatedCell {
+            cell,
+            effect: self.effect,
+            tracked: tracks
+                .map(|(_, track)| (track.table.clone(), track.key.clone()))
+                .collect(),
+            after_answer: self.after_answer,
+        }
+    }
+
+    /// Applies rules in their order, up to the one that answers.
+    pub(super) fn apply(
+        &mut self,
+        cell: &RequestCell,
+        rules: &'r [SectionRule],
+        ledger: &mut Ledger,
+    ) {
+        if self.effect.answer.is_some() {
+            return;
+        }
+        let mut is_allowed = false;
+        for rule in rules {
+            if self.effect.answer.is_some() {
+                self.skip(cell, rule);
+                continue;
+            }
+            if is_allowed && !matches!(rule.kind, RuleKind::Use(_)) {
+                continue;
+            }
+            let is_certain = cell.always(&rule.condition);
+            let used = match &rule.kind {
+                RuleKind::ToHttps | RuleKind::SetSource(_) => false,
+                RuleKind::Allow if is_certain => {
+                    is_allowed = true;
+                    true
+                }
+                RuleKind::Track(number, track) if is_certain => {
+                    // The first rule that tracks a counter fills it.
+                    if !self.tracks.iter().any(|(known, _)| known == number) {
+                        self.tracks.push((*number, track));
+                    }
+                    false
+                }
+                RuleKind::Use(name) if is_certain => {
+                    self.effect.backend.get_or_insert(name.clone());
+                    true
+                }
+                RuleKind::Deny(status) if is_certain => {
+                    self.answer(status.unwrap_or(403), "");
+                    true
+                }
+                RuleKind::Return(status, text) if is_certain => {
+                    self.answer(*status, text);
+                    true
+                }
+                RuleKind::Redirect(target) if is_certain => {
+                    self.effect.answer = Some(CellAnswer::Redirect(target.clone()));
+                    true
+                }
+                // The gateway writes it.
+                RuleKind::SetHeader(name, _) if is_own_field(name) => true,
+                RuleKind::SetHeader(name, value) if is_certain => {
+                    self.effect.set_headers.retain(|(known, _)| known != name);
+                    self.effect.set_headers.push((name.clone(), value.clone()));
+                    true
+                }
+                RuleKind::Deny(status) => self.limit(cell, rule, *status, ledger),
+                _ => false,
+            };
+            if used {
+                ledger.translated(rule.id);
+                for source in &rule.condition.sources {
+                    ledger.translated(*source);
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, status: u16, text: &str) {
+        self.effect.answer = Some(CellAnswer::Respond(status, text.to_owned()));
+    }
+
+    /// Remembers the limits of a rule that comes after the answer.
+    fn skip(&mut self, cell: &RequestCell, rule: &SectionRule) {
+        let RuleKind::Deny(status) = &rule.kind else {
+            return;
+        };
+        for alternative in cell.remaining(&rule.condition) {
+            let limit = self.limit_of(&alternative, rule, *status);
+            self.after_answer.extend(limit);
+        }
+    }
+
+    /// Adds the limits of a refusal that depends on counters. Returns false if it has no counterpart.
+    fn limit(
+        &mut self,
+        cell: &RequestCell,
+        rule: &SectionRule,
+        status: Option<u16>,
+        ledger: &mut Ledger,
+    ) -> bool {
+        let mut used = false;
+        for alternative in cell.remaining(&rule.condition) {
+            let added = self
+                .limit_of(&alternative, rule, status)
+                .and_then(|limit| self.add_limit(limit));
+            match added {
+                Ok(()) => used = true,
+                Err(reason) => {
+                    ledger.left_out(rule.id, reason.clone());
+                    ledger.fill_in(format!(
+                        "{}: it is left out: {reason}",
+                        ledger.comment(rule.id)
+                    ));
+                }
+            }
+        }
+        used
+    }
+
+    fn add_limit(&mut self, limit: CellLimit) -> Result<(), String> {
+        if self.effect.limits.contains(&limit) {
+            return Ok(());
+        }
+        if self.effect.limits.len() == bounds::ROUTE_LIMITS {
+            let most = bounds::ROUTE_LIMITS;
+            return Err(format!("a route has at most {most} limits"));
+        }
+        self.effect.limits.push(limit);
+        Ok(())
+    }
+
+    fn limit_of(
+        &self,
+        literals: &[&SignedTerm],
+        rule: &SectionRule,
+        status: Option<u16>,
+    ) -> Result<CellLimit, String> {
+        let [literal] = literals else {
+            return Err("a refusal by several counters at once has no counterpart".to_owned());
+        };
+        let ConditionTerm::Above(counter, most) = &literal.term else {
+            return Err("a refusal by no counter".to_owned());
+        };
+        if literal.is_negated {
+            return Err("a refusal below a count has no counterpart".to_owned());
+        }
+        let track = self.track_of(counter)?;
+        let table_name = counter.table.clone().unwrap_or(track.table.clone());
+        let table = self.tables.get(&table_name)?;
+        let period = table.period(counter.kind)?;
+        let mut differences = track.differences.clone();
+        let mut differs = |difference: &str| differences.push(difference.to_owned());
+        if status.is_none() {
+            differs("refusals are 429; HAProxy answers 403 unless told otherwise");
+        }
+        if counter.kind == CounterKind::Requests {
+            differs(
+                "refused requests are not counted; in HAProxy a client that goes on asking stays refused",
+            );
+        }
+        if rule.condition.alternatives.iter().any(|it| it.len() > 1) {
+            differs(
+                "only requests that the rule is about are counted, and those that the file answers; HAProxy counts all that it tracks",
+            );
+        }
+        if counter.kind == CounterKind::Errors {
+            differs(
+                "responses of 400 to 499 count, and requests in flight until they are answered",
+            );
+        }
+        if table.has_peers {
+            differs("each gateway counts by itself; `store = \"shared\"` counts together");
+        }
+        Ok(CellLimit {
+            table: table_name,
+            kind: counter.kind,
+            key: track.key.clone(),
+            on_missing: track.on_missing,
+            most: tables::count(*most)?,
+            period,
+            status: status.filter(|status| *status != 429),
+            sources: vec![table.id, track.line, rule.id],
+            differences,
+            proxy_field: track.proxy_field.clone().map(|field| ProxyFieldUse {
+                field,
+                source: track.line,
+            }),
+        })
+    }
+
+    fn track_of(&self, counter: &TableCounter) -> Result<&'r TrackRule, String> {
+        let by_address = || {
+            let mut tracks = self.tracks.iter();
+            tracks
+                .find(|(_, track)| track.key == [KeyPart::ClientIp] && track.proxy_field.is_none())
+        };
+        let found = match counter.tracked {
+            Some(number) => self.tracks.iter().find(|(known, _)| *known == number),
+            None => by_address(),
+        };
+        let (_, track) = found.ok_or("nothing fills this counter before the rule")?;
+        Ok(track)
+    }
+}

@@ -1,0 +1,566 @@
+//! Makes routes, limits, origins and listeners of a frontend and its backends.
+
+use std::collections::BTreeMap;
+
+use super::backends;
+use super::binds;
+use super::cells::{self, RequestCell, TermList};
+use super::evaluation::{self, CellAnswer, CellEffect, EvaluatedCell, RuleEvaluation};
+use super::limits::LimitTable;
+use super::reduction;
+use super::rules::{self, ListenerTls, RuleKind, SectionRule};
+use super::sections::{self, ConfigSection, SectionLine};
+use super::tables::StickTables;
+use super::terms::PathTerm;
+use super::tls::TlsDefaults;
+use crate::client_fields;
+use crate::ledger::Ledger;
+use crate::model::{ClientList, GatewayModel, Route, RouteAction, TableRemarks};
+use crate::names::NamePool;
+use crate::paths;
+
+/// Translates frontends of a configuration.
+pub(super) struct FrontendImporter<'s> {
+    sections: &'s [ConfigSection],
+    tables: &'s StickTables,
+    tls: &'s TlsDefaults,
+    gateway: GatewayModel,
+    limits: LimitTable<'s>,
+    origin_names: NamePool,
+    /// Names of origins by those of their backends.
+    origins: BTreeMap<String, String>,
+    /// The rules of redirecting frontends that lead certificate authorities to a backend.
+    authorities: Vec<SectionRule>,
+}
+
+/// The rules that can decide about the requests of a frontend.
+struct FrontendRules<'s> {
+    own: Vec<SectionRule>,
+    backends: BTreeMap<&'s str, Vec<SectionRule>>,
+    default_backend: Option<String>,
+}
+
+impl FrontendRules<'_> {
+    /// Returns the conditions that can decide about the requests for the host of a cell: those of the frontend, and of the backends that
+    /// such requests can reach.
+    fn conditions(&self, cell: &RequestCell) -> Vec<&TermList> {
+        let mut found: Vec<&TermList> = conditions(&self.own).collect();
+        let mut reached: Vec<&str> = Vec::new();
+        let mut reaches_default = true;
+        for rule in &self.own {
+            let RuleKind::Use(backend) = &rule.kind else {
+                continue;
+            };
+            let possible = |it: &TermList| cell.may_hold(it, cells::CellDimension::Host);
+            if rule.alternatives().any(possible) && !reached.contains(&backend.as_str()) {
+                reached.push(backend);
+            }
+            if rule.alternatives().any(|it| cell.holds_for_host(it)) {
+                reaches_default = false;
+                break;
+            }
+        }
+        reached.extend(self.default_backend.as_deref().filter(|_| reaches_default));
+        let backends = reached.iter().filter_map(|name| self.backends.get(name));
+        found.extend(backends.flat_map(|rules| conditions(rules)));
+        found
+    }
+
+    /// Returns all cells of requests.
+    fn cells(&self) -> Result<Vec<RequestCell>, String> {
+        let all = conditions(&self.own).chain(self.backends.values().flat_map(|it| conditions(it)));
+        cells::divide(&cells::hosts(all), |cell| self.conditions(cell))
+    }
+}
+
+fn conditions(rules: &[SectionRule]) -> impl Iterator<Item = &TermList> {
+    rules
+        .iter()
+        .filter(|rule| !matches!(rule.kind, RuleKind::ToHttps))
+        .flat_map(SectionRule::alternatives)
+}
+
+impl<'s> FrontendImporter<'s> {
+    pub(super) fn new(
+        sections: &'s [ConfigSection],
+        tables: &'s StickTables,
+        tls: &'s TlsDefaults,
+    ) -> Self {
+        Self {
+            sections,
+            tables,
+            tls,
+            gateway: GatewayModel::default(),
+            limits: LimitTable::new(tables),
+            origin_names: NamePool::default(),
+            origins: BTreeMap::new(),
+            authorities: Vec::new(),
+        }
+    }
+
+    /// Returns the configuration.
+    pub(super) fn finish(mut self, ledger: &mut Ledger) -> GatewayModel {
+        let fields = self.limits.proxy_fields();
+        client_fields::identify_clients(&mut self.gateway.client, &fields, ledger);
+        self.gateway.limits = self.limits.limits;
+        self.gateway
+    }
+
+    /// Translates a frontend that only redirects to HTTPS.
+    pub(super) fn redirect(&mut self, frontend: &'s ConfigSection, ledger: &mut Ledger) {
+        self.listeners(frontend, Some("true"), ledger);
+        let rules = rules::read(frontend, ListenerTls::None, ledger);
+        let leading = rules.into_iter().filter(rules::is_for_authorities);
+        self.authorities.extend(leading);
+    }
+
+    /// Adds the listeners of a frontend. `redirect` is `redirect_to_https` of those in clear text.
+    fn listeners(&mut self, frontend: &ConfigSection, redirect: Option<&str>, ledger: &mut Ledger) {
+        binds::listeners(frontend, (redirect, self.tls), &mut self.gateway, ledger);
+        for (id, rule) in rules::parse(frontend) {
+            let is_redirect = rule.is_ok_and(|rule| matches!(rule.kind, RuleKind::ToHttps));
+            if redirect.is_some() && is_redirect {
+                ledger.differs(
+                    id,
+                    "the redirect is 308 to port 443, except for what certificate authorities ask for",
+                );
+            }
+        }
+    }
+
+    /// Translates a frontend. `lines` are its own and those that it inherits, the strongest first.
+    pub(super) fn import(
+        &mut self,
+        frontend: &'s ConfigSection,
+        lines: &[&SectionLine],
+        ledger: &mut Ledger,
+    ) {
+        ledger.translated(frontend.id);
+        let mut tls = binds::listener_tls(frontend);
+        let redirect = redirect(frontend, ledger);
+        if redirect.is_some() && tls == ListenerTls::Some {
+            // Only requests over TLS reach the routes.
+            tls = ListenerTls::All;
+        }
+        self.listeners(frontend, redirect, ledger);
+        let global = self.sections.iter().filter(|it| it.kind == "global");
+        let global = global.flat_map(|it| &it.lines);
+        let global = global.filter_map(binds::connection_bound);
+        binds::times(lines, &mut self.gateway, ledger);
+        binds::connections(global, lines, &mut self.gateway, ledger);
+        let mut own = rules::read(frontend, tls, ledger);
+        self.sources(&mut own, ledger);
+        self.block(&mut own, ledger);
+        own.splice(0..0, self.authorities.drain(..));
+        if let Some(line) = lines.iter().find(|line| line.word(0) == "monitor-uri") {
+            own.insert(0, rules::monitor(line));
+        }
+        let default = lines.iter().find(|line| line.word(0) == "default_backend");
+        if let Some(line) = default {
+            ledger.translated(line.id);
+        }
+        let itself = (frontend.kind == "listen").then_some(frontend.name.as_str());
+        let default_backend = default.map(|line| line.word(1)).or(itself);
+        let rules = FrontendRules {
+            backends: self.backend_rules(frontend, (&own, default_backend), tls, ledger),
+            default_backend: default_backend.map(str::to_owned),
+            own,
+        };
+        let cells = match rules.cells() {
+            Ok(cells) => cells,
+            Err(reason) => {
+                ledger.left_out(frontend.id, reason.clone());
+                ledger.fill_in(format!("{}: {reason}", ledger.comment(frontend.id)));
+                return;
+            }
+        };
+        let cells = self.evaluate(cells, &rules, ledger);
+        let cells = reduction::needed(cells);
+        report_overlaps(&cells, frontend, ledger);
+        for group in cells.chunk_by(|(one, _), (other, _)| one.host == other.host) {
+            let open_prefixes = reduction::open_prefixes(group.iter().map(|(cell, _)| cell));
+            for (cell, effect) in group {
+                self.route((cell, effect), &open_prefixes, frontend, ledger);
+            }
+        }
+    }
+
+    /// Returns the rules of the backends that a frontend names.
+    fn backend_rules(
+        &self,
+        frontend: &ConfigSection,
+        (own, default): (&[SectionRule], Option<&str>),
+        tls: ListenerTls,
+        ledger: &mut Ledger,
+    ) -> BTreeMap<&'s str, Vec<SectionRule>> {
+        let named = own.iter().filter_map(|rule| match &rule.kind {
+            RuleKind::Use(name) => Some(name.as_str()),
+            _ => None,
+        });
+        let mut rules = BTreeMap::new();
+        for name in named.chain(default) {
+            if name != frontend.name
+                && let Some(backend) = self.backend(name)
+                && !rules.contains_key(name)
+            {
+                let read = rules::read(backend, tls, ledger);
+                report_redirects(&read, tls, ledger);
+                rules.insert(backend.name.as_str(), read);
+            }
+        }
+        rules
+    }
+
+    fn backend(&self, name: &str) -> Option<&'s ConfigSection> {
+        let mut backends = self.sections.iter();
+        backends.find(|it| matches!(it.kind.as_str(), "backend" | "listen") && it.name == name)
+    }
+
+    /// Applies the rules to each cell.
+    fn evaluate(
+        &self,
+        cells: Vec<RequestCell>,
+        rules: &FrontendRules<'_>,
+        ledger: &mut Ledger,
+    ) -> Vec<(RequestCell, CellEffect)> {
+        let mut evaluated: Vec<EvaluatedCell> = Vec::with_capacity(cells.len());
+        for cell in cells {
+            let mut evaluation = RuleEvaluation::new(self.tables);
+            evaluation.apply(&cell, &rules.own, ledger);
+            let backend = evaluation.effect.backend.take();
+            let backend = backend.or_else(|| rules.default_backend.clone());
+            if let Some(rules) = backend.as_deref().and_then(|it| rules.backends.get(it)) {
+                evaluation.apply(&cell, rules, ledger);
+            }
+            evaluation.effect.backend = backend;
+            evaluated.push(evaluation.finish(cell));
+        }
+        evaluation::count_answered(&mut evaluated);
+        let evaluated = evaluated.into_iter();
+        evaluated
+            .map(|it| (it.cell, it.effect.without_unused()))
+            .collect()
+    }
+
+    /// Takes the rules that read the client's address from a field.
+    fn sources(&mut self, rules: &mut Vec<SectionRule>, ledger: &mut Ledger) {
+        let client = &mut self.gateway.client;
+        for rule in rules.extract_if(.., |rule| matches!(rule.kind, RuleKind::SetSource(_))) {
+            let RuleKind::SetSource(field) = &rule.kind else {
+                continue;
+            };
+            client.header.get_or_insert_with(|| field.clone());
+            client.remarks.sources.push(rule.id);
+            client
+                .trusted_proxies
+                .extend(rules::clients(&rule.condition).into_iter().flatten());
+            for id in [rule.id].iter().chain(&rule.condition.sources) {
+                ledger.translated(*id);
+            }
+            let use_of_field = client_fields::ProxyFieldUse {
+                field: field.clone(),
+                source: rule.id,
+            };
+            client_fields::identify_clients(client, &[use_of_field], ledger);
+        }
+    }
+
+    /// Takes rules that refuse some addresses whatever they ask for, and come before all others, into a list for all routes.
+    fn block(&mut self, rules: &mut Vec<SectionRule>, ledger: &mut Ledger) {
+        let first = rules
+            .iter()
+            .position(|rule| rules::blocked(rule).is_none())
+            .unwrap_or(rules.len());
+        let mut list = ClientList {
+            name: "refused".to_owned(),
+            remarks: TableRemarks::default(),
+            cidrs: Vec::new(),
+        };
+        for rule in rules.drain(..first) {
+            list.cidrs
+                .extend(rules::blocked(&rule).into_iter().flatten());
+            list.remarks.sources.push(rule.id);
+            for id in [rule.id].iter().chain(&rule.condition.sources) {
+                ledger.translated(*id);
+            }
+        }
+        if !list.cidrs.is_empty() {
+            self.gateway.client.block.push(list.name.clone());
+            self.gateway.lists.push(list);
+        }
+    }
+
+    fn route(
+        &mut self,
+        (cell, effect): (&RequestCell, &CellEffect),
+        open_prefixes: &[String],
+        frontend: &ConfigSection,
+        ledger: &mut Ledger,
+    ) {
+        let term = cell.path.as_ref();
+        let to = match &effect.answer {
+            Some(CellAnswer::Redirect(target)) => target.url(term, open_prefixes).map(Some),
+            _ => Ok(None),
+        };
+        let (path, to) = match path(term, open_prefixes).and_then(|path| Ok((path, to?))) {
+            Ok(found) => found,
+            Err(reason) => {
+                ledger.fill_in(format!(
+                    "{}: a path is left out: {reason}",
+                    ledger.comment(frontend.id)
+                ));
+                return;
+            }
+        };
+        let mut remarks = TableRemarks {
+            sources: vec![frontend.id],
+            differences: Vec::new(),
+        };
+        let limits = effect.limits.iter();
+        let limits = limits
+            .map(|limit| self.limits.name(limit, ledger))
+            .collect();
+        let action = match (&effect.answer, &effect.backend) {
+            (Some(CellAnswer::Respond(status, body)), _) => RouteAction::Respond {
+                status: *status,
+                body: body.clone(),
+            },
+            (Some(CellAnswer::Redirect(target)), _) => {
+                remarks
+                    .differences
+                    .push("the query of the request is kept".to_owned());
+                RouteAction::Redirect {
+                    to: to.unwrap_or_default(),
+                    status: target.status,
+                }
+            }
+            (None, Some(backend)) => RouteAction::Forward {
+                origin: self.origin(backend, ledger),
+                strip_prefix: None,
+                rewrite: None,
+            },
+            (None, None) => {
+                let difference = "no backend is named, so HAProxy answers 503";
+                remarks.differences.push(difference.to_owned());
+                RouteAction::Respond {
+                    status: 503,
+                    body: String::new(),
+                }
+            }
+        };
+        self.gateway.routes.push(Route {
+            remarks,
+            host: cell.host.clone(),
+            path,
+            methods: cell.method.clone().unwrap_or_default(),
+            header: None,
+            query: None,
+            client: cell.client.clone().unwrap_or_default(),
+            limits,
+            allow: Vec::new(),
+            block: Vec::new(),
+            action,
+            max_body: None,
+            set_headers: effect.set_headers.clone(),
+            status: None,
+        });
+    }
+
+    /// Returns the name of the origin of a backend, which is made if it is new.
+    fn origin(&mut self, backend: &str, ledger: &mut Ledger) -> String {
+        if let Some(name) = self.origins.get(backend) {
+            return name.clone();
+        }
+        let name = self.origin_names.unique(backend);
+        self.origins.insert(backend.to_owned(), name.clone());
+        let origin = match self.backend(backend) {
+            Some(section) => {
+                let inherited = sections::inherited(self.sections, section);
+                backends::origin(section, name.clone(), (&inherited, self.tls), ledger)
+            }
+            None => backends::missing(backend, name.clone(), ledger),
+        };
+        self.gateway.origins.push(origin);
+        name
+    }
+}
+
+/// Returns `redirect_to_https` of the listeners in clear text. A redirect of some requests is to be filled in.
+fn redirect(frontend: &ConfigSection, ledger: &mut Ledger) -> Option<&'static str> {
+    let mut redirect = None;
+    for (_, rule) in rules::parse(frontend) {
+        let Ok(rule) = rule else { continue };
+        if !matches!(rule.kind, RuleKind::ToHttps) {
+            continue;
+        }
+        if rules::is_for_all(&rule) {
+            redirect = Some("true");
+        } else {
+            ledger.fill_in(format!(
+                "{}: it is left out: a listener redirects all requests or none",
+                ledger.comment(rule.id)
+            ));
+        }
+    }
+    redirect
+}
+
+/// Records the redirects to HTTPS of a backend. Those of a frontend hold for its listeners.
+fn report_redirects(rules: &[SectionRule], tls: ListenerTls, ledger: &mut Ledger) {
+    for rule in rules {
+        if matches!(rule.kind, RuleKind::ToHttps) && tls != ListenerTls::All {
+            ledger.fill_in(format!(
+                "{}: it is left out: a listener redirects all requests or none",
+                ledger.comment(rule.id)
+            ));
+        }
+    }
+}
+
+/// Records the paths whose requests another route takes, by which a refusal or a limit is lost.
+fn report_overlaps(
+    cells: &[(RequestCell, CellEffect)],
+    frontend: &ConfigSection,
+    ledger: &mut Ledger,
+) {
+    let loses = |first: &CellEffect, second: &CellEffect| {
+        let has_limit = |limit| first.limits.contains(limit);
+        let loses_limit = !second.limits.iter().all(has_limit);
+        !first.is_refusal() && (second.is_refusal() || loses_limit)
+    };
+    for (first, second) in reduction::lost_overlaps(cells, loses) {
+        ledger.fill_in(format!(
+            "{}: a path with both `{}` and `{}` has only the rules of the first; make a route of both",
+            ledger.comment(frontend.id),
+            first.text(),
+            second.text()
+        ));
+    }
+}
+
+/// Returns the path of a route.
+fn path(term: Option<&PathTerm>, open_prefixes: &[String]) -> Result<String, String> {
+    let no_path = |c| format!("no path has {c:?}");
+    match term {
+        None => Ok("/*".to_owned()),
+        Some(PathTerm::Exact(text)) => paths::encoded(text).map_err(no_path),
+        Some(PathTerm::Beginning(text)) if reduction::is_expression(term, open_prefixes) => {
+            paths::beginning_with(text)
+        }
+        Some(PathTerm::Beginning(text)) => {
+            paths::encoded(text).map(|text| text + "*").map_err(no_path)
+        }
+        Some(PathTerm::Ending(text)) => paths::searched(&format!("{}$", regex::escape(text))),
+        Some(PathTerm::Containing(text)) => paths::searched(&regex::escape(text)),
+        Some(PathTerm::Segments(text)) => {
+            paths::searched(&format!("/{}(/|$)", regex::escape(text)))
+        }
+        Some(PathTerm::Expression(text)) => paths::searched(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Format, Ledger, NoFiles, import};
+
+    fn imported(text: &str) -> (String, Ledger) {
+        let imported = import(Format::Haproxy, "h", text, &NoFiles).unwrap();
+        (imported.toml, imported.ledger)
+    }
+
+    /// Goal: an edge of an organization is imported, and in seconds. Method: 300 hosts with two paths each, a limit of one host, and a path
+    /// for all hosts in front.
+    #[test]
+    fn paths_of_different_hosts_are_added_and_not_multiplied() {
+        let mut text = String::from(
+            "frontend f\n bind :80\n stick-table type ip size 1k expire 30s store http_req_rate(10s)\n \
+             http-request track-sc0 src\n \
+             http-request deny if { hdr(host) h0.test } { sc_http_req_rate(0) gt 10 }\n",
+        );
+        let mut backends = String::new();
+        for host in 0..300 {
+            for path in ["a", "b"] {
+                text += &format!(
+                    " use_backend {path}{host} if {{ hdr(host) -i h{host}.test }} {{ path_beg /{path}/ }}\n"
+                );
+                backends += &format!(
+                    "backend {path}{host}\n server s 10.0.0.1:{}\n",
+                    9_000 + host
+                );
+            }
+        }
+        let (toml, ledger) = imported(&format!("{text}{backends}"));
+        // One more for the limited host, and one for all others.
+        assert_eq!(toml.matches("[[route]]").count(), 602);
+        assert!(ledger.to_fill_in().is_empty(), "{ledger}");
+        let challenge = " use_backend acme if { path_beg /.well-known/acme-challenge/ }\n";
+        let text = text.replacen(" use_backend", &format!("{challenge} use_backend"), 1);
+        let acme = "backend acme\n server s 10.0.0.2:80\n";
+        let (toml, _) = imported(&format!("{text}{backends}{acme}"));
+        // The limited host has a route of its own for the challenge, all others share one.
+        assert_eq!(toml.matches("[[route]]").count(), 604);
+    }
+
+    /// Goal: what a prefix within a segment takes goes where HAProxy sends it, although the gateway prefers expressions to prefixes.
+    /// Method: a longer prefix with a slash at its end below such a one.
+    #[test]
+    fn a_prefix_below_an_expression_is_an_expression() {
+        let (toml, _) = imported(
+            "frontend f\n bind :80\n use_backend two if { path_beg /api/v2/ }\n use_backend one if { path_beg /api }\n \
+             use_backend one if { path_beg /b/ }\nbackend one\n server s 10.0.0.1:80\nbackend two\n server s 10.0.0.2:80\n",
+        );
+        let paths: Vec<&str> = toml
+            .lines()
+            .filter(|line| line.starts_with("path"))
+            .collect();
+        let values: Vec<&str> = paths
+            .iter()
+            .filter_map(|it| it.split("= ").nth(1))
+            .collect();
+        assert_eq!(
+            values,
+            [
+                "\"~ ^/api/v2/(.*)$\"",
+                "\"~ ^/api(.*)$\"",
+                "\"/b/*\"",
+                "\"/*\""
+            ]
+        );
+    }
+
+    /// Goal: a limit that a request would lose between two routes is not lost silently. Method: an ending beside a limited prefix, and the
+    /// same with an ending that is refused.
+    #[test]
+    fn a_limit_that_another_route_hides_is_to_be_filled_in() {
+        let text = |action: &str| {
+            format!(
+                "frontend f\n bind :80\n stick-table type ip size 1k expire 30s store http_req_rate(10s)\n \
+                 http-request track-sc0 src\n {action} if {{ path_end .php }}\n \
+                 http-request deny if {{ path_beg /a/ }} {{ sc_http_req_rate(0) gt 10 }}\n \
+                 default_backend one\nbackend one\n server s 10.0.0.1:80\nbackend two\n server s 10.0.0.2:80\n"
+            )
+        };
+        let (_, ledger) = imported(&text("use_backend two"));
+        assert_eq!(ledger.to_fill_in().len(), 1, "{ledger}");
+        assert!(ledger.to_fill_in()[0].contains("`path_end .php` and `path_beg /a/`"));
+        let (_, ledger) = imported(&text("http-request deny"));
+        assert!(ledger.to_fill_in().is_empty(), "{ledger}");
+    }
+
+    /// Goal: the usual pair of frontends is imported whole: one for certificate authorities that redirects all others, and one with TLS.
+    /// Method: either order of the two.
+    #[test]
+    fn a_redirecting_frontend_keeps_the_way_of_certificate_authorities() {
+        let plain = "frontend plain\n bind :80\n acl challenge path_beg /.well-known/acme-challenge/\n \
+             http-request redirect scheme https unless challenge\n use_backend acme if challenge\n";
+        let tls = "frontend tls\n bind :443 ssl crt a.pem\n http-request deny if { path /x }\n default_backend app\n";
+        let backends = "backend app\n server s 10.0.0.1:80\nbackend acme\n server s 10.0.0.2:80\n";
+        for order in [[plain, tls], [tls, plain]] {
+            let (toml, ledger) = imported(&format!("{}{backends}", order.concat()));
+            assert!(ledger.to_fill_in().is_empty(), "{ledger}");
+            let route = "path   = \"/.well-known/acme-challenge/*\"\norigin = \"acme\"\n";
+            assert!(toml.contains(route), "{toml}");
+            assert!(toml.contains("redirect_to_https = true"), "{toml}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Removes the cells that need no route of their own, since the route that the gateway takes in their place gives the same.
+//!
+//! # Invariants
+//!
+//! 1. Cells are in the order in which the gateway prefers their routes: the more specific host, then the more specific path, then clients,
+//!    then methods.
+//! 2. A cell is compared with those that the gateway would prefer less, which are final by then; so cells are removed from the back.
+
+use super::cells::{RequestCell, covers_host};
+use super::terms::PathTerm;
+
+/// A cell with what the rules give in it.
+type CellResult<T> = (RequestCell, T);
+
+/// Returns the cells that need a route, in the order in which the gateway prefers them.
+pub(super) fn needed<T: PartialEq>(cells: Vec<CellResult<T>>) -> Vec<CellResult<T>> {
+    let mut groups: Vec<Vec<CellResult<T>>> = Vec::new();
+    for (cell, result) in cells {
+        // Cells of one host stand together.
+        match groups.last_mut() {
+            Some(group) if group[0].0.host == cell.host => group.push((cell, result)),
+            _ => groups.push(vec![(cell, result)]),
+        }
+    }
+    // Exact hosts, then hosts below one from the longest name to the shortest, then all others.
+    groups.sort_by_key(|group| std::cmp::Reverse(host_rank(group[0].0.host.as_deref())));
+    for group in &mut groups {
+        group.sort_by_key(|(cell, _)| std::cmp::Reverse(rank(cell)));
+    }
+    for at in (0..groups.len()).rev() {
+        let behind = groups.split_off(at + 1);
+        if let Some(group) = groups.pop() {
+            groups.push(reduced(group, &behind));
+        }
+        groups.extend(behind);
+    }
+    groups.into_iter().flatten().collect()
+}
+
+/// Removes the cells of one host that need no route; `behind` are the groups that the gateway prefers less.
+fn reduced<T: PartialEq>(
+    mut group: Vec<CellResult<T>>,
+    behind: &[Vec<CellResult<T>>],
+) -> Vec<CellResult<T>> {
+    let host = group[0].0.host.clone();
+    let takes_host = |other: &&Vec<CellResult<T>>| {
+        let other = other.first().and_then(|(cell, _)| cell.host.as_deref());
+        match (other, &host) {
+            (None, _) => true,
+            (Some(other), Some(host)) => covers_host(other, host),
+            (Some(_), None) => false,
+        }
+    };
+    let behind: Vec<&CellResult<T>> = behind.iter().filter(takes_host).flatten().collect();
+    // From the back, so the cells of `kept` are those that the gateway prefers less, the last one first.
+    let mut kept: Vec<CellResult<T>> = Vec::new();
+    let open_prefixes = open_prefixes(group.iter().map(|(cell, _)| cell));
+    while let Some((cell, result)) = group.pop() {
+        // The cells of the same host that are still in the group come first for the requests that they take.
+        let reached: Vec<&CellResult<T>> = (behind.iter().copied())
+            .filter(|(other, _)| {
+                takes(other, &cell) || !group.iter().any(|(own, _)| takes(own, other))
+            })
+            .collect();
+        if !is_needless((&cell, &result), &kept, &reached, &open_prefixes) {
+            kept.push((cell, result));
+        }
+    }
+    kept.reverse();
+    kept
+}
+
+/// Returns true if the gateway does the same without a cell: the next route that takes all of its requests gives the same, and no route
+/// before that one takes a part of them and gives something else.
+fn is_needless<T: PartialEq>(
+    (cell, result): (&RequestCell, &T),
+    kept: &[CellResult<T>],
+    behind: &[&CellResult<T>],
+    open_prefixes: &[String],
+) -> bool {
+    if is_unordered(cell, result, kept, open_prefixes) {
+        return false;
+    }
+    for (other, other_result) in kept.iter().rev().chain(behind.iter().copied()) {
+        let is_same = other_result == result;
+        if takes(other, cell) {
+            return is_same;
+        }
+        if !is_same && overlaps(other, cell) {
+            return false;
+        }
+    }
+    false
+}
+
+/// Returns true if the gateway orders the expressions of a group otherwise than by their paths: clients and methods come before the order
+/// of the file.
+fn is_unordered<T: PartialEq>(
+    cell: &RequestCell,
+    result: &T,
+    kept: &[CellResult<T>],
+    open_prefixes: &[String],
+) -> bool {
+    let is_expression = |it: &RequestCell| is_expression(it.path.as_ref(), open_prefixes);
+    is_expression(cell)
+        && kept.iter().any(|(other, other_result)| {
+            is_expression(other)
+                && (other.client.is_some() || other.method.is_some())
+                && other_result != result
+                && overlaps(other, cell)
+        })
+}
+
+/// Returns the prefixes of paths that end within a segment. The gateway has an expression for such a one.
+pub(super) fn open_prefixes<'c>(cells: impl Iterator<Item = &'c RequestCell>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for cell in cells {
+        if let Some(PathTerm::Beginning(text)) = &cell.path
+            && !text.ends_with('/')
+            && !found.contains(text)
+        {
+            found.push(text.clone());
+        }
+    }
+    found
+}
+
+/// Returns true if the route of a path is an expression. So is each prefix below an expression of the same host, since expressions come
+/// before prefixes.
+pub(super) fn is_expression(path: Option<&PathTerm>, open_prefixes: &[String]) -> bool {
+    match path {
+        None | Some(PathTerm::Exact(_)) => false,
+        Some(PathTerm::Beginning(text)) => open_prefixes.iter().any(|it| text.starts_with(it)),
+        Some(_) => true,
+    }
+}
+
+/// Returns true if a cell takes all requests of another one, whose host it takes.
+fn takes(own: &RequestCell, other: &RequestCell) -> bool {
+    let path = match (&own.path, &other.path) {
+        (None, _) => true,
+        (Some(own), Some(other)) => own.covers(other),
+        (Some(_), None) => false,
+    };
+    path && (own.client.is_none() || own.client == other.client)
+        && (own.method.is_none() || own.method == other.method)
+}
+
+/// Returns true if a request could be in both cells, were there no other cells.
+fn overlaps(one: &RequestCell, other: &RequestCell) -> bool {
+    let paths = match (&one.path, &other.path) {
+        (Some(one), Some(other)) => one.overlaps(other),
+        _ => true,
+    };
+    paths && (one.method.is_none() || other.method.is_none() || one.method == other.method)
+}
+
+/// Returns the order by which the gateway prefers hosts; greater goes first.
+fn host_rank(host: Option<&str>) -> (u8, usize) {
+    match host {
+        None => (0, 0),
+        Some(host) if host.starts_with('*') => (1, host.len()),
+        Some(_) => (2, 0),
+    }
+}
+
+/// Returns the order by which the gateway prefers routes of one host; greater goes first.
+fn rank(cell: &RequestCell) -> (u8, usize, bool, bool) {
+    let (kind, length) = match &cell.path {
+        None => (0, 0),
+        Some(PathTerm::Beginning(text)) => (1, text.len()),
+        Some(PathTerm::Exact(_)) => (3, 0),
+        Some(_) => (2, 0),
+    };
+    (kind, length, cell.client.is_some(), cell.method.is_some())
+}
+
+/// Returns, for requests that two routes of one host take, the paths of both where the gateway takes the first one and `loses` says that
+/// a rule of the second one is lost by that.
+pub(super) fn lost_overlaps<T>(
+    cells: &[CellResult<T>],
+    loses: impl Fn(&T, &T) -> bool,
+) -> Vec<(&PathTerm, &PathTerm)> {
+    let mut found = Vec::new();
+    for (at, (first, result)) in cells.iter().enumerate() {
+        let Some(path) = first
+            .path
+            .as_ref()
+            .filter(|it| is_expression(Some(it), &[]))
+        else {
+            continue;
+        };
+        let same_host = cells[at + 1..]
+            .iter()
+            .take_while(|(it, _)| it.host == first.host);
+        for (second, second_result) in same_host {
+            let Some(other) = &second.path else { continue };
+            let is_nested = path.covers(other) || other.covers(path);
+            if !is_nested
+                && overlaps(first, second)
+                && loses(result, second_result)
+                && !found.contains(&(path, other))
+            {
+                found.push((path, other));
+            }
+        }
+    }
+    found
+}
