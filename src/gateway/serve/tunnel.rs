@@ -4,8 +4,8 @@
 //!
 //! # Limits
 //! A tunnel ends when one side ends its direction and the other side has had [`LINGER_TIME`](bounds::LINGER_TIME) to send the rest, or when
-//! no byte has passed either way for the origin's `tunnel` timeout, at most an eighth of it later. Both are ordinary ends: neither the origin
-//! nor the client has failed.
+//! no byte has passed either way for the origin's `tunnel` timeout, at most an eighth of it later. Both are ordinary ends: neither the
+//! origin nor the client has failed.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
