@@ -74,8 +74,8 @@ impl ImportCommand {
             (self.file.display().to_string(), text)
         };
         let text = text.map_err(|error| (FAILED, format!("{name}: {error}")))?;
-        let format = match self.format {
-            Some(name) => name.format(),
+        let format = match self.format.map(FormatName::format) {
+            Some(format) => format,
             None => Format::detect(&text).ok_or_else(|| {
                 let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
                 let message = format!(
@@ -89,8 +89,16 @@ impl ImportCommand {
             Some(directory) if !is_stdin => directory.to_owned(),
             _ => PathBuf::new(),
         };
-        import(format, &name, &text, &FilesBeside { directory })
-            .map_err(|error| (USAGE, error.to_string()))
+        import(format, &name, &text, &FilesBeside { directory }).map_err(|error| {
+            let advice = match self.format {
+                Some(_) => String::new(),
+                None => format!(
+                    "; its first lines are those of {}, and --format NAME names another format",
+                    format.name()
+                ),
+            };
+            (USAGE, format!("{error}{advice}"))
+        })
     }
 
     fn write(&self, imported: &Imported) -> u8 {

@@ -112,6 +112,11 @@ async fn a_wrong_input_is_an_error_with_its_place() {
         "{}",
         process.stderr()
     );
+    assert!(
+        process.stderr().contains("--format"),
+        "{}",
+        process.stderr()
+    );
     let unknown = file(&directory, "a.txt", "hello\n");
     let mut process = Process::run(&["import", &unknown]);
     assert_eq!(process.exit_code().await, 64);
@@ -138,4 +143,26 @@ async fn a_wrong_input_is_an_error_with_its_place() {
         "{}",
         process.stderr()
     );
+}
+
+#[tokio::test]
+async fn a_configuration_that_lacks_a_guard_has_an_exit_code_of_its_own() {
+    // Goal: a script sees that an import lets through what the other proxy does not. Method: a rule that authenticates, then without it.
+    let directory = TempDir::new().unwrap();
+    let text = "cache c\n total-max-size 4\nfrontend f\n bind 127.0.0.1:8080\n http-request auth realm x\n \
+         default_backend b\nbackend b\n server s 127.0.0.1:8081\n";
+    let input = file(&directory, "haproxy.cfg", text);
+    let mut process = Process::run(&["import", &input]);
+    assert_eq!(process.exit_code().await, 2);
+    assert!(
+        process.stderr().contains("not complete: 1 under"),
+        "{}",
+        process.stderr()
+    );
+    let input = file(
+        &directory,
+        "open.cfg",
+        &text.replace(" http-request auth realm x\n", ""),
+    );
+    assert_eq!(Process::run(&["import", &input]).exit_code().await, 0);
 }

@@ -415,6 +415,110 @@ async fn stick_tables_of_haproxy_are_limits() {
     assert_eq!(of_gateway, of_haproxy, "the gateway");
 }
 
+/// Tables that the frontend fills before anything is answered, and answers of the frontend and of its backends.
+const ANSWERS: &str = r"
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 30s
+    timeout server 30s
+    monitor-uri /alive
+
+frontend www
+    bind 127.0.0.1:8080
+    stick-table type ip size 10k expire 1h store http_req_rate(1h)
+    http-request track-sc0 src
+    http-request deny if { path_end .php }
+    acl is_wiki hdr(host) -i wiki.test
+    acl is_shop hdr(host) -i shop.test
+    http-request deny deny_status 429 if is_wiki { sc_http_req_rate(0) gt 4 }
+    http-request return status 202 if is_shop { path /ping }
+    http-request deny deny_status 429 if is_shop { sc_http_req_rate(0) gt 5 }
+    use_backend wiki if is_wiki
+    default_backend app
+
+backend wiki
+    http-request deny unless { path_beg -i /static/ } or { path_beg -i /w/ }
+    server a 127.0.0.1:8081
+backend app
+    server a 127.0.0.1:8081
+";
+
+#[tokio::test]
+async fn requests_that_haproxy_answers_itself_count() {
+    // Goal: a tracked request counts whoever answers it, and a probe of `monitor-uri` does not. Method: refusals of a backend and of the
+    // frontend, an answer of the frontend and probes, each from a client of its own that is served up to the limit.
+    let steps: [Step; 21] = [
+        (A, || get("/other").header("host", "wiki.test")),
+        (A, || get("/x.php").header("host", "wiki.test")),
+        (A, || get("/other").header("host", "wiki.test")),
+        (A, || get("/w/a").header("host", "wiki.test")),
+        (A, || get("/w/a").header("host", "wiki.test")),
+        (A, || get("/other").header("host", "wiki.test")),
+        (B, || get("/alive").header("host", "wiki.test")),
+        (B, || get("/alive").header("host", "wiki.test")),
+        (B, || get("/w/a").header("host", "wiki.test")),
+        (B, || get("/w/b").header("host", "wiki.test")),
+        (B, || get("/static/c").header("host", "wiki.test")),
+        (B, || get("/w/d").header("host", "wiki.test")),
+        (B, || get("/w/e").header("host", "wiki.test")),
+        ("127.0.0.3", || get("/ping").header("host", "shop.test")),
+        ("127.0.0.3", || get("/ping").header("host", "shop.test")),
+        ("127.0.0.3", || get("/a").header("host", "shop.test")),
+        ("127.0.0.3", || get("/a").header("host", "shop.test")),
+        ("127.0.0.3", || get("/a").header("host", "shop.test")),
+        ("127.0.0.3", || get("/a").header("host", "shop.test")),
+        ("127.0.0.4", || get("/a").header("host", "other.test")),
+        ("127.0.0.4", || get("/alive").header("host", "other.test")),
+    ];
+    let origin = Origin::echo();
+    let haproxy = Peer::haproxy(ANSWERS, &origin).await;
+    let gateway = gateway(ANSWERS, &origin).await;
+    let of_haproxy = statuses(haproxy.address(), &steps).await;
+    let of_gateway = statuses(gateway.address(), &steps).await;
+    let expected = [
+        403, 403, 403, 200, 429, 429, 200, 200, 200, 200, 200, 200, 429, 202, 202, 200, 200, 200,
+        429, 200, 200,
+    ];
+    assert_eq!(of_haproxy, expected, "HAProxy");
+    assert_eq!(of_gateway, of_haproxy, "the gateway");
+}
+
+#[tokio::test]
+async fn a_field_that_names_the_client_is_the_client_once_its_proxies_are_named() {
+    // Goal: a key by such a field counts each client once the operator has named the proxies, and the import says that they are missing.
+    // Method: the usual fields in HAProxy, which believes everybody, and in the gateway with the peer as trusted proxy.
+    for (sample, field) in [
+        ("req.hdr_ip(X-Forwarded-For,-1)", "x-forwarded-for"),
+        ("req.hdr(CF-Connecting-IP)", "cf-connecting-ip"),
+        ("hdr(X-Real-IP)", "x-real-ip"),
+    ] {
+        let text = format!(
+            "defaults\n mode http\n timeout connect 5s\n timeout client 30s\n timeout server 30s\nfrontend www\n \
+             bind 127.0.0.1:8080\n stick-table type ip size 10k expire 1h store http_req_rate(1h)\n \
+             http-request track-sc0 {sample}\n http-request deny deny_status 429 if {{ sc_http_req_rate(0) gt 2 }}\n \
+             default_backend app\nbackend app\n server a 127.0.0.1:8081\n"
+        );
+        let origin = Origin::echo();
+        let haproxy = Peer::haproxy(&text, &origin).await;
+        let toml = peer::imported_with_code(&text, &origin, 2).await;
+        let header = format!("client_ip_header = \"{field}\"");
+        assert!(toml.contains(&header), "{toml}");
+        assert!(toml.contains("# To fill in: [client] trusted_proxies: "));
+        let complete = format!("{header}\ntrusted_proxies = [\"127.0.0.1\"]");
+        let gateway = peer::started(&toml.replace(&header, &complete)).await;
+        for address in [haproxy.address(), gateway.address()] {
+            let mut found = Vec::new();
+            for client in ["192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.1"] {
+                let mut connection = Client::connect(address).await;
+                let request = get("/").header(field, client);
+                found.push(connection.send(request).await.status);
+            }
+            assert_eq!(found, [200, 200, 200, 429], "{field}");
+        }
+    }
+}
+
 const INGRESS: &str = r#"
 apiVersion: networking.k8s.io/v1
 kind: Ingress

@@ -116,8 +116,22 @@ impl Drop for Peer {
     }
 }
 
-/// Imports a text with the command, and returns the configuration.
+/// Imports a text with the command, and returns the configuration, of which something may be left to fill in.
 pub async fn imported(text: &str, origin: &Origin) -> String {
+    let (code, toml) = import(text, origin).await;
+    assert!(code == 0 || code == 2, "{code}");
+    toml
+}
+
+/// Imports a text with the command, which ends with this exit code, and returns the configuration.
+pub async fn imported_with_code(text: &str, origin: &Origin, code: i32) -> String {
+    let (found, toml) = import(text, origin).await;
+    assert_eq!(found, code);
+    toml
+}
+
+/// Imports a text with the command, and returns its exit code and the configuration.
+async fn import(text: &str, origin: &Origin) -> (i32, String) {
     let directory = TempDir::new().unwrap();
     let input = directory.path().join("input");
     let output = directory.path().join("gateway.toml");
@@ -125,13 +139,20 @@ pub async fn imported(text: &str, origin: &Origin) -> String {
     let (input, output) = (input.to_str().unwrap(), output.to_str().unwrap());
     let mut process = Process::run(&["import", input, "--output", output]);
     let code = process.exit_code().await;
-    assert!(code == 0 || code == 2, "{code}: {}", process.stderr());
-    fs::read_to_string(output).unwrap()
+    let toml = fs::read_to_string(output);
+    (
+        code,
+        toml.unwrap_or_else(|error| panic!("{error}: {}", process.stderr())),
+    )
 }
 
 /// Starts the gateway with what is imported of a text.
 pub async fn gateway(text: &str, origin: &Origin) -> Gateway {
-    let toml = imported(text, origin).await;
+    started(&imported(text, origin).await).await
+}
+
+/// Starts the gateway with an imported configuration.
+pub async fn started(toml: &str) -> Gateway {
     let toml = toml.replace(LISTENER, "{listener}");
     Setup::new()
         .whole(&format!("{toml}\n[admin]\naddress = \"{{admin}}\"\n"))
