@@ -86,7 +86,7 @@ pub struct FieldPlaces {
     pub name: Range<usize>,
     /// The value, without the blanks around it.
     pub value: Range<usize>,
-    /// True if the line has one space in front of the value and no other blank around it.
+    /// True if the line has one space in front of the value, no other blank around it, and ends in CR LF.
     pub is_usual: bool,
 }
 
@@ -157,7 +157,8 @@ impl FieldLines {
         named.map(|range| range.value.of_bytes(read))
     }
 
-    /// Returns the lines of the fields that `keep` accepts, with their line ends, in order. Consecutive lines are one item, so that a
+    /// Returns the lines of the fields that `keep` accepts, in order, with their line ends as sent: those of a response may be bare line
+    /// feeds. Consecutive lines are one item, so that a
     /// head is written with few copies. `keep` is called once a field.
     ///
     /// # Example
@@ -194,8 +195,8 @@ impl FieldLines {
         })
     }
 
-    /// Returns the line of a field of the head in `read`, with its end, if it has one space in front of the value and no other blank, as
-    /// nearly all lines have; `None` where it has others, or there are fewer fields.
+    /// Returns the line of a field of the head in `read`, with its end, if it has one space in front of the value, no other blank, and ends
+    /// in CR LF, as nearly all lines do; `None` where it is written otherwise, or there are fewer fields.
     ///
     /// # Example
     ///
@@ -288,16 +289,16 @@ pub(crate) struct FieldLine<'a> {
     value_start: usize,
     /// Bytes of the line, with its end.
     pub(crate) bytes: usize,
-    /// True if it has one space in front of the value and no other blank.
+    /// True if it has one space in front of the value, no other blank, and ends in CR LF.
     is_usual: bool,
 }
 
 impl<'a> FieldLine<'a> {
-    /// Parses a line, which comes without its end.
+    /// Parses a line, which comes without its end, and has so many bytes with it.
     ///
     /// # Errors
     /// The line is folded, has no name, or contains a forbidden byte.
-    pub(crate) fn parse(line: &'a [u8]) -> Result<Self, RuleViolation> {
+    pub(crate) fn parse(line: &'a [u8], bytes: usize) -> Result<Self, RuleViolation> {
         let end = line.iter().position(|&byte| !is_token(byte));
         let (name, value) = split(line, end.ok_or(RuleViolation::FieldName)?)?;
         // RFC 9110 §5.6.3: the other white space is of control characters, which a value has none of.
@@ -306,8 +307,9 @@ impl<'a> FieldLine<'a> {
         Ok(Self {
             field,
             value_start: line.len() - after.len(),
-            bytes: line.len() + LINE_END.len(),
-            is_usual: value.strip_prefix(b" ") == Some(field.value),
+            bytes,
+            is_usual: value.strip_prefix(b" ") == Some(field.value)
+                && bytes == line.len() + LINE_END.len(),
         })
     }
 
@@ -365,7 +367,8 @@ mod tests {
         let read = b"A: b\r\nC:\t d e \r\nF:\r\n";
         let mut fields = FieldLines::default();
         for (start, line) in [(0, &b"A: b"[..]), (6, b"C:\t d e "), (16, b"F:")] {
-            fields.add(FieldLine::parse(line).unwrap(), start, 2);
+            let line = FieldLine::parse(line, line.len() + 2).unwrap();
+            fields.add(line, start, 2);
         }
         let found: Vec<_> = fields
             .iter(read)
@@ -399,16 +402,16 @@ mod tests {
             let rest = [line.as_bytes(), end.as_bytes(), behind.as_bytes()].concat();
             if let Some(found) = FieldLine::find_usual(&rest) {
                 let feed = rest.iter().position(|&byte| byte == b'\n').unwrap();
-                prop_assert_eq!(Ok(found), FieldLine::parse(&rest[..feed - 1]));
+                prop_assert_eq!(Ok(found), FieldLine::parse(&rest[..feed - 1], feed + 1));
                 prop_assert_eq!(found.bytes, feed + 1);
             }
         }
 
         /// Goal: a line that is copied whole is what writing name and value makes. Method: fields with blanks of each kind around values,
-        /// empty ones too.
+        /// empty ones too, and both line ends.
         #[test]
         fn usual_lines_are_those_that_are_written(
-            lines in prop::collection::vec("[A-Za-z]{1,3}:[ \t]{0,2}[!-~]{0,3}[ \t]{0,2}\r\n", 0..12),
+            lines in prop::collection::vec("[A-Za-z]{1,3}:[ \t]{0,2}[!-~]{0,3}[ \t]{0,2}\r?\n", 0..12),
         ) {
             const LIMITS: HeadLimits = HeadLimits { bytes: 1024, fields: 12, target: 0 };
             let read = ["HTTP/1.1 200\r\n", &lines.concat(), "\r\nbody"].concat();

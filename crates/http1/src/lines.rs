@@ -1,13 +1,22 @@
 //! Splits the bytes of a head into lines.
 
-use crate::bytes::LINE_END;
 use crate::fields::{self, FieldLine};
 use crate::head::HeadProgress;
 use crate::violation::RuleViolation;
 
+/// The line ends that a head may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LineEnds {
+    /// CR LF alone, in requests: a server behind the gateway may not take a bare line feed for a line end.
+    CrLf,
+    /// CR LF or LF, in responses (RFC 9112 §2.2), whose lines are written anew for the client.
+    CrLfOrLf,
+}
+
 /// An iterator over the lines of some bytes.
 pub(crate) struct LineScanner<'a> {
     rest: &'a [u8],
+    ends: LineEnds,
     /// Bytes passed.
     pub(crate) at: usize,
 }
@@ -21,9 +30,10 @@ pub(crate) enum HeadLine<'a> {
 
 impl<'a> LineScanner<'a> {
     /// Returns the lines of `read` from `at` on.
-    pub(crate) fn new(read: &'a [u8], at: usize) -> Self {
+    pub(crate) fn new(read: &'a [u8], at: usize, ends: LineEnds) -> Self {
         Self {
             rest: read.get(at..).unwrap_or_default(),
+            ends,
             at,
         }
     }
@@ -38,6 +48,7 @@ impl<'a> LineScanner<'a> {
         match line {
             // A bare carriage return is valid in no method, target, version, name or value.
             [text @ .., b'\r', b'\n'] => Ok(HeadLine::Whole(text)),
+            [text @ .., b'\n'] if self.ends == LineEnds::CrLfOrLf => Ok(HeadLine::Whole(text)),
             _ => Err(RuleViolation::LineEnd),
         }
     }
@@ -59,17 +70,13 @@ impl<'a> LineScanner<'a> {
                 add(line, start)?;
                 continue;
             }
-            if let Some(rest) = self.rest.strip_prefix(LINE_END) {
-                self.rest = rest;
-                self.at += LINE_END.len();
-                return Ok(HeadProgress::Whole(self.at));
-            }
             match self.next()? {
                 HeadLine::Partial(line) => {
                     fields::check_beginning(line)?;
                     return Ok(HeadProgress::Partial);
                 }
-                HeadLine::Whole(line) => add(FieldLine::parse(line)?, start)?,
+                HeadLine::Whole([]) => return Ok(HeadProgress::Whole(self.at)),
+                HeadLine::Whole(line) => add(FieldLine::parse(line, self.at - start)?, start)?,
             }
         }
     }

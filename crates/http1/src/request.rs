@@ -10,7 +10,7 @@ use crate::fields::{ByteRange, FieldLine, FieldLines};
 use crate::framing::{BodyFraming, FramingFields};
 use crate::head::{HeadError, HeadLimits, HeadProgress, HeadStage};
 use crate::known_field::KnownField;
-use crate::lines::{HeadLine, LineScanner};
+use crate::lines::{HeadLine, LineEnds, LineScanner};
 use crate::request_line::{self, first_words, leading_line_end};
 use crate::target::{AbsoluteTarget, RequestTarget};
 use crate::version::HttpVersion;
@@ -153,7 +153,7 @@ impl RequestHead {
     fn parse_lines(&mut self, read: &[u8], most: usize) -> Result<HeadProgress, RuleViolation> {
         if self.stage == HeadStage::StartLine {
             let start = leading_line_end(read);
-            let mut lines = LineScanner::new(read, start);
+            let mut lines = LineScanner::new(read, start, LineEnds::CrLf);
             match lines.next()? {
                 HeadLine::Partial(line) => {
                     request_line::check_beginning(line)?;
@@ -165,7 +165,7 @@ impl RequestHead {
             self.stage = HeadStage::Fields;
         }
         if self.stage == HeadStage::Fields {
-            let mut lines = LineScanner::new(read, self.parsed);
+            let mut lines = LineScanner::new(read, self.parsed, LineEnds::CrLf);
             let progress = lines.fields(|line, start| self.field(line, start, most))?;
             self.parsed = lines.at;
             if progress == HeadProgress::Partial {

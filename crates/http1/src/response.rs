@@ -2,13 +2,16 @@
 //! (RFC 9112 §11.1, response splitting).
 //!
 //! An origin that sends such a head makes the gateway take a part of one answer for the next one on the connection, which belongs to
-//! another client. So responses are checked as strictly as requests: line ends, the form of the status line, the bytes of names and
-//! values, and the fields that frame the body. A partial head is checked as far as it goes.
+//! another client. So responses are checked as strictly as requests: the form of the status line, the bytes of names and values, and
+//! the fields that frame the body. A partial head is checked as far as it goes.
+//!
+//! One thing is lenient: a line may end in a bare line feed (RFC 9112 §2.2), as scripts and small devices write it. Every recipient of
+//! responses takes it for the end of a line, and the client gets each line anew.
 
 use crate::fields::{ByteRange, FieldLines};
 use crate::framing::{BodyFraming, FramingFields};
 use crate::head::{HeadError, HeadLimits, HeadProgress, HeadStage};
-use crate::lines::{HeadLine, LineScanner};
+use crate::lines::{HeadLine, LineEnds, LineScanner};
 use crate::status_line::{self, StatusLine};
 use crate::version::HttpVersion;
 use crate::violation::RuleViolation;
@@ -132,7 +135,7 @@ impl ResponseHead {
     }
 
     fn parse_lines(&mut self, read: &[u8], most: usize) -> Result<HeadProgress, RuleViolation> {
-        let mut lines = LineScanner::new(read, self.parsed);
+        let mut lines = LineScanner::new(read, self.parsed, LineEnds::CrLfOrLf);
         if self.stage == HeadStage::StartLine {
             match lines.next()? {
                 HeadLine::Partial(line) => {
@@ -184,7 +187,7 @@ mod tests {
         target: 0,
     };
 
-    const USUAL: &[u8] = b"HTTP/1.1 200 All right\r\nContent-Length: 5\r\nServer: a\r\n\r\n";
+    const USUAL: &[u8] = b"HTTP/1.1 200 All right\r\nContent-Length: 5\nServer: a\r\n\r\n";
 
     fn judge(read: &[u8]) -> Result<HeadProgress, HeadError> {
         ResponseHead::new().parse(read, &LIMITS)
@@ -278,15 +281,50 @@ mod tests {
         assert_eq!(head.reason(read), b"");
     }
 
+    /// Goal: a bare line feed ends a line as CR LF does, and no line of it is copied as it came. Method: heads with line feeds alone, with
+    /// both kinds of line ends, and an empty line of either, with a body behind them that begins with a line feed.
+    #[test]
+    fn a_bare_line_feed_ends_a_line() {
+        for head in [
+            "HTTP/1.1 200 OK\nA: b\nContent-Length: 5\n\n",
+            "HTTP/1.1 200 OK\nA: b\r\nContent-Length: 5\r\n\n",
+            "HTTP/1.1 200 OK\r\nA:b\nContent-Length:5 \n\r\n",
+            "HTTP/1.1 200 OK\r\nA: b\r\nContent-Length: 5\r\n\n",
+        ] {
+            let read = [head, "\nbody"].concat();
+            let read = read.as_bytes();
+            let mut parsed = ResponseHead::new();
+            let progress = parsed.parse(read, &LIMITS);
+            assert_eq!(progress, Ok(HeadProgress::Whole(head.len())), "{head:?}");
+            assert_eq!(parsed.reason(read), b"OK", "{head:?}");
+            assert_eq!(
+                parsed.framing(AnsweredMethod::Other),
+                BodyFraming::Length(5)
+            );
+            let fields: Vec<_> = (parsed.fields().iter(read))
+                .map(|field| (field.name, field.value))
+                .collect();
+            let expected = [(&b"A"[..], &b"b"[..]), (b"Content-Length", b"5")];
+            assert_eq!(fields, expected, "{head:?}");
+            for index in 0..fields.len() {
+                let line = parsed.fields().usual_line(read, index);
+                assert!(line.is_none_or(|line| line.ends_with(b"\r\n")), "{head:?}");
+            }
+        }
+        assert_eq!(judge(b"HTTP/1.1 200\n"), Ok(HeadProgress::Partial));
+        assert_eq!(judge(b"HTTP/1.1 200\n\n"), Ok(HeadProgress::Whole(14)));
+    }
+
     /// Goal: forms that proxies and clients are known to read in two ways are rejected, by the rule that they break. Method: one form
     /// a line.
     #[test]
     fn ambiguous_heads_are_malformed() {
         use RuleViolation as Rule;
         for (head, rule) in [
-            ("HTTP/1.1 200 OK\n\n", Rule::LineEnd),
-            ("HTTP/1.1 200 OK\r\nA: b\n\r\n", Rule::LineEnd),
-            ("HTTP/1.1 200 OK\r\nA: b\r\n\n", Rule::LineEnd),
+            ("HTTP/1.1 200 OK\n B: c\n\n", Rule::FoldedField),
+            ("HTTP/1.1 200 OK\nA: b\r\r\n\n", Rule::FieldValue),
+            ("HTTP/1.1 200 OK\n\r\r\n", Rule::FieldName),
+            ("\nHTTP/1.1 200 OK\n\n", Rule::StatusLine),
             ("HTTP/1.1 200 O\rK\r\n\r\n", Rule::StatusLine),
             ("HTTP/1.1 200 O\0K\r\n\r\n", Rule::StatusLine),
             ("HTTP/1.1 200 OK\r\r\n\r\n", Rule::StatusLine),
@@ -487,9 +525,10 @@ mod tests {
         fn a_head_that_passes_is_that_of_httparse(
             line in "HTTP/1\\.[01] [1-6][0-9]{2}( [ -~]{0,5})?",
             fields in prop::collection::vec("[A-Za-z-]{1,3} ?: ?[!-~]{0,3}[ \t]?", 0..4),
+            end in "\r?\n",
             change in prop::option::of((0_usize..40, any::<u8>())),
         ) {
-            let mut read = format!("{line}\r\n{}\r\nbody", fields.join("\r\n") + "\r\n").into_bytes();
+            let mut read = format!("{line}{end}{}{end}body", fields.join(&end) + &end).into_bytes();
             if let Some((at, byte)) = change && let Some(place) = read.get_mut(at) {
                 *place = byte;
             }

@@ -183,8 +183,8 @@ impl Write for ScriptedOrigin {
 
 /// Returns the bytes of responses that are valid: a head, and a body in the framing that it announces.
 fn valid_responses() -> impl Strategy<Value = Vec<u8>> {
-    let line = "HTTP/1\\.1 (200|204|205|304|404|599)( [ -~]{0,4})?\r\n";
-    let fields = "([A-EX-Z]{1,2}: ?[!-~]{0,4}\r\n){0,3}";
+    let line = "HTTP/1\\.1 (200|204|205|304|404|599)( [ -~]{0,4})?\r?\n";
+    let fields = "([A-EX-Z]{1,2}: ?[!-~]{0,4}\r?\n){0,3}";
     let plain =
         "[a-z]{0,20}".prop_map(|data| (format!("Content-Length: {}\r\n", data.len()), data));
     let open = "[a-z]{0,20}".prop_map(|data| (String::new(), data));

@@ -134,23 +134,22 @@ async fn what_follows_a_response_reaches_nobody() {
 
 #[tokio::test]
 async fn responses_that_two_parsers_could_read_in_two_ways_are_not_passed_on() {
-    // Goal: an origin's answer is judged as strictly as a request. Method: heads with two framings, two lengths, folded fields, bare line
-    // ends, lines that are no field, chunks in HTTP/1.0; each is a 502 with its reason, and the next request gets its own answer.
+    // Goal: an origin's answer is judged as strictly as a request. Method: heads with two framings, two lengths, folded fields, bare
+    // carriage returns, lines that are no field, chunks in HTTP/1.0; each is a 502 with its reason, and the next request gets its own
+    // answer.
     let heads = [
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
         "HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 0\r\n\r\n",
-        "HTTP/1.1 200 OK\nContent-Length: 0\n\n",
         "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nhello",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nX : a\r\nContent-Length: 0\r\n\r\n",
         // Apache CVE-2022-37436: a line that is no field ended the head.
         "HTTP/1.1 200 OK\r\nno field\r\nContent-Length: 0\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nX: a\n\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\nno field\nContent-Length: 0\n\n",
         // Apache CVE-2023-38709, CVE-2024-42516: line ends in a value split the response.
         "HTTP/1.1 200 OK\r\nContent-Type: a\rX: b\r\nContent-Length: 0\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nContent-Type: a\nX: b\r\nContent-Length: 0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Type: a\0b\r\nContent-Length: 0\r\n\r\n",
     ];
     let origin = Origin::answering(move |request| {
@@ -171,6 +170,49 @@ async fn responses_that_two_parsers_could_read_in_two_ways_are_not_passed_on() {
     for line in failed {
         assert_eq!(line["failure"], "malformed-head", "{line}");
     }
+}
+
+#[tokio::test]
+async fn bare_line_feeds_in_heads_of_an_origin_become_cr_lf() {
+    // Goal: RFC 9112 §2.2, an origin that ends lines with LF is served, and its clients get CR LF. Method: heads with LF alone and beside
+    // CR LF, interim ones too, with a body that begins with a line feed; as bytes with HTTP/1.1, as fields with HTTP/2; a route that edits
+    // fields and one that does not; and two responses in one, of which the second reaches nobody.
+    let heads = [
+        "HTTP/1.1 200 OK\nX-A: 1\nX-B:2\nContent-Length: 4\n\n",
+        "HTTP/1.1 200 OK\r\nX-A: 1\nX-B: 2 \r\nContent-Length: 4\r\n\n",
+        "HTTP/1.0 200 OK\nX-A: 1\nX-B: 2\n\r\n",
+        "HTTP/1.1 103 Early Hints\nLink: </a>\n\nHTTP/1.1 200 OK\nX-A: 1\nX-B: 2\nContent-Length: 4\n\n",
+    ];
+    let origin = Origin::answering(move |request| {
+        let index = request.target.rsplit('/').next().unwrap();
+        Reply::Raw(match index.parse::<usize>() {
+            Ok(index) => format!("{}\n\nab", heads[index]).into_bytes(),
+            Err(_) => b"HTTP/1.1 200 OK\nContent-Length: 4\n\nlastHTTP/1.1 200 OK\nContent-Length: 3\n\nbad".to_vec(),
+        })
+    });
+    let rules = "[[route]]\npath = \"/*\"\norigin = \"app\"\n\
+                 [[route]]\npath = \"/edited/*\"\norigin = \"app\"\nresponse_headers = { set = { X-C = \"3\" } }\n";
+    let gateway = Gateway::before(&origin, rules).await;
+    let h2c = gateway.h2c().await;
+    for prefix in ["", "/edited"] {
+        for (index, head) in heads.iter().enumerate() {
+            let target = format!("{prefix}/{index}");
+            let mut raw = gateway.raw().await;
+            let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+            raw.write(request).await;
+            let bytes = String::from_utf8(raw.read_to_end().await).unwrap();
+            let (begin, _) = bytes.split_once("\n\nab").expect("the body");
+            assert!(!begin.replace("\r\n", "").contains('\n'), "{bytes:?}");
+            assert!(begin.contains("\r\nx-a: 1\r\nx-b: 2\r\n"), "{bytes:?}");
+
+            let answer = h2c.send(get(&target)).await;
+            assert_eq!(answer.text(), "\n\nab", "{head:?}");
+            let fields = [answer.header("x-a"), answer.header("x-b")];
+            assert_eq!(fields, [Some("1"), Some("2")], "{head:?}");
+        }
+    }
+    assert_eq!(gateway.get("/two").await.text(), "last");
+    assert_eq!(gateway.get("/0").await.text(), "\n\nab");
 }
 
 #[tokio::test]
