@@ -1,11 +1,10 @@
 //! Samples an origin and its servers for the admin pages.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use sluicegate_limiter::Timestamp;
 
-use crate::config::rules::{Name, Role, Weight};
+use crate::config::rules::{Name, OriginAddress, Role, Weight};
 use crate::failure::FailureKind;
 use crate::origin::{AttemptOutcome, LatestFailure, OriginServer, ServerPool, ServerStatus};
 
@@ -38,7 +37,7 @@ pub(super) struct OriginView {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ServerView {
     /// Its address.
-    pub address: SocketAddr,
+    pub address: OriginAddress,
     /// Its state, which decides whether it gets requests.
     pub state: ServerStatus,
     /// Its weight in the balance.
@@ -106,7 +105,7 @@ impl ServerView {
     pub(super) fn of(server: &OriginServer, now: Timestamp) -> Self {
         let server_state = &server.server_state;
         Self {
-            address: server.address,
+            address: server.address.clone(),
             state: server.state(now),
             weight: server.weight,
             role: server.role,

@@ -15,8 +15,9 @@ use sluicegate_base::clock;
 use tracing::info;
 
 use super::origin_view::{ConcurrencyView, OriginView, ServerView};
+use super::query::decoded;
 use super::{AdminPage, AdminTask, JSON, RequestSource, audit, token_of};
-use crate::config::rules::Role;
+use crate::config::rules::{OriginAddress, Role};
 use crate::origin::LatestFailure;
 use crate::process::GatewayProcess;
 use crate::rfc3339;
@@ -161,7 +162,7 @@ enum ServerCommand {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct AddressedCommand {
     origin: String,
-    server: SocketAddr,
+    server: OriginAddress,
     order: ServerCommand,
 }
 
@@ -190,7 +191,8 @@ impl AddressedCommand {
     /// Parses the command of a path; `None` when it is another path.
     fn of(path: &str) -> Option<Result<Self, BadAddress>> {
         let (origin, rest) = path.strip_prefix("/origins/")?.split_once("/servers/")?;
-        let (server, order) = rest.split_once('/')?;
+        // The path of a socket has slashes of its own.
+        let (server, order) = rest.rsplit_once('/')?;
         let order = match order {
             "drain" => ServerCommand::Drain,
             "undrain" => ServerCommand::Undrain,
@@ -199,10 +201,9 @@ impl AddressedCommand {
         if origin.is_empty() || origin.contains('/') {
             return None;
         }
-        // Brackets of IPv6 may come encoded: RFC 3986 §3.3 has no place for them in a path.
-        let server = server.replace("%5B", "[").replace("%5b", "[");
-        let server = server.replace("%5D", "]").replace("%5d", "]");
-        let server = server.parse().map_err(|_| BadAddress);
+        // Brackets of IPv6 may come encoded, since RFC 3986 §3.3 has no place for them in a path, and so may the path of a socket.
+        let server = decoded(server).and_then(|server| server.parse().ok());
+        let server = server.ok_or(BadAddress);
         Some(server.map(|server| Self {
             origin: origin.to_owned(),
             server,
@@ -259,8 +260,7 @@ struct CommandPage<'a> {
 
 impl BadAddress {
     fn page(self) -> AdminPage {
-        let error =
-            &br#"{"error":"a server is named by its address and port, as /origins shows it"}"#[..];
+        let error = &br#"{"error":"a server is named by its address, as /origins shows it"}"#[..];
         AdminPage::new(StatusCode::BAD_REQUEST, JSON, error)
     }
 }
@@ -294,7 +294,7 @@ pub(super) mod tests {
     pub(in crate::admin) fn seen() -> Vec<OriginView> {
         let failed = Timestamp::from_secs(1_795_245_038);
         let server = |port, state, last_failure| ServerView {
-            address: ([127, 0, 0, 1], port).into(),
+            address: SocketAddr::from(([127, 0, 0, 1], port)).into(),
             state,
             weight: Weight::default(),
             role: Role::Primary,
@@ -384,16 +384,33 @@ pub(super) mod tests {
                 "/origins/app/servers/%5B::1%5d:80/drain",
                 instruction("[::1]:80", ServerCommand::Drain),
             ),
+            (
+                "/origins/app/servers/unix:/run/app.sock/drain",
+                instruction("unix:/run/app.sock", ServerCommand::Drain),
+            ),
+            (
+                "/origins/app/servers/unix:%2frun%2Fa%20b.sock/undrain",
+                instruction("unix:/run/a b.sock", ServerCommand::Undrain),
+            ),
         ] {
             assert_eq!(AddressedCommand::of(path), Some(Ok(right)), "{path}");
         }
-        for path in ["127.0.0.1", "app.test:80", ""] {
+        for path in [
+            "127.0.0.1",
+            "app.test:80",
+            "",
+            "unix:app.sock",
+            "unix:/a%ff",
+            "unix:/a%2",
+            "127.0.0.1:80/kill",
+        ] {
             let path = format!("/origins/app/servers/{path}/drain");
             assert_eq!(AddressedCommand::of(&path), Some(Err(BadAddress)), "{path}");
         }
         for path in [
             "/origins/app",
             "/origins//servers/127.0.0.1:80/drain",
+            "/origins/a/servers/unix:/run/app.sock",
             "/origins/a/b/servers/127.0.0.1:80/drain",
             "/origins/app/servers/127.0.0.1:80/kill",
             "/origins/app/servers/127.0.0.1:80",

@@ -1,4 +1,4 @@
-//! Decodes the texts in the query of an admin request.
+//! Decodes the texts in the target of an admin request.
 
 /// Decodes percent-encoding; `None` where an escape lacks a digit, or the bytes are not UTF-8. A plus stands for itself: telephone numbers
 /// begin with it, and so it does in a URL that is typed in.

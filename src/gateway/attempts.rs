@@ -85,7 +85,7 @@ pub(super) async fn pick(
     match choice {
         PickResult::Server(permit) => {
             let server = Arc::clone(&permit.server);
-            forwarded.server = Some(server.address);
+            forwarded.server = Some(server.address.clone());
             forwarded.attempt.permit = Some(permit);
             Ok(server)
         }
@@ -167,7 +167,7 @@ fn failure_at(forwarded: &ForwardedRequest, failure: &OriginFailure) -> Box<Caus
     let cause = Cause::of(Some(kind.as_str()), &format_args!("{failure}{stage}"));
     if let Some(permit) = &forwarded.attempt.permit {
         let server = &permit.server;
-        let (log, address) = (&server.server_state.failure_log, Some(server.address));
+        let (log, address) = (&server.server_state.failure_log, Some(&server.address));
         log.note(&pool.name, address, latest_failure(kind, &cause));
     }
     cause

@@ -4,7 +4,6 @@
 //! [`ForwardedRequest`] is made of that route, and the attempts belong to it. So a request that was rejected has no pool, no permit and no
 //! attempt, and what follows admission takes the forwarded request beside the context.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use sluicegate_limiter::Timestamp;
 
 use super::serve::CacheTransaction;
 use crate::budgets::{BytesPermit, ClientAccount};
+use crate::config::rules::OriginAddress;
 use crate::failure::ResponseStage;
 use crate::origin::{
     AdmittedPool, AttemptFailure, AttemptWait, FailedServers, OriginServer, ServerPermit,
@@ -62,7 +62,7 @@ pub(super) struct ForwardedRequest {
     /// True once an attempt had a connection, over which a part of the request may have reached an origin.
     pub(super) is_sent: bool,
     /// The server of the last attempt that had one.
-    pub(super) server: Option<SocketAddr>,
+    pub(super) server: Option<OriginAddress>,
     /// The origin's time to first byte.
     pub(super) wait: Option<Duration>,
     /// The last attempt; before the first, one that has nothing.
@@ -111,11 +111,11 @@ impl ForwardedRequest {
 
     /// Excludes the server from the next attempt.
     pub(super) fn exclude_server(&mut self) {
-        if let Some(server) = self.server
-            && !self.failed_servers.contains(&server)
+        if let Some(server) = &self.server
+            && !self.failed_servers.contains(server)
         {
             // At most one for each attempt.
-            self.failed_servers.push(server);
+            self.failed_servers.push(server.clone());
         }
     }
 
@@ -159,7 +159,7 @@ impl ForwardedRequest {
     pub(super) fn origin_use(&self) -> Option<OriginUse<'_>> {
         Some(OriginUse {
             name: &self.pool.name,
-            server: self.server?,
+            server: self.server.as_ref()?,
             attempts: self.attempt_count,
             began: self.attempt.started,
             status: (self.attempt.answer).map(|answer| answer.status.as_u16()),

@@ -27,7 +27,7 @@ impl Gateway {
             request_id: context.request_id,
             rules: &context.snapshot.rules.client,
             host: &forwarded.pool.rules.host,
-            server: forwarded.server,
+            server: forwarded.server.as_ref(),
         };
         set_client_headers(fields, &client_headers);
         labels::trace(fields, &received.headers, context);

@@ -4,7 +4,6 @@
 //! requests share, and also the source of pseudo-random numbers: a mixing function turns each count into a number that is as good as a
 //! random one for spreading, so tests can predict it.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +12,7 @@ use sluicegate_limiter::Timestamp;
 use super::client_counts::ClientTag;
 use super::server::OriginServer;
 use super::server_state::ShareMille;
-use crate::config::rules::Balance;
+use crate::config::rules::{Balance, OriginAddress};
 
 /// A group of servers to choose from: the primaries of an origin, or its backups.
 #[derive(Debug, Default)]
@@ -29,7 +28,7 @@ pub(super) struct PickContext<'a> {
     pub(super) balance: &'a Balance,
     pub(super) now: Timestamp,
     /// Servers that failed this request already.
-    pub(super) failed: &'a [SocketAddr],
+    pub(super) failed: &'a [OriginAddress],
     /// The client of the request.
     pub(super) client: ClientTag,
     /// The value of the request's `hash_key`, hashed.

@@ -5,7 +5,7 @@
 //! Hop-by-hop fields (RFC 9110 §7.6.1) are removed here too.
 
 use std::fmt::Write as _;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use arrayvec::ArrayString;
 use http::StatusCode;
@@ -19,7 +19,7 @@ use sluicegate_http1::{is_hop_by_hop, nominated_by};
 
 use super::header_edit::FieldEdit;
 use crate::client::{AddressSource, ClientAddress, PeerAddress, address_value};
-use crate::config::rules::{ClientRules, ForwardedSource, HostPolicy};
+use crate::config::rules::{ClientRules, ForwardedSource, HostPolicy, OriginAddress};
 use crate::request_id::RequestId;
 use crate::url_scheme::UrlScheme;
 
@@ -41,7 +41,7 @@ pub struct ClientHeaders<'a> {
     /// The rule for `Host`.
     pub host: &'a HostPolicy,
     /// The server of the attempt.
-    pub server: Option<SocketAddr>,
+    pub server: Option<&'a OriginAddress>,
 }
 
 /// Writes these fields into the request for the origin.
@@ -115,9 +115,13 @@ fn extend_chain(fields: &mut dyn FieldEdit, values: &ClientHeaders<'_>) {
     fields.append(X_FORWARDED_FOR, values.peer.text().clone());
 }
 
-fn server_value(server: SocketAddr) -> HeaderValue {
-    HeaderValue::from_str(&server.to_string())
-        .expect("digits, dots, colons and brackets are visible ASCII")
+/// Returns the value of `Host` that names a server.
+fn server_value(server: &OriginAddress) -> HeaderValue {
+    match server {
+        OriginAddress::Tcp(address) => HeaderValue::from_str(&address.to_string())
+            .expect("digits, dots, colons and brackets are visible ASCII"),
+        OriginAddress::Unix(_) => HeaderValue::from_static("localhost"),
+    }
 }
 
 fn scheme_value(values: &ClientHeaders<'_>) -> HeaderValue {

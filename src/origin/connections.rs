@@ -27,8 +27,8 @@
 //! of its own, which picks read. It is written under the lock, and cleared by every release.
 
 use std::collections::BTreeMap;
-use std::net::{Shutdown, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -36,6 +36,7 @@ use std::time::Duration;
 use ahash::HashMap;
 use pingora::upstreams::peer::Tracing;
 use sluicegate_base::clock;
+use socket2::SockRef;
 use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::Instant;
 
@@ -80,7 +81,7 @@ struct EstablishedConnection {
     group: Group,
     usage: Usage,
     /// A duplicate of the socket, to close a connection of HTTP/2, which its own task owns.
-    socket: TcpStream,
+    socket: OwnedFd,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -379,7 +380,7 @@ impl State {
         open.usage = Usage::Closing;
         // A request that takes the connection before it is dropped is refused (`begin_use`). The call fails if the server
         // closed first.
-        let _ = open.socket.shutdown(Shutdown::Read);
+        let _ = SockRef::from(&open.socket).shutdown(Shutdown::Read);
         true
     }
 
@@ -408,14 +409,12 @@ impl State {
 
 impl ConnectionPermit {
     /// Records the established connection.
-    pub(super) fn record_established(
-        &mut self,
-        stream: &tokio::net::TcpStream,
-    ) -> std::io::Result<()> {
-        let socket = TcpStream::from(stream.as_fd().try_clone_to_owned()?);
+    pub(super) fn record_established(&mut self, socket: &impl AsFd) -> std::io::Result<()> {
+        let original = socket.as_fd();
+        let socket = original.try_clone_to_owned()?;
         let mut state = self.connections.state();
         state.moment += 1;
-        let (number, serial) = (stream.as_raw_fd(), state.moment);
+        let (number, serial) = (original.as_raw_fd(), state.moment);
         let open = EstablishedConnection {
             serial,
             group: self.group,

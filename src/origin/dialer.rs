@@ -4,6 +4,7 @@
 //! function opens the socket, and the stream gets the same options. `total_connection_timeout` of the peer bounds it;
 //! `connection_timeout` does not apply here, and has the same value.
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -13,9 +14,8 @@ use pingora::protocols::l4::socket::SocketAddr;
 use pingora::protocols::l4::stream::Stream;
 use pingora::upstreams::peer::{HttpPeer, Tracer};
 use pingora::{Error, ErrorType, OrErr, Result};
-use tokio::net::TcpStream;
 
-use super::connections::{Connections, Group};
+use super::connections::{ConnectionPermit, Connections, Group};
 use super::pending_queue::OriginQueues;
 
 /// The type of the error for a request that is refused a connection, for its way through Pingora's transport.
@@ -53,20 +53,26 @@ impl L4Connect for BoundedDialer {
             .connections
             .permit(self.most, self.group, &self.queues)
             .ok_or_else(|| Error::new(ErrorType::Custom(NO_CONNECTION)))?;
-        let socket = dial(address).await?;
-        permit
-            .record_established(&socket)
-            .or_err(ErrorType::InternalError, "a second handle of a socket")?;
-        let mut stream = Stream::from(socket);
+        let mut stream: Stream = match address {
+            SocketAddr::Inet(address) => {
+                recorded(ext::connect(address, None).await?, &mut permit)?.into()
+            }
+            SocketAddr::Unix(address) => {
+                let Some(path) = address.as_pathname() else {
+                    return Error::e_explain(ErrorType::InternalError, "a socket without a path");
+                };
+                recorded(ext::connect_uds(path).await?, &mut permit)?.into()
+            }
+        };
         stream.tracer = Some(Tracer(Box::new(permit)));
         Ok(stream)
     }
 }
 
-/// Opens a socket to a server, as Pingora does.
-async fn dial(address: &SocketAddr) -> Result<TcpStream> {
-    let Some(address) = address.as_inet() else {
-        return Error::e_explain(ErrorType::InternalError, "a server without an address");
-    };
-    ext::connect(address, None).await
+/// Records the socket of a connection in its permit.
+fn recorded<S: AsFd>(socket: S, permit: &mut ConnectionPermit) -> Result<S> {
+    permit
+        .record_established(&socket)
+        .or_err(ErrorType::InternalError, "a second handle of a socket")?;
+    Ok(socket)
 }

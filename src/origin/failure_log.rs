@@ -7,7 +7,6 @@
 //! Counters and times are separate words, relaxed: the exchange of the time decides which thread writes, and publishes nothing
 //! else.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -15,6 +14,7 @@ use std::time::Duration;
 use sluicegate_limiter::Timestamp;
 use tracing::warn;
 
+use crate::config::rules::OriginAddress;
 use crate::failure::FailureKind;
 
 /// The time between two warnings of one kind.
@@ -50,7 +50,7 @@ pub struct LatestFailure {
 impl FailureLog {
     /// Counts a failure of this origin, or of this server of it, and writes it to the process log unless one of its kind was written within
     /// the last minute.
-    pub fn note(&self, origin: &str, server: Option<SocketAddr>, failure: LatestFailure) {
+    pub fn note(&self, origin: &str, server: Option<&OriginAddress>, failure: LatestFailure) {
         let LatestFailure { at, kind, reason } = &failure;
         if let Some(left_out) = self.count(*kind, *at) {
             let server = server.map_or_else(String::new, |address| format!(" server {address}:"));

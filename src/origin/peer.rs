@@ -8,7 +8,6 @@
 //! 2. A peer with TLS has a name. Without one Pingora would verify nothing.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +16,9 @@ use pingora::upstreams::peer::HttpPeer;
 use pingora::utils::tls::{CertKey, WrappedX509, parse_x509};
 use sluicegate_base::bounds;
 
-use crate::config::rules::{Certificate, OriginRules, OriginTls, PoolServer, Protocol, Verify};
+use crate::config::rules::{
+    Certificate, OriginAddress, OriginRules, OriginTls, PoolServer, Protocol, Verify,
+};
 
 /// Probes of idle connections to origins: below the five minutes after which most firewalls forget a connection.
 ///
@@ -36,16 +37,20 @@ const PROBES: TcpKeepalive = TcpKeepalive {
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(90);
 
-/// Returns the peer for the server at `address`; `entry` is the entry of `servers`, if it is a name.
+/// Returns the peer for the server at `address`; `entry` is the entry of `servers`, if it is a name. `None` for a path that the operating
+/// system takes for no socket, which no [`OriginAddress`] has.
 pub(super) fn peer(
-    address: SocketAddr,
+    address: &OriginAddress,
     entry: Option<&PoolServer>,
     rules: &OriginRules,
-) -> HttpPeer {
+) -> Option<HttpPeer> {
     let timeouts = &rules.timeouts;
     let tls = rules.transport.tls.as_ref();
     let name = tls.map_or_else(String::new, |tls| proven_name(tls, address, entry));
-    let mut peer = HttpPeer::new(address, tls.is_some(), name);
+    let mut peer = match address {
+        OriginAddress::Tcp(address) => HttpPeer::new(address, tls.is_some(), name),
+        OriginAddress::Unix(path) => HttpPeer::new_uds(path.as_str(), tls.is_some(), name).ok()?,
+    };
     peer.options.connection_timeout = Some(timeouts.connect);
     peer.options.total_connection_timeout = Some(timeouts.connect);
     // A timer per request, so only if configured; the kernel's probes detect connections that a firewall forgot.
@@ -60,18 +65,18 @@ pub(super) fn peer(
         set_verification(&mut peer, tls);
     }
     peer.group_key = group(rules);
-    peer
+    Some(peer)
 }
 
-/// Returns the name that a server's certificate must have: the configured one, the server's own, or its address.
-fn proven_name(tls: &OriginTls, address: SocketAddr, entry: Option<&PoolServer>) -> String {
+/// Returns the name that a server's certificate must have: the configured one, the server's own, or its address; `localhost` at a socket.
+fn proven_name(tls: &OriginTls, address: &OriginAddress, entry: Option<&PoolServer>) -> String {
     let named = entry.and_then(|entry| entry.name.as_deref());
     let own = named
         .and_then(|name| name.rsplit_once(':'))
         .map(|(host, _)| host);
     match (tls.server_name.as_deref(), own) {
         (Some(name), _) | (None, Some(name)) => name.to_owned(),
-        (None, None) => address.ip().to_string(),
+        (None, None) => address.host(),
     }
 }
 

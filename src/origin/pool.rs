@@ -10,7 +10,6 @@ mod attempt_end;
 mod pick;
 mod server_set;
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -29,7 +28,7 @@ use super::server::{OriginServer, ServerPermit};
 use super::server_state::{ServerState, ServerStatus};
 use crate::admission::KeySeed;
 use crate::budgets::OriginShare;
-use crate::config::rules::{Name, OriginRules};
+use crate::config::rules::{Name, OriginAddress, OriginRules};
 use crate::failure::FailureKind;
 
 use server_set::ServerSet;
@@ -91,7 +90,7 @@ impl ServerPool {
             Some(queue) if queue.rules == circuit => Arc::clone(queue),
             _ => queues.add(circuit),
         });
-        let addresses: Vec<Vec<SocketAddr>> = rules
+        let addresses: Vec<Vec<OriginAddress>> = rules
             .servers
             .iter()
             .map(|entry| entry.addresses.clone())

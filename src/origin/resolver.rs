@@ -17,6 +17,7 @@ use tracing::{info, warn};
 use super::pool::ServerPool;
 use super::server::OriginServer;
 use super::server_state::ServerState;
+use crate::config::rules::OriginAddress;
 
 /// Looks up every name of the pool, and makes the addresses its servers. Returns the time to the next look-up.
 pub(super) async fn look_up(pool: &ServerPool) -> Duration {
@@ -41,7 +42,7 @@ where
                     failures.push(format!("{name}: it has no address"));
                     None
                 }
-                Ok(found) => Some(found),
+                Ok(found) => Some(found.into_iter().map(OriginAddress::from).collect()),
                 Err(error) => {
                     failures.push(format!("{name}: {error}"));
                     None
@@ -70,7 +71,7 @@ fn has_server(pool: &ServerPool, entry: usize) -> bool {
     servers.iter().any(|server| server.entry == entry)
         || pool.rules.servers.get(entry).is_none_or(|entry| {
             let known =
-                |address: &SocketAddr| servers.iter().any(|server| server.address == *address);
+                |address: &OriginAddress| servers.iter().any(|server| server.address == *address);
             entry.addresses.iter().any(known)
         })
 }
@@ -89,13 +90,13 @@ fn log_failures(pool: &ServerPool, failures: &[String], before: usize) {
 }
 
 /// Sets the addresses of the pool's entries; `None`, and an answer without addresses, leaves an entry unchanged.
-fn set_servers(pool: &ServerPool, answers: &[Option<Vec<SocketAddr>>]) {
+fn set_servers(pool: &ServerPool, answers: &[Option<Vec<OriginAddress>>]) {
     let known = pool.servers();
-    let had = |entry: usize| -> Vec<SocketAddr> {
-        let mut had: Vec<SocketAddr> = known
+    let had = |entry: usize| -> Vec<OriginAddress> {
+        let mut had: Vec<OriginAddress> = known
             .iter()
             .filter(|server| server.entry == entry)
-            .map(|server| server.address)
+            .map(|server| server.address.clone())
             .collect();
         had.sort_unstable();
         had
@@ -114,16 +115,16 @@ fn set_servers(pool: &ServerPool, answers: &[Option<Vec<SocketAddr>>]) {
             _ => had(entry),
         });
     }
-    let all: Vec<SocketAddr> = addresses.iter().flatten().copied().collect();
+    let all: Vec<OriginAddress> = addresses.iter().flatten().cloned().collect();
     let gone = |server: &&Arc<OriginServer>| !all.contains(&server.address);
-    let is_new = |address: &&SocketAddr| !known.iter().any(|server| server.address == **address);
+    let is_new = |address: &&OriginAddress| !known.iter().any(|server| server.address == **address);
     let (gone, new): (Vec<_>, Vec<_>) = (
         known
             .iter()
             .filter(gone)
-            .map(|server| server.address)
+            .map(|server| server.address.clone())
             .collect(),
-        all.iter().filter(is_new).copied().collect(),
+        all.iter().filter(is_new).cloned().collect(),
     );
     if gone.is_empty() && new.is_empty() {
         return;
@@ -141,15 +142,15 @@ fn set_servers(pool: &ServerPool, answers: &[Option<Vec<SocketAddr>>]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::origin::pool::tests::{address, choose_many, pool};
+    use crate::origin::pool::tests::{address, choose_many, pool, port_of};
 
-    fn addresses(ports: &[u16]) -> Option<Vec<SocketAddr>> {
+    fn addresses(ports: &[u16]) -> Option<Vec<OriginAddress>> {
         Some(ports.iter().copied().map(address).collect())
     }
 
     fn ports(pool: &ServerPool) -> Vec<u16> {
         let servers = pool.servers();
-        servers.iter().map(|server| server.address.port()).collect()
+        servers.iter().map(port_of).collect()
     }
 
     /// Goal: servers are added and removed with their name, and those that stay keep their state. Method: answers of a resolver
@@ -181,7 +182,7 @@ mod tests {
         let fails = |_| async { Err(io::Error::other("no such name")) };
         assert_eq!(look_up_by(&pool, fails).await, RESOLVE_AGAIN);
         assert_eq!((ports(&pool), pool.unresolved()), (vec![9], 1));
-        let answers = |_| async { Ok(vec![address(1)]) };
+        let answers = |_| async { Ok(vec![SocketAddr::from(([127, 0, 0, 1], 1))]) };
         assert_eq!(look_up_by(&pool, answers).await, pool.rules.resolve_every);
         assert_eq!((ports(&pool), pool.unresolved()), (vec![9, 1], 0));
         assert_eq!(look_up_by(&pool, fails).await, pool.rules.resolve_every);

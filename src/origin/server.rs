@@ -1,7 +1,6 @@
 //! One server of a pool: its address, its settings, and the permit that an attempt holds there.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +16,12 @@ use super::idle::IdleLocation;
 use super::pending_queue::{AttemptWait, OriginQueues, PendingQueue};
 use super::pool::PickRequest;
 use super::server_state::{ServerState, ServerStatus, ShareMille};
-use crate::config::rules::{Protocol, Role, Weight};
+use crate::config::rules::{OriginAddress, Protocol, Role, Weight};
 
 /// One server of a pool.
 pub struct OriginServer {
     /// Its address.
-    pub address: SocketAddr,
+    pub address: OriginAddress,
     /// Its state, which survives reloads.
     pub server_state: Arc<ServerState>,
     /// Primary or backup.
@@ -314,7 +313,7 @@ impl Drop for ServerPermit {
 
 /// Returns the point of a server among hashed values. It is not secret: every gateway of a fleet must send a value to the same
 /// server, and a client that chooses the value chooses the server anyway.
-pub(super) fn point(address: SocketAddr) -> u64 {
+pub(super) fn point(address: &OriginAddress) -> u64 {
     let mut hasher = Seed::from_bytes(*b"sluicegate point").hasher();
     hasher.part(address.to_string().as_bytes());
     hasher.finish().bits()

@@ -82,7 +82,7 @@ static PRESENT_FIELDS: RenamedFields = RenamedFields {
     missing_reason: b",\"missing_reason\":\"",
     refunded: b",\"refunded\":[",
     origin_addr: b",\"origin_addr\":\"",
-    attempts: b"\",\"attempts\":",
+    attempts: b",\"attempts\":",
     origin_ttfb_ms: b",\"origin_ttfb_ms\":",
 };
 
@@ -91,7 +91,7 @@ static FORMER_FIELDS: RenamedFields = RenamedFields {
     missing_reason: b",\"missing_why\":\"",
     refunded: b",\"released\":[",
     origin_addr: b",\"server\":\"",
-    attempts: b"\",\"tries\":",
+    attempts: b",\"tries\":",
     origin_ttfb_ms: b",\"wait_ms\":",
 };
 

@@ -23,7 +23,7 @@ use sluicegate_telemetry::rfc3339::TimeFormatter;
 
 use crate::admission::LimitEvent;
 use crate::client::TlsFacts;
-use crate::config::rules::{LogFormat, LogRules};
+use crate::config::rules::{LogFormat, LogRules, OriginAddress};
 use crate::rejection::{LimitRejection, RejectionReason};
 
 use super::former_names::{self, RenamedFields};
@@ -391,9 +391,18 @@ fn units(
 
 fn forwarded(into: &mut Vec<u8>, origin: &OriginUse<'_>, fields: &RenamedFields) {
     word(into, b",\"origin\":\"", origin.name);
-    into.extend_from_slice(fields.origin_addr);
-    bare_address(into, origin.server.ip());
-    number(into, b":", origin.server.port().into());
+    match origin.server {
+        OriginAddress::Tcp(server) => {
+            into.extend_from_slice(fields.origin_addr);
+            bare_address(into, server.ip());
+            number(into, b":", server.port().into());
+            into.push(b'"');
+        }
+        OriginAddress::Unix(path) => {
+            into.extend_from_slice(fields.origin_addr);
+            text(into, b"unix:", path.as_str().as_bytes());
+        }
+    }
     number(into, fields.attempts, origin.attempts.into());
     if let Some(wait) = origin.wait {
         thousandths(into, fields.origin_ttfb_ms, micros(wait));

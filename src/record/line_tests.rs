@@ -128,14 +128,44 @@ fn a_barred_request_names_its_limit_its_wait_and_what_bars_it() {
     }
 }
 
+/// Returns the address of a server on this machine.
+fn local_server() -> OriginAddress {
+    SocketAddr::from(([127, 0, 0, 1], 3000)).into()
+}
+
+/// Goal: a server at a Unix socket has its path as the address, and the line stays JSON. Method: a path with bytes that JSON escapes.
+#[test]
+fn a_server_at_a_socket_has_its_path() {
+    let (route, verdict) = verdict_of(1);
+    let server = "unix:/run/a \"b\"\\c.sock".parse().expect("an address");
+    let example = Example {
+        route: Some(&route),
+        verdict: Some(&verdict),
+        origin: Some(OriginUse {
+            name: "app",
+            server: &server,
+            began: NOW,
+            status: Some(200),
+            attempts: 1,
+            wait: None,
+            request_id: None,
+            has_large_trailer: false,
+        }),
+        ..Example::default()
+    };
+    let object = parsed(&example.outcome());
+    assert_eq!(object["origin_addr"], server.to_string());
+    assert_eq!(object["attempts"], 1);
+}
+
 /// Goal: a forwarded request names its origin and no limit. Method: an admitted verdict and an IPv6 server.
 #[test]
 fn a_forwarded_request_names_its_origin() {
     let (route, verdict) = verdict_of(1);
-    let server = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), 3000);
+    let server = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), 3000).into();
     let origin = OriginUse {
         name: "app",
-        server,
+        server: &server,
         began: NOW,
         status: Some(200),
         attempts: 2,
@@ -205,7 +235,7 @@ fn former_names_are_written_on_request() {
         missing_keys: &missing_keys,
         origin: Some(OriginUse {
             name: "app",
-            server: ([127, 0, 0, 1], 3000).into(),
+            server: &local_server(),
             began: NOW,
             status: Some(200),
             attempts: 2,
@@ -362,7 +392,7 @@ fn every_field_is_in_the_operators_guide() {
     let id = HeaderValue::from_static("of-the-origin");
     let origin = OriginUse {
         name: "app",
-        server: ([127, 0, 0, 1], 3000).into(),
+        server: &local_server(),
         began: NOW,
         status: Some(200),
         attempts: 1,

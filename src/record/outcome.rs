@@ -2,7 +2,7 @@
 //!
 //! It borrows from the request and its snapshot; a sink copies what it keeps.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -17,6 +17,7 @@ use super::replay_facts::ReplayFacts;
 use super::trace::TraceContext;
 use crate::admission::{LimitEvent, ReportDetails};
 use crate::client::TlsFacts;
+use crate::config::rules::OriginAddress;
 use crate::rejection::{LimitRejection, MissingKey, Rejection, RejectionReason};
 use crate::request_id::RequestId;
 
@@ -397,7 +398,7 @@ pub struct OriginUse<'a> {
     /// The pool's name.
     pub name: &'a str,
     /// The server of the last attempt.
-    pub server: SocketAddr,
+    pub server: &'a OriginAddress,
     /// Attempts made, at least 1.
     pub attempts: u8,
     /// The time at which the last attempt began.

@@ -20,6 +20,7 @@ use sluicegate_telemetry::otlp::{
 use super::line::{MAX_HOST, MAX_METHOD, MAX_TARGET};
 use super::outcome::{OriginUse, Outcome, RequestDisposition};
 use super::trace::TraceContext;
+use crate::config::rules::OriginAddress;
 
 /// Takes the spans of one request, where its trace is exported.
 pub(super) fn record(queue: &SpanQueue, outcome: &Outcome<'_>) {
@@ -129,8 +130,14 @@ fn client(
     };
     write_span(into, &head, name, |attributes| {
         method(attributes, &sent);
-        attributes.string("server.address", &address_text(origin.server.ip()));
-        attributes.number("server.port", origin.server.port().into());
+        // OpenTelemetry: at a Unix socket the address is its path, and there is no port.
+        match origin.server {
+            OriginAddress::Tcp(server) => {
+                attributes.string("server.address", &address_text(server.ip()));
+                attributes.number("server.port", server.port().into());
+            }
+            OriginAddress::Unix(path) => attributes.string("server.address", path.as_str()),
+        }
         attributes.string("sluicegate.origin", origin.name);
         if origin.attempts > 1 {
             let retries = u64::from(origin.attempts) - 1;

@@ -64,13 +64,13 @@ fn said(span: &Span, name: &str) -> Option<String> {
 #[test]
 fn a_forwarded_request_is_two_spans() {
     let (route, verdict) = verdict_of(1);
-    let server_at = SocketAddr::new(Ipv4Addr::new(10, 0, 0, 9).into(), 3000);
+    let server_at = SocketAddr::new(Ipv4Addr::new(10, 0, 0, 9).into(), 3000).into();
     let example = Example {
         route: Some(&route),
         verdict: Some(&verdict),
         origin: Some(OriginUse {
             name: "app",
-            server: server_at,
+            server: &server_at,
             attempts: 2,
             began: NOW.saturating_add(Duration::from_micros(500)),
             status: Some(503),

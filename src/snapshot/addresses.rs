@@ -1,7 +1,7 @@
 //! Carries over the addresses of servers whose names no longer resolve.
 
 use super::Snapshot;
-use crate::config::rules::{OriginRules, Rules};
+use crate::config::rules::{OriginAddress, OriginRules, Rules};
 use crate::origin::ServerPool;
 
 /// Gives the servers without an address in `rules` the addresses of the same names in `before`, of whichever origin.
@@ -39,7 +39,7 @@ fn is_same(origin: &OriginRules, before: &OriginRules) -> bool {
 }
 
 /// Returns the addresses of a name in a pool.
-fn addresses(pool: &ServerPool, name: &str) -> Vec<std::net::SocketAddr> {
+fn addresses(pool: &ServerPool, name: &str) -> Vec<OriginAddress> {
     let entries = &pool.rules.servers;
     let is_of_name = |entry: usize| {
         let entry = entries.get(entry).and_then(|entry| entry.name.as_deref());
@@ -49,7 +49,7 @@ fn addresses(pool: &ServerPool, name: &str) -> Vec<std::net::SocketAddr> {
     let mut addresses: Vec<_> = servers
         .iter()
         .filter(|server| is_of_name(server.entry))
-        .map(|server| server.address)
+        .map(|server| server.address.clone())
         .collect();
     addresses.sort_unstable();
     addresses

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use super::report::{KeyPlace, PlacedValue, ProblemReport};
-use super::rules::{ListenerRules, Name, OriginRules};
+use super::rules::{ListenerRules, Name, OriginAddress, OriginRules};
 
 /// Reports every origin with such a server.
 pub(super) fn check(
@@ -20,8 +20,12 @@ pub(super) fn check(
 ) {
     let is_own = |ip: IpAddr| report.environment.is_own_address(ip);
     for (name, origin) in origins {
-        let mut servers = origin.servers.iter().flat_map(|server| &server.addresses);
-        let of_admin = servers.find(|server| admin.is_some_and(|at| meets(**server, at, &is_own)));
+        // What listens on a Unix socket is another program.
+        let servers = origin.servers.iter().flat_map(|server| &server.addresses);
+        let servers = servers.filter_map(OriginAddress::tcp);
+        let of_admin = servers
+            .clone()
+            .find(|server| admin.is_some_and(|at| meets(*server, at, &is_own)));
         if let (Some(server), Some(place)) = (of_admin, places.get(name)) {
             report.warning(
                 place,
@@ -29,11 +33,10 @@ pub(super) fn check(
                 "write where the origin itself listens, or another [admin] address",
             );
         }
-        let servers = origin.servers.iter().flat_map(|server| &server.addresses);
         let met = servers.flat_map(|server| {
             let listener = listeners
                 .iter()
-                .find(|listener| meets(*server, listener.value.address, &is_own));
+                .find(|listener| meets(server, listener.value.address, &is_own));
             listener.map(|listener| (server, listener))
         });
         let (Some((server, listener)), Some(place)) = (met.into_iter().next(), places.get(name))

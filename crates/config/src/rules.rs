@@ -59,6 +59,7 @@ mod key;
 mod known;
 mod listener;
 mod log;
+mod origin_address;
 mod pages;
 mod pool;
 mod refusal;
@@ -77,6 +78,7 @@ pub use self::key::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSo
 pub use self::known::{BrokenFile, FileState};
 pub use self::listener::{Http2, ListenerProtocol, MinVersion, ProxyProtocol, UnknownName};
 pub use self::log::{LogFormat, LogNames, RefusedLines};
+pub use self::origin_address::{OriginAddress, OriginAddressError, SocketPath, SocketPathError};
 pub use self::pages::{ErrorPages, Failing, Page, PageBody, PagePiece};
 pub use self::pool::{Balance, FailureClass, Percent, PoolServer, QueueOrder, Role, Weight};
 pub use self::refusal::{Escape, Piece, RefusalRules, Wording};

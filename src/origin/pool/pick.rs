@@ -3,14 +3,14 @@
 //! Primaries come before backups, and servers that have not failed the request before those that have.
 //! [`ServerTier::choose`](crate::origin::balancer::ServerTier::choose) picks among equals.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use sluicegate_base::address::{AddressPrefix, PrefixBits, prefix};
 use sluicegate_limiter::Timestamp;
 
 use super::ServerPool;
 use crate::admission::{KeySeed, RequestFacts};
-use crate::config::rules::Balance;
+use crate::config::rules::{Balance, OriginAddress};
 use crate::origin::adaptive_limit::LimitRefusal;
 use crate::origin::balancer::PickContext;
 use crate::origin::client_counts::ClientTag;
@@ -36,7 +36,7 @@ pub struct PickRequest {
 }
 
 /// Servers that failed one request: at most one for each of its attempts. Most requests have none, and pay for no room.
-pub type FailedServers = Vec<SocketAddr>;
+pub type FailedServers = Vec<OriginAddress>;
 
 /// The result of a pick.
 #[derive(Debug)]

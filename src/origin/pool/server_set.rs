@@ -1,14 +1,13 @@
 //! Holds the servers of a pool at one time, and replaces them: each server that stays keeps its [`ServerState`].
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use pingora::upstreams::peer::Peer;
-use sluicegate_base::bounds::{ORIGIN_STREAMS, POOL_SERVERS, SERVER_REQUESTS};
+use sluicegate_base::bounds::{LEAST_STREAM_WINDOW, ORIGIN_STREAMS, POOL_SERVERS, SERVER_REQUESTS};
 use tracing::warn;
 
 use super::ServerPool;
-use crate::config::rules::{OriginRules, Protocol, Role};
+use crate::config::rules::{OriginAddress, OriginRules, Protocol, Role};
 use crate::origin::adaptive_limit::{HeavyClients, ServerLimit};
 use crate::origin::balancer::{PickContext, ServerTier};
 use crate::origin::dialer;
@@ -27,7 +26,7 @@ impl ServerPool {
     /// Replaces the servers by those at `addresses`: those in `known` keep their state.
     pub(in crate::origin) fn assemble(
         &self,
-        addresses: &[Vec<SocketAddr>],
+        addresses: &[Vec<OriginAddress>],
         known: &[Arc<OriginServer>],
         new_state: impl Fn() -> ServerState,
     ) {
@@ -47,7 +46,7 @@ impl ServerPool {
                     || Arc::new(new_state()),
                     |server| Arc::clone(&server.server_state),
                 );
-                all.extend(self.server(*address, entry, server_state).map(Arc::new));
+                all.extend(self.server(address, entry, server_state).map(Arc::new));
             }
         }
         for server in known {
@@ -72,7 +71,7 @@ impl ServerPool {
 
     fn server(
         &self,
-        address: SocketAddr,
+        address: &OriginAddress,
         entry: usize,
         server_state: Arc<ServerState>,
     ) -> Option<OriginServer> {
@@ -82,7 +81,7 @@ impl ServerPool {
             let parts: [&[u8]; 3] = [b"sticky", self.name.as_bytes(), text.as_bytes()];
             self.seed.tag(parts)
         };
-        let mut peer = peer(address, Some(rules), &self.rules);
+        let mut peer = peer(address, Some(rules), &self.rules)?;
         let most = self
             .rules
             .circuit_breaker
@@ -106,7 +105,7 @@ impl ServerPool {
         let reuse_key = peer.reuse_hash();
         server_state.accept_only(Some(reuse_key), self.generation);
         Some(OriginServer {
-            address,
+            address: address.clone(),
             server_state,
             role: rules.role,
             weight: rules.weight,
@@ -121,7 +120,7 @@ impl ServerPool {
             connections,
             peer,
             protocol: self.rules.transport.protocol,
-            stream_window: self.rules.stream_window,
+            stream_window: stream_window(address, &self.rules),
             reuse_key,
         })
     }
@@ -142,6 +141,13 @@ impl ServerSet {
             .then(|| server.hold(terms.client, terms.now));
         held?
     }
+}
+
+/// Returns the window of each stream of HTTP/2; `None`: that for the distance of the server. A socket has none that the kernel measures,
+/// and its server is on this machine.
+fn stream_window(address: &OriginAddress, rules: &OriginRules) -> Option<u32> {
+    let of_socket = || matches!(address, OriginAddress::Unix(_)).then_some(LEAST_STREAM_WINDOW);
+    rules.stream_window.or_else(of_socket)
 }
 
 /// Returns the maximum number of requests in flight at a server: `max_requests`, and no more than `max_connections` can carry;

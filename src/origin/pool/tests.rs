@@ -1,7 +1,7 @@
 //! Tests pools made from a configuration: which servers are picked, and the effect of failures.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use sluicegate_base::bounds::{ORIGIN_STREAMS, SERVER_REQUESTS};
 use sluicegate_limiter::Seed;
 
 use super::*;
+use crate::config::rules::OriginAddress;
 use crate::config::{Environment, no_review, parse_in};
 use crate::origin::{AttemptFailure, AttemptOutcome, AttemptWait, ClientTag, ServerStatus};
 
@@ -24,7 +25,7 @@ impl Environment for Still {
         if name.starts_with("dead.") {
             return Err(std::io::Error::other("no such name"));
         }
-        Ok(vec![address(1)])
+        Ok(vec![([127, 0, 0, 1], 1).into()])
     }
 
     fn read(&self, _: &std::path::Path) -> std::io::Result<String> {
@@ -44,8 +45,13 @@ impl Environment for Still {
     }
 }
 
-pub(in crate::origin) fn address(port: u16) -> SocketAddr {
-    ([127, 0, 0, 1], port).into()
+pub(in crate::origin) fn address(port: u16) -> OriginAddress {
+    SocketAddr::from(([127, 0, 0, 1], port)).into()
+}
+
+/// Returns the port of a server, which has one in most tests.
+pub(in crate::origin) fn port_of(server: &Arc<OriginServer>) -> u16 {
+    server.address.tcp().expect("a port").port()
 }
 
 fn at(millis: u64) -> Timestamp {
@@ -90,7 +96,7 @@ fn held(choice: PickResult) -> ServerPermit {
 }
 
 fn port(choice: PickResult) -> u16 {
-    held(choice).server.address.port()
+    port_of(&held(choice).server)
 }
 
 /// Counts how often each port is picked by sequential requests.
@@ -107,7 +113,7 @@ fn fail(pool: &ServerPool, port: u16, failure: AttemptFailure, millis: u64) {
     let server = pool
         .servers()
         .into_iter()
-        .find(|server| server.address.port() == port);
+        .find(|server| port_of(server) == port);
     let mut held = server
         .and_then(|server| server.hold(ClientTag::default(), at(0)))
         .expect("a place");
@@ -174,7 +180,7 @@ fn a_retry_returns_only_where_no_other_server_has_room() {
     let second = held(retry());
     let backup = held(retry());
     let failed = held(retry());
-    let ports = [&second, &backup, &failed].map(|permit| permit.server.address.port());
+    let ports = [&second, &backup, &failed].map(|permit| port_of(&permit.server));
     assert_eq!(ports, [2, 3, 1]);
     assert!(matches!(retry(), PickResult::Full));
     drop(failed);
@@ -200,7 +206,7 @@ fn full_servers_differ_from_missing_ones() {
     ));
     let mut inside: Vec<ServerPermit> = (0..4).map(|_| held(pool.find(&request(0)))).collect();
     assert!(matches!(pool.find(&request(0)), PickResult::Full));
-    let left = inside.pop().expect("four").server.address;
+    let left = inside.pop().expect("four").server.address.clone();
     assert_eq!(held(pool.find(&request(0))).server.address, left);
     drop(inside);
     assert!(

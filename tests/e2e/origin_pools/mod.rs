@@ -17,6 +17,7 @@ mod idle;
 mod on_demand;
 mod retries;
 mod shares;
+mod sockets;
 mod waiting;
 
 const PASS: &str = "[[route]]\npath = \"/*\"\norigin = \"app\"\n";

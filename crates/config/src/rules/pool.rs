@@ -1,19 +1,18 @@
 //! Owns what an origin says about the choice of its servers: who they are, who gets the next request, and what holds when they fail.
 
-use std::net::SocketAddr;
 use std::num::{NonZeroU16, TryFromIntError};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::KeyTemplate;
+use super::{KeyTemplate, OriginAddress};
 
 /// One entry of `servers`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolServer {
-    /// `name:port`, to be asked for again; `None` where an address is written.
+    /// `name:port`, to be asked for again; `None` where an address or a socket is written.
     pub name: Option<Arc<str>>,
     /// The addresses when the file was read, in order; each is a server. None where a name did not resolve then.
-    pub addresses: Vec<SocketAddr>,
+    pub addresses: Vec<OriginAddress>,
     /// `weight`; default 1.
     pub weight: Weight,
     /// `backup`.
@@ -25,7 +24,7 @@ impl PoolServer {
     pub(crate) fn port(&self) -> Option<u16> {
         match &self.name {
             Some(name) => name.rsplit_once(':')?.1.parse().ok(),
-            None => self.addresses.first().map(SocketAddr::port),
+            None => self.addresses.first()?.tcp().map(|address| address.port()),
         }
     }
 

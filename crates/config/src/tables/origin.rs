@@ -27,7 +27,8 @@ pub(crate) const EXAMPLE: &str = "with servers = [\"127.0.0.1:3000\"]";
 #[derive(Clone, Debug, PartialEq, Table)]
 #[table(path = "origin.NAME", check = review)]
 pub struct OriginRules {
-    /// Required. Addresses or names, with ports; each address of a name is a server, at most 512 in all. Instead of a string, a table:
+    /// Required. Addresses or names, with ports, or Unix sockets such as "unix:/run/app.sock"; each address of a name is a server, at most
+    /// 512 in all. Instead of a string, a table:
     ///   { address = "10.0.0.7:3000", weight = 3, backup = true }
     /// with a weight, 1 to 256, to which its share of requests is proportional, and backup, for a server that is used only while no other
     /// is available. A name that does not resolve keeps the addresses that it had. Without any address, requests get 503 while it is looked

@@ -1,4 +1,4 @@
-//! Reads `servers` of an origin: addresses and names, each with its weight and its role.
+//! Reads `servers` of an origin: addresses, names and Unix sockets, each with its weight and its role.
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::field::{KeyField, all, quoted};
 use crate::host;
 use crate::problem::ParseError;
 use crate::report::PlacedValue;
-use crate::rules::{PoolServer, Role, Weight};
+use crate::rules::{OriginAddress, PoolServer, Role, SocketPath, SocketPathError, Weight};
 
 /// Reads every entry; no two may be equal.
 pub(super) fn read(field: &KeyField<'_>) -> Option<Vec<PoolServer>> {
@@ -64,7 +64,7 @@ pub(super) fn read(field: &KeyField<'_>) -> Option<Vec<PoolServer>> {
 #[derive(Table)]
 #[table(path = "origin.NAME.servers[]")]
 pub(crate) struct ServerEntry {
-    /// Required. An address or a name, with a port.
+    /// Required. An address or a name, with a port, or "unix:" and the path of a socket.
     #[key(example = "\"127.0.0.1:3000\"", reader = ReadBy(|field| field.text().map(Arc::from), TEXT))]
     address: Arc<str>,
     /// Twice the weight is twice the requests, 1 to 256.
@@ -76,7 +76,13 @@ pub(crate) struct ServerEntry {
 }
 
 /// Returns the name to look up again, where it is one, and the addresses in order.
-fn server(element: &KeyField<'_>, text: &str) -> Option<(Option<Arc<str>>, Vec<SocketAddr>)> {
+fn server(element: &KeyField<'_>, text: &str) -> Option<(Option<Arc<str>>, Vec<OriginAddress>)> {
+    if let Some(path) = OriginAddress::unix_path(text) {
+        return match socket_path(path) {
+            Ok(path) => Some((None, vec![OriginAddress::Unix(path)])),
+            Err(mistake) => element.mistaken(mistake),
+        };
+    }
     if let Ok(address) = text.parse::<SocketAddr>() {
         if address.port() == 0 || address.ip().is_unspecified() {
             let message = format!("{} is no address to connect to", quoted(text));
@@ -85,7 +91,7 @@ fn server(element: &KeyField<'_>, text: &str) -> Option<(Option<Arc<str>>, Vec<S
                 "write where the origin listens: \"127.0.0.1:3000\"",
             );
         }
-        return Some((None, vec![address]));
+        return Some((None, vec![address.into()]));
     }
     if let Err(mistake) = name_and_port(text) {
         return element.mistaken(mistake);
@@ -107,7 +113,8 @@ fn server(element: &KeyField<'_>, text: &str) -> Option<(Option<Arc<str>>, Vec<S
             // Resolvers answer in any order, which is no difference to tell two configurations apart by.
             addresses.sort_unstable();
             addresses.dedup();
-            Some((Some(Arc::from(text)), addresses))
+            let addresses = addresses.into_iter().map(OriginAddress::from);
+            Some((Some(Arc::from(text)), addresses.collect()))
         }
         answer => {
             let why = answer
@@ -122,8 +129,36 @@ fn server(element: &KeyField<'_>, text: &str) -> Option<(Option<Arc<str>>, Vec<S
     }
 }
 
+/// Parses the path behind `unix:`.
+fn socket_path(path: &str) -> Result<SocketPath, ParseError> {
+    SocketPath::parse(path).map_err(|mistake| {
+        let problem = format!("{}: {mistake}", quoted(&format!("unix:{path}")));
+        let advice = match mistake {
+            SocketPathError::Relative if path.starts_with('@') => {
+                "sockets in the abstract namespace have no permissions; let the origin listen on a path"
+            }
+            SocketPathError::TooLong => {
+                "let the origin listen on a shorter path, such as \"unix:/run/app.sock\""
+            }
+            _ => "write the whole path on which the origin listens: \"unix:/run/app.sock\"",
+        };
+        ParseError::with_advice(problem, advice)
+    })
+}
+
 /// Checks the shape of `name:port`, so that the resolver is not asked about slips.
 fn name_and_port(text: &str) -> Result<(), ParseError> {
+    // nginx and others write http://unix:/run/app.sock, and some only the path.
+    let path = text.split_once("unix:").map_or(text, |(_, path)| path);
+    if path.starts_with('/') {
+        return Err(ParseError::with_advice(
+            format!("{} is the path of a socket", quoted(text)),
+            format!(
+                "write {}",
+                quoted(&format!("unix:/{}", path.trim_matches(['/', ':'])))
+            ),
+        ));
+    }
     if let Some((scheme, rest)) = text.split_once("://") {
         let server = rest.split('/').next().unwrap_or_default();
         let port = if scheme == "https" { 443 } else { 80 };
