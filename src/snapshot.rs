@@ -94,7 +94,7 @@ pub struct ActiveRoute {
     policy: Option<HeaderValue>,
     /// The text of rejections; `None` leaves that to the limit that rejects.
     pub refusal: Option<Arc<RefusalRules>>,
-    /// True if a limit counts by a parameter of the path, or a template uses one, which then must have one reading.
+    /// True if a limit counts by a parameter of the path, or a field is made of one, which then must have one reading.
     pub reads_parameters: bool,
     /// The parameters of the path that its limits count by.
     pub parameters: Box<[Arc<str>]>,
@@ -470,9 +470,7 @@ fn compile_route(
     };
     let mut written = names.iter().filter_map(|name| rules.limits.get(name));
     let announces = written.any(|limit| limit.cost.announced().is_some());
-    let shape_reads = route.shape.as_ref().is_some_and(|shape| shape.reads_path());
-    let redirect_reads =
-        matches!(&route.action, RouteAction::Redirect(redirect) if redirect.to.reads_path());
+    let fields_read = (route.shape.as_ref()).is_some_and(|shape| shape.fields_read_path());
     let written = names.iter().filter_map(|name| rules.limits.get(name));
     let parameters: Box<[Arc<str>]> = written
         .flat_map(|limit| limit.values_read())
@@ -494,7 +492,7 @@ fn compile_route(
             RouteAction::Respond(response) => ActiveAction::Respond(Arc::new(response.clone())),
             RouteAction::Redirect(redirect) => ActiveAction::Redirect(Arc::clone(redirect)),
         },
-        reads_parameters: shape_reads || redirect_reads || reads_segments,
+        reads_parameters: fields_read || reads_segments,
         parameters,
         counts_by_path,
         reads_body: reads(ValueSource::is_in_body) || announces,

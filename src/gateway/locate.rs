@@ -25,7 +25,7 @@ use crate::admission::{KnownBody, RequestFacts, RouteLimits};
 use crate::client::{self, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, TlsFacts};
 use crate::config::rules::PathPattern;
 use crate::request_id::RequestId;
-use crate::response::template::{self, TemplateValues};
+use crate::response::template::{self, SentPath, TemplateValues};
 use crate::response::{GatewayProblem, cors};
 use crate::route::RequestFields;
 use crate::snapshot::{ActiveRoute, Snapshot};
@@ -81,6 +81,13 @@ impl<'a> RequestHead<'a> {
             }
             _ => "",
         }
+    }
+
+    /// Returns the path as sent: the target up to its query.
+    #[must_use]
+    pub fn path(&self) -> &'a str {
+        let end = memchr::memchr2(b'?', b'#', self.target.as_bytes());
+        &self.target[..end.unwrap_or(self.target.len())]
     }
 
     /// Returns the authority or `Host` as sent, empty when absent. A value that is not text becomes a text that is no valid
@@ -194,7 +201,11 @@ impl<'a> Located<'a> {
             request_id,
             groups: shape.groups.as_ref(),
         };
-        Ok(Some(template::target(template, &values)?))
+        let path = SentPath {
+            text: self.head.path(),
+            normal: &self.path,
+        };
+        Ok(Some(template::target(template, &values, &path)?))
     }
 
     /// Returns the request's facts at `now`, from which keys are made.
@@ -405,15 +416,14 @@ fn agrees_on_parameters(
     })
 }
 
-/// Returns whether the fields that the origin gets with a part of the path are the same in every reading of it. A path that is rewritten
-/// has one reading.
+/// Returns whether the fields that the origin gets with a part of the path are the same in every reading of it.
 fn agrees_on_fields(
     route: &ActiveRoute,
     client: IpAddr,
     host: &str,
     path: &NormalPath<'_>,
 ) -> bool {
-    let Some(shape) = route.shape.as_deref().filter(|shape| shape.path.is_none()) else {
+    let Some(shape) = route.shape.as_deref() else {
         return true;
     };
     if shape.request.of_path().next().is_none() {

@@ -197,8 +197,9 @@ pub(super) fn redirect(
     request: &ReceivedHead,
     context: &Context,
 ) -> Result<(), GatewayProblem> {
+    let sent = RequestHead::from(request).path();
     let to = with_values(request, context, rules.groups.as_ref(), |values| {
-        location(rules, values)
+        location(rules, values, sent)
     });
     let to = HeaderValue::try_from(to?).map_err(|_| GatewayProblem::Internal)?;
     fields.insert(header::LOCATION, to);

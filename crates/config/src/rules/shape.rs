@@ -33,10 +33,16 @@ impl ShapeRules {
         *self == Self::default()
     }
 
-    /// Returns whether a template asks for a part of the path, which then must have one reading.
+    /// Returns whether a template asks for a part of the path.
     #[must_use]
     pub fn reads_path(&self) -> bool {
-        self.path.is_some() || self.request.read_path() || self.response.read_path()
+        self.path.is_some() || self.fields_read_path()
+    }
+
+    /// Returns whether a field has a part of the path, which then must have one reading.
+    #[must_use]
+    pub fn fields_read_path(&self) -> bool {
+        self.request.read_path() || self.response.read_path()
     }
 
     /// Returns whether a field has the name of the route.
