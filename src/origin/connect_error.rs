@@ -13,6 +13,37 @@ use crate::failure::{ConnectFailure, ConnectStep};
 const SELF_SIGNED_AUTHORITY: &str = "the server shows the certificate of an authority; make it with \
      -addext basicConstraints=critical,CA:FALSE, and name it in ca_file";
 
+/// Words in the texts of rustls, and what they mean to an operator. docs/operations/tls.md lists what is spoken with servers.
+const TLS_CAUSES: [(&str, &str); 7] = [
+    ("CaUsedAsEndEntity", SELF_SIGNED_AUTHORITY),
+    (
+        "UnsupportedCertVersion",
+        "its certificate has X.509 version 1; make one of version 3, or write tls = { verify = \"off\" }",
+    ),
+    (
+        "UnsupportedCriticalExtension",
+        "its certificate has a critical extension that is not known here; tls = { verify = \"off\" } accepts it",
+    ),
+    (
+        "UnsupportedSignatureAlgorithm",
+        "a certificate of its chain has a key or a signature of a kind that cannot be verified, such as P-521, SHA-1, or RSA of less \
+         than 2048 bits",
+    ),
+    (
+        "BadSignature",
+        "a signature of its chain is wrong, or made with an RSA key of less than 2048 bits",
+    ),
+    (
+        "HandshakeFailure",
+        "the server accepts none of the cipher suites, groups and signatures that are offered: TLS 1.2 with ECDHE and AES-GCM or \
+         ChaCha20, or TLS 1.3; keys of P-521 are not verified",
+    ),
+    (
+        "ProtocolVersion",
+        "the server speaks neither TLS 1.2 nor TLS 1.3",
+    ),
+];
+
 /// The reason for which a request has no connection. Nothing was sent.
 #[derive(Debug)]
 pub enum ConnectError {
@@ -106,10 +137,11 @@ fn tls_text(error: &Error) -> String {
         .strip_prefix("tls stream error: ")
         .unwrap_or(inner)
         .trim();
-    if inner.contains("CaUsedAsEndEntity") {
-        return format!("{inner}: {SELF_SIGNED_AUTHORITY}");
-    }
-    inner.to_owned()
+    let cause = TLS_CAUSES.iter().find(|(word, _)| inner.contains(word));
+    cause.map_or_else(
+        || inner.to_owned(),
+        |(_, cause)| format!("{inner}: {cause}"),
+    )
 }
 
 #[cfg(test)]

@@ -185,12 +185,15 @@ impl OriginConnector {
             opened_since,
             turn,
         } = opening;
-        let opened = if need == ProtocolNeed::Upgrade && server.protocol == Protocol::Auto {
+        let http2 = &server.server_state.http2;
+        let offers_http1 = server.protocol == Protocol::Auto
+            && (need == ProtocolNeed::Upgrade || http2.requires_http1(server.reuse_key));
+        let opened = if offers_http1 {
             let mut peer = server.peer.clone();
             peer.options.alpn = ALPN::H1;
-            self.transport.new_stream(&peer).await
+            server.open_stream(&self.transport, &peer).await
         } else {
-            self.transport.new_stream(&server.peer).await
+            server.open_stream(&self.transport, &server.peer).await
         };
         match opened.map_err(|error| ConnectError::of(&error, server)) {
             Ok(stream) => Ok(self.begin((stream, turn), need, server).await?),
@@ -201,7 +204,6 @@ impl OriginConnector {
                 {
                     return Ok(idle.into());
                 }
-                let http2 = &server.server_state.http2;
                 if need == ProtocolNeed::Any
                     && let Some(stream) =
                         http2.take(server.reuse_key, &self.idle, opened_since).await
@@ -281,7 +283,7 @@ impl OriginConnector {
             OriginFailure::Stream(StreamFailure::NotHttp2, _)
                 if server.protocol == Protocol::Auto =>
             {
-                self.transport.prefer_h1(&server.peer);
+                server.server_state.http2.require_http1(server.reuse_key);
                 // Another attempt would take a stream of one of them.
                 server.server_state.http2.remove_all();
                 Some(AttemptExcuse::Unprocessed)

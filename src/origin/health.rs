@@ -119,7 +119,7 @@ async fn check(pool: &ServerPool) {
 
 /// Checks one server within the check's timeout. Returns the reason if it is unhealthy.
 async fn ask(server: &OriginServer, name: &str, rules: &HealthRules) -> Result<(), String> {
-    match tokio::time::timeout(rules.timeout, probe::ask(*server.peer(), name, rules)).await {
+    match tokio::time::timeout(rules.timeout, probe::ask(server, name, rules)).await {
         Ok(answer) => answer.map_err(|error| error.to_string()),
         Err(_) => Err(format!("no answer within {:?}", rules.timeout)),
     }

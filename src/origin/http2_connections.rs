@@ -64,6 +64,8 @@ struct ConnectionsState {
     streams: Option<usize>,
     /// True if the server may choose the version, and the latest choice was HTTP/1.1.
     chose_http1: bool,
+    /// True if the server has answered a request of HTTP/2 by asking for HTTP/1.1.
+    requires_http1: bool,
     /// The number of connections that were added.
     added: u64,
 }
@@ -124,6 +126,7 @@ impl Http2Connections {
             state.key = key;
             state.streams = None;
             state.chose_http1 = false;
+            state.requires_http1 = false;
             let ended = std::mem::take(&mut state.connections);
             drop(state);
             drop(ended);
@@ -140,6 +143,18 @@ impl Http2Connections {
     pub(super) fn chose_http1(&self, key: u64) -> bool {
         let state = self.state();
         state.chose_http1 && state.key == Some(key)
+    }
+
+    /// Records that the server of connections with this key asks for HTTP/1.1, which later connections offer alone.
+    pub(super) fn require_http1(&self, key: u64) {
+        let mut state = self.state();
+        state.requires_http1 |= state.key == Some(key);
+    }
+
+    /// Returns whether connections with this key offer HTTP/1.1 alone.
+    pub(super) fn requires_http1(&self, key: u64) -> bool {
+        let state = self.state();
+        state.requires_http1 && state.key == Some(key)
     }
 
     /// Waits until no other request opens a connection.

@@ -35,6 +35,7 @@ mod server;
 mod server_state;
 mod sticky;
 mod stream_window;
+mod unverified_tls;
 mod waiting_order;
 
 pub use adaptive_limit::LimitRefusal;

@@ -5,41 +5,52 @@
 use std::sync::LazyLock;
 
 use http::uri::Scheme;
-use pingora::connectors::http::Connector;
+use pingora::connectors::http::v2::{H2HandshakeSettings, handshake};
 use pingora::connectors::{ConnectorOptions, TransportConnector};
 use pingora::http::RequestHeader;
+use pingora::protocols::ALPN;
 use pingora::protocols::http::client::HttpSession;
-use pingora::upstreams::peer::HttpPeer;
+use pingora::protocols::http::v1::client::HttpSession as Http1Session;
 use pingora::{Error, ErrorType, OrErr, Result};
 
-use crate::config::rules::HealthRules;
+use super::server::OriginServer;
+use crate::config::rules::{HealthRules, Protocol};
 
-/// The connector of checks, which keeps no connection. One for all, since it reads the certificates that the machine trusts.
-static CONNECTOR: LazyLock<Connector> =
-    LazyLock::new(|| Connector::new(Some(ConnectorOptions::new(1))));
-
-/// The connector of checks without HTTP.
+/// The connector of checks. One for all, since it reads the certificates that the machine trusts.
 static TRANSPORT: LazyLock<TransportConnector> =
     LazyLock::new(|| TransportConnector::new(Some(ConnectorOptions::new(1))));
 
 /// Bytes of a response that are read before the connection closes; further ones do not show health.
 const ANSWER: usize = 64 * 1024;
 
-/// Checks the server at `peer`, of the origin `name`. The caller bounds the time.
+/// Checks a server of the origin `name`. The caller bounds the time.
 ///
 /// # Errors
 /// The reason why the check failed.
-pub(super) async fn ask(mut peer: HttpPeer, name: &str, rules: &HealthRules) -> Result<()> {
+pub(super) async fn ask(server: &OriginServer, name: &str, rules: &HealthRules) -> Result<()> {
+    let mut peer = server.peer.clone();
     peer.options.connection_timeout = Some(rules.timeout);
     peer.options.total_connection_timeout = Some(rules.timeout);
     // The bound on connections for requests does not apply to checks.
     peer.options.custom_l4 = None;
-    // An HTTP/2 connection with one stream is not shared.
-    peer.options.max_h2_streams = 1;
+    let stream = server.open_stream(&TRANSPORT, &peer).await?;
     let Some(path) = &rules.path else {
-        return TRANSPORT.new_stream(&peer).await.map(drop);
+        return Ok(());
     };
-    let (mut session, _) = CONNECTOR.get_http_session(&peer).await?;
+    let is_http2 = match (server.protocol, stream.selected_alpn_proto()) {
+        (Protocol::H2c, _) | (Protocol::H2 | Protocol::Auto, Some(ALPN::H2)) => true,
+        (Protocol::H2, _) => return unhealthy("it takes no HTTP/2".to_owned()),
+        (Protocol::Http1 | Protocol::Auto, _) => false,
+    };
+    let mut session: HttpSession = if is_http2 {
+        let mut settings = H2HandshakeSettings::new();
+        settings.max_streams = 1;
+        let stream = handshake(stream, settings).await?.spawn_stream().await?;
+        let no_stream = || Error::explain(ErrorType::H2Error, "it takes no stream");
+        HttpSession::H2(stream.ok_or_else(no_stream)?)
+    } else {
+        HttpSession::H1(Http1Session::new(stream))
+    };
     session.set_read_timeout(Some(rules.timeout));
     session.set_write_timeout(Some(rules.timeout));
     let host = rules.host.as_deref().unwrap_or(name);

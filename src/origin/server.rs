@@ -5,6 +5,9 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pingora::Error;
+use pingora::connectors::TransportConnector;
+use pingora::protocols::Stream;
 use pingora::upstreams::peer::HttpPeer;
 use sluicegate_limiter::{Seed, Timestamp};
 
@@ -16,6 +19,7 @@ use super::idle::IdleLocation;
 use super::pending_queue::{AttemptWait, OriginQueues, PendingQueue};
 use super::pool::PickRequest;
 use super::server_state::{ServerState, ServerStatus, ShareMille};
+use super::unverified_tls::UnverifiedTls;
 use crate::config::rules::{OriginAddress, Protocol, Role, Weight};
 
 /// One server of a pool.
@@ -45,6 +49,8 @@ pub struct OriginServer {
     pub(super) connections: Option<Arc<Connections>>,
     pub(super) slow_start: Option<Duration>,
     pub(super) peer: HttpPeer,
+    /// The settings of TLS without verification; `None` where certificates are verified, or there is no TLS.
+    pub(super) unverified_tls: Option<UnverifiedTls>,
     /// The protocol that it is asked for.
     pub(super) protocol: Protocol,
     /// The configured window of its streams of HTTP/2.
@@ -54,10 +60,19 @@ pub struct OriginServer {
 }
 
 impl OriginServer {
-    /// Returns the peer that Pingora connects to.
-    #[must_use]
-    pub fn peer(&self) -> Box<HttpPeer> {
-        Box::new(self.peer.clone())
+    /// Opens a connection with these settings, which are those of its peer but for protocols and waits.
+    ///
+    /// # Errors
+    /// There is no connection.
+    pub(super) async fn open_stream(
+        &self,
+        transport: &TransportConnector,
+        peer: &HttpPeer,
+    ) -> Result<Stream, Box<Error>> {
+        match &self.unverified_tls {
+            None => transport.new_stream(peer).await,
+            Some(tls) => tls.open(transport, peer).await,
+        }
     }
 
     /// Returns how long a new connection may take, its TLS handshake included.

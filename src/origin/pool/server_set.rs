@@ -14,6 +14,7 @@ use crate::origin::dialer;
 use crate::origin::peer::{group_of, peer};
 use crate::origin::server::{OriginServer, ServerPermit, point};
 use crate::origin::server_state::ServerState;
+use crate::origin::unverified_tls::UnverifiedTls;
 
 /// The servers of a pool at one time.
 #[derive(Default)]
@@ -119,6 +120,7 @@ impl ServerPool {
             adaptive,
             connections,
             peer,
+            unverified_tls: UnverifiedTls::of(&self.rules),
             protocol: self.rules.transport.protocol,
             stream_window: stream_window(address, &self.rules),
             reuse_key,

@@ -31,5 +31,6 @@ mod streams;
 mod trailers;
 mod tunnels;
 mod unreadable;
+mod unverified;
 mod uploads;
 mod versions;
