@@ -35,6 +35,11 @@ use self::reference::{reference, whole_reference};
 const CRAWLER_KEYS: &str =
     r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs"}]}"#;
 
+/// A certificate, that of its issuer, and that of the issuer's.
+const LEAF: &str = include_str!("tls/leaf.pem");
+const INTERMEDIATE: &str = include_str!("tls/intermediate.pem");
+const ROOT: &str = include_str!("tls/root.pem");
+
 /// A machine that knows two names and one token.
 struct Still;
 
@@ -96,6 +101,17 @@ impl Environment for Still {
             "clients.pem" => Ok(include_str!("tls/ca.pem").to_owned()),
             "old.pem" => Ok(include_str!("tls/old.pem").to_owned()),
             "old.key" => Ok(include_str!("tls/old.key").to_owned()),
+            "version-1.pem" => Ok(include_str!("tls/version-1.pem").to_owned()),
+            "version-1.key" => Ok(include_str!("tls/version-1.key").to_owned()),
+            "critical.pem" => Ok(include_str!("tls/critical.pem").to_owned()),
+            "exponent-3.pem" => Ok(include_str!("tls/exponent-3.pem").to_owned()),
+            "exponent-3.key" => Ok(include_str!("tls/exponent-3.key").to_owned()),
+            "short.pem" => Ok(include_str!("tls/short.pem").to_owned()),
+            "short.key" => Ok(include_str!("tls/short.key").to_owned()),
+            "leaf.pem" => Ok(LEAF.to_owned()),
+            "leaf.key" => Ok(include_str!("tls/leaf.key").to_owned()),
+            "chain.pem" => Ok([LEAF, INTERMEDIATE].concat()),
+            "disordered.pem" => Ok([LEAF, ROOT, INTERMEDIATE].concat()),
             "5xx.html" | "502.html" => Ok("<p>{status}".to_owned()),
             "store-ca.pem" | "origin-ca.pem" => Ok(include_str!("tls/ca.pem").to_owned()),
             "store.pem" | "origin.pem" => Ok(include_str!("tls/node.pem").to_owned()),

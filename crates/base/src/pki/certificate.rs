@@ -11,8 +11,10 @@ use rustls::pki_types::{CertificateDer, DnsName, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
 use sluicegate_limiter::Timestamp;
-use x509_parser::extensions::GeneralName;
-use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::extensions::{GeneralName, ParsedExtension};
+use x509_parser::oid_registry::OID_PKIX_ACCESS_DESCRIPTOR_CA_ISSUERS;
+use x509_parser::prelude::{FromDer, X509Certificate, X509Version};
+use x509_parser::public_key::PublicKey;
 
 use crate::secret::Secret;
 
@@ -54,10 +56,27 @@ pub enum CertificateError {
     NoKey,
     /// The key type cannot sign here.
     UnknownKey,
+    /// The key is an RSA key with this public exponent, which is too small.
+    RsaExponent(u64),
+    /// The key is an RSA key of so many bits, which are too few or too many.
+    RsaBits(usize),
     /// The key belongs to another certificate.
     Mismatch,
     /// The certificate is malformed.
     Broken,
+    /// The certificate has X.509 version 1 or 2, which has no names of hosts.
+    OldVersion,
+    /// The library of TLS rejects the certificate, for this reason.
+    Unsupported(String),
+}
+
+/// A defect of a chain by which some clients reject the certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChainDefect {
+    /// The certificate at this place in the file, from 1, did not issue the one before it.
+    Order(usize),
+    /// The file lacks the certificate of this issuer, which is no root: the certificate says where to fetch it.
+    MissingIssuer(String),
 }
 
 impl ServerCertificate {
@@ -71,14 +90,17 @@ impl ServerCertificate {
             .map_err(|_| CertificateError::NoKey)?;
         let first = chain.first().ok_or(CertificateError::NoCertificate)?;
         let (found, validity) = names_and_validity(first).ok_or(CertificateError::Broken)?;
+        if is_old(first) {
+            return Err(CertificateError::OldVersion);
+        }
         let key = rustls::crypto::ring::sign::any_supported_type(&key)
-            .map_err(|_| CertificateError::UnknownKey)?;
+            .map_err(|_| unusable_key(first))?;
         let certified = CertifiedKey::new(chain, key);
         match certified.keys_match() {
             // A key type that does not expose its public key; the first handshake will check it.
             Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
             Err(Error::InconsistentKeys(_)) => return Err(CertificateError::Mismatch),
-            Err(_) => return Err(CertificateError::Broken),
+            Err(error) => return Err(CertificateError::Unsupported(error.to_string())),
         }
         Ok(Self {
             names: texts.names.clone().unwrap_or(found),
@@ -104,6 +126,23 @@ impl ServerCertificate {
     #[must_use]
     pub fn validity(&self) -> Validity {
         self.validity
+    }
+
+    /// Returns the defect of its chain, if it has one.
+    #[must_use]
+    pub fn chain_defect(&self) -> Option<ChainDefect> {
+        let parsed = self.certified.cert.iter().map(|der| parse(der));
+        let chain: Vec<X509Certificate<'_>> = parsed.collect::<Option<_>>()?;
+        let out_of_order = |pair: &[X509Certificate<'_>]| matches!(pair, [one, next] if one.issuer().as_raw() != next.subject().as_raw());
+        if let Some(at) = chain.windows(2).position(out_of_order) {
+            return Some(ChainDefect::Order(at + 2));
+        }
+        match &*chain {
+            [alone] if names_issuers_file(alone) => {
+                Some(ChainDefect::MissingIssuer(alone.issuer().to_string()))
+            }
+            _ => None,
+        }
     }
 
     /// Returns the key that signs handshakes, with the chain.
@@ -143,9 +182,49 @@ pub fn validity(der: &[u8]) -> Option<Validity> {
     names_and_validity(der).map(|(_, validity)| validity)
 }
 
+fn parse(der: &[u8]) -> Option<X509Certificate<'_>> {
+    X509Certificate::from_der(der)
+        .ok()
+        .map(|(_, certificate)| certificate)
+}
+
+fn is_old(der: &[u8]) -> bool {
+    parse(der).is_some_and(|certificate| certificate.version() != X509Version::V3)
+}
+
+/// Returns why the key of a certificate cannot be used.
+fn unusable_key(der: &[u8]) -> CertificateError {
+    /// The exponent from which on ring takes keys, as NIST SP 800-56B requires it.
+    const LEAST_EXPONENT: u64 = 65_537;
+    let certificate = parse(der);
+    let key = certificate
+        .as_ref()
+        .and_then(|certificate| certificate.public_key().parsed().ok());
+    let Some(PublicKey::RSA(key)) = key else {
+        return CertificateError::UnknownKey;
+    };
+    match key.try_exponent() {
+        Ok(exponent) if exponent < LEAST_EXPONENT => CertificateError::RsaExponent(exponent),
+        _ => CertificateError::RsaBits(key.key_size()),
+    }
+}
+
+/// Returns whether a certificate says where that of its issuer can be fetched, as those of public authorities do (RFC 5280 §4.2.2.1). The
+/// issuer of a server's certificate is no root then.
+fn names_issuers_file(certificate: &X509Certificate<'_>) -> bool {
+    let is_self_issued = certificate.issuer().as_raw() == certificate.subject().as_raw();
+    let mut extensions = certificate.extensions().iter();
+    !is_self_issued
+        && extensions.any(|extension| match extension.parsed_extension() {
+            ParsedExtension::AuthorityInfoAccess(access) => (access.accessdescs.iter())
+                .any(|one| one.access_method == OID_PKIX_ACCESS_DESCRIPTOR_CA_ISSUERS),
+            _ => false,
+        })
+}
+
 /// Returns the alternative names, since RFC 6125 §6.4.4 ignores the common name, and the validity.
 fn names_and_validity(der: &[u8]) -> Option<(Vec<Box<str>>, Validity)> {
-    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    let certificate = parse(der)?;
     let seconds = |time: i64| Timestamp::from_secs(u64::try_from(time).unwrap_or(0));
     let validity = Validity {
         begins: seconds(certificate.validity().not_before.timestamp()),

@@ -6,7 +6,7 @@ mod outbound;
 
 pub use self::certificate::validity;
 pub use self::certificate::{
-    CertificateError, CertificateTexts, ServerCertificate, Validity, served,
+    CertificateError, CertificateTexts, ChainDefect, ServerCertificate, Validity, served,
 };
 pub use self::client_trust::{ClientAuth, ClientTrust};
 pub use self::outbound::{Tls, TlsError, TlsTexts};

@@ -12,7 +12,7 @@ use http::HeaderValue;
 use sluicegate_base::clock;
 use sluicegate_base::pki::ClientAuth;
 use sluicegate_base::pki::{
-    CertificateError, CertificateTexts, ClientTrust, ServerCertificate, served,
+    CertificateError, CertificateTexts, ChainDefect, ClientTrust, ServerCertificate, served,
 };
 use sluicegate_base::secret::Secret;
 use sluicegate_config_derive::Table;
@@ -182,6 +182,7 @@ fn certificate(element: &KeyField<'_>) -> Option<ServerCertificate> {
     match ServerCertificate::new(texts) {
         Ok(certificate) => {
             check_time(&chain, &certificate);
+            check_chain(&chain, &certificate);
             Some(certificate)
         }
         Err(error) => refuse_pair(error, &chain, &key),
@@ -216,6 +217,9 @@ fn warn_of_open_key(key: &KeyField<'_>, path: &Path) {
 
 /// Reports why the two files are no certificate with its key, at the one that is wrong.
 fn refuse_pair<T>(error: CertificateError, chain: &KeyField<'_>, key: &KeyField<'_>) -> Option<T> {
+    const KEYS: &str =
+        "make an ECDSA key (P-256 or P-384), an Ed25519 key, or an RSA key of 2048 bits or more";
+    let text: String;
     let (field, message, advice) = match error {
         CertificateError::NoCertificate => (
             chain,
@@ -232,11 +236,29 @@ fn refuse_pair<T>(error: CertificateError, chain: &KeyField<'_>, key: &KeyField<
             "this file holds no private key",
             "write the PEM file of the certificate's key, without a passphrase",
         ),
-        CertificateError::UnknownKey => (
-            key,
-            "this key is of a kind that cannot be used",
-            "make an ECDSA key (P-256 or P-384), an Ed25519 key, or an RSA key of 2048 bits or more",
+        CertificateError::UnknownKey => (key, "this key is of a kind that cannot be used", KEYS),
+        CertificateError::RsaExponent(exponent) => {
+            text =
+                format!("this RSA key has the public exponent {exponent}, and 65537 is the least");
+            (
+                key,
+                &*text,
+                "make another key: openssl genrsa 2048 has the right exponent",
+            )
+        }
+        CertificateError::RsaBits(bits) => {
+            text = format!("this RSA key has {bits} bits, and 2048 to 4096 can be used");
+            (key, &*text, KEYS)
+        }
+        CertificateError::OldVersion => (
+            chain,
+            "this certificate has X.509 version 1 or 2, which clients refuse: it has no names of hosts",
+            "make one of version 3: openssl req -x509 or -CA with -addext subjectAltName=DNS:www.example.com",
         ),
+        CertificateError::Unsupported(reason) => {
+            text = format!("this certificate cannot be used: {reason}");
+            (chain, &*text, "let its authority issue another one")
+        }
         CertificateError::Mismatch => (
             key,
             "this key belongs to another certificate",
@@ -273,6 +295,23 @@ fn check_names(
             ),
             "leave one of the two out, or write its names = [\"www.example.com\"]",
         );
+    }
+}
+
+/// Warns of a chain by which some clients find no way to a root.
+fn check_chain(chain: &KeyField<'_>, certificate: &ServerCertificate) {
+    match certificate.chain_defect() {
+        None => {}
+        Some(ChainDefect::Order(place)) => chain.report.warning(
+            &chain.place,
+            format!("certificate {place} of this file did not issue the one before it, so some clients refuse the first one"),
+            "write the certificate of the site first, then that of its issuer, and so on",
+        ),
+        Some(ChainDefect::MissingIssuer(issuer)) => chain.report.warning(
+            &chain.place,
+            format!("the certificate of the issuer ({issuer}) is not in this file, so some clients refuse this one"),
+            "write the file with the whole chain, which authorities call fullchain.pem",
+        ),
     }
 }
 
