@@ -51,6 +51,8 @@ pub struct OriginChannel {
     is_answer_to_whole: bool,
     /// The way in which bytes are found that come once its connection is idle.
     pub idle_check: IdleCheck,
+    /// The time for which its server keeps the connection idle, as the latest response announces.
+    pub announced_idle: Option<Duration>,
     is_reused: bool,
 }
 
@@ -120,6 +122,7 @@ impl OriginChannel {
             is_answered: false,
             is_answer_to_whole: false,
             idle_check: IdleCheck::Readiness,
+            announced_idle: None,
             is_reused: false,
         }
     }
@@ -137,9 +140,12 @@ impl OriginChannel {
         }
     }
 
-    /// Returns the connection as an idle one, for at most `idle_timeout`; `None` for a stream, which ends.
+    /// Returns the connection as an idle one, for at most `idle_timeout`, and for less than its server announced; `None` for a stream,
+    /// which ends.
     pub(super) fn into_idle(self, idle_timeout: Option<Duration>) -> Option<IdleConnection> {
         give_read_buffer(self.read);
+        let announced = self.announced_idle.map(before_end);
+        let idle_timeout = [idle_timeout, announced].into_iter().flatten().min();
         match self.wire {
             OriginWire::Http1 { stream, home } => Some(IdleConnection::new(
                 (stream, self.idle_check),
@@ -420,6 +426,13 @@ impl OriginChannel {
         }
         Poll::Ready(())
     }
+}
+
+/// Returns the time for which a connection is idle whose server closes it after `announced`: a second less, for the way of the response and
+/// of the next request, but at least half of it.
+fn before_end(announced: Duration) -> Duration {
+    const MARGIN: Duration = Duration::from_secs(1);
+    announced.saturating_sub(MARGIN).max(announced / 2)
 }
 
 /// Keeps the content of a response that comes while the client does not take what was read before.

@@ -297,12 +297,12 @@ fn of_stream(stream: NewStream) -> OriginChannel {
     OriginChannel::of_stream(OriginStream::new(stream))
 }
 
-/// Takes an open connection from the list of a server; closes those that it finds closed.
+/// Takes an open connection from the list of a server; closes those that it finds closed, or idle for too long.
 fn take_listed(server: &OriginServer, from: TakeFrom) -> Option<IdleConnection> {
     let list = &server.server_state.idle;
     for _ in 0..IDLE_LOOKS {
         let mut idle = list.take(server.reuse_key, from)?;
-        if idle.is_silent() {
+        if idle.is_usable_now() {
             return Some(idle);
         }
     }

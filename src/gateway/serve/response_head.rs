@@ -3,10 +3,11 @@
 use std::cell::RefCell;
 use std::mem;
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 use http::header::{CONTENT_LENGTH, HeaderMap};
 use http::{StatusCode, Version, response};
-use sluicegate_http1::{AnsweredMethod, BodyFraming, ConnectionOptions, ResponseHead};
+use sluicegate_http1::{AnsweredMethod, BodyFraming, ConnectionOptions, KnownField, ResponseHead};
 
 use super::response_split::{FieldHandling, MappedFields, mapped_fields, write_others};
 use crate::failure::{RequestFailure, Result};
@@ -127,6 +128,17 @@ impl FinalHead {
         }
     }
 
+    /// Returns the time for which the server keeps the connection idle, where it announces one, as Node and Apache do:
+    /// `Keep-Alive: timeout=5`.
+    pub(super) fn announced_idle(&self, read: &[u8]) -> Option<Duration> {
+        let Self::Http1(head, _) = self else {
+            return None;
+        };
+        let mut fields = head.fields().iter(read);
+        let field = fields.find(|field| field.known() == KnownField::KeepAlive)?;
+        announced_timeout(field.value)
+    }
+
     /// Takes the fields that become a header map; of HTTP/2 all.
     pub(super) fn mapped_fields(&mut self, read: &[u8], mapped: MappedFields) -> HeaderMap {
         match self {
@@ -158,6 +170,16 @@ impl FinalHead {
     }
 }
 
+/// Returns the seconds that a value of `Keep-Alive` has as its `timeout`.
+fn announced_timeout(value: &[u8]) -> Option<Duration> {
+    let text = std::str::from_utf8(value).ok()?;
+    let seconds = text.split(',').find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        (name.trim().eq_ignore_ascii_case("timeout")).then(|| value.trim())
+    });
+    seconds?.parse().ok().map(Duration::from_secs)
+}
+
 /// Returns the framing of a stream that goes on behind its head.
 fn announced(fields: &HeaderMap) -> BodyFraming {
     length_field(fields).map_or(BodyFraming::UntilClose, BodyFraming::Length)
@@ -186,4 +208,32 @@ fn has_no_body(status: StatusCode, method: AnsweredMethod) -> bool {
 pub(super) fn status_of(head: &ResponseHead) -> Result<StatusCode> {
     // The status of a parsed head is from 100 to 999.
     StatusCode::from_u16(head.status()).map_err(RequestFailure::internal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the timeout of `Keep-Alive` is read as servers write it, and nothing else is one. Method: values of Node, Apache and
+    /// others, and slips.
+    #[test]
+    fn a_timeout_is_read_as_servers_write_it() {
+        for (value, seconds) in [
+            ("timeout=5", Some(5)),
+            ("timeout=5, max=100", Some(5)),
+            ("max=100 , Timeout = 72", Some(72)),
+            ("timeout=0", Some(0)),
+            ("", None),
+            ("5", None),
+            ("max=5", None),
+            ("timeout=", None),
+            ("timeout=-1", None),
+            ("timeout=1.5", None),
+            ("timeout=99999999999999999999", None),
+        ] {
+            let found = announced_timeout(value.as_bytes());
+            assert_eq!(found, seconds.map(Duration::from_secs), "{value}");
+        }
+        assert_eq!(announced_timeout(b"timeout=\xff"), None);
+    }
 }

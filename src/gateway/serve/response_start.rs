@@ -88,6 +88,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
             // A server that misreads the end of a body, or sends one that nobody expects, sends bytes behind its response.
             origin.idle_check = IdleCheck::Socket;
         }
+        origin.announced_idle = head.announced_idle(read);
         let names = match self.forwarded.pool.rules.header_case {
             HeaderCase::AsSent => head.names(read),
             HeaderCase::Lower => ReceivedNames::default(),

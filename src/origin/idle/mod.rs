@@ -26,6 +26,8 @@
 //! Nothing in HTTP/1.1 distinguishes those that come after the request was written.
 //!
 //! # Limits
+//! A connection is idle for at most `idle` of the `timeouts`, and for a moment less than its server announced with `Keep-Alive: timeout=`:
+//! it would close the connection while a request is on its way, and one that is not idempotent cannot be sent again.
 //! Once a second, the connections that the server closed, that received bytes, or whose `idle` timeout has passed are closed, and the
 //! others release the tasks that used them. A server that leaves its origin, or gets another `reuse_hash` by a reload, closes its list at
 //! once, and its connections in threads at the next sweep.
@@ -143,6 +145,12 @@ impl IdleConnection {
     /// Returns whether a request can use it at `now`.
     fn is_usable(&mut self, now: Instant) -> bool {
         self.until.is_none_or(|until| now < until) && self.is_silent()
+    }
+
+    /// Returns whether a request can use it now. Reads the clock only where its time ends.
+    pub(super) fn is_usable_now(&mut self) -> bool {
+        let is_in_time = |until| clock::deadline(Duration::ZERO) < until;
+        self.until.is_none_or(is_in_time) && self.is_silent()
     }
 
     /// Returns whether it is open and has received nothing. A server sends nothing of its own accord; bytes without a request could be

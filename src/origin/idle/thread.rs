@@ -100,7 +100,7 @@ impl ThreadConnections {
         peer.uses = peer.uses.saturating_add(1);
         while let Some(mut idle) = peer.connections.pop() {
             self.number -= 1;
-            if idle.is_silent() {
+            if idle.is_usable_now() {
                 peer.fewest = peer.fewest.min(peer.connections.len());
                 return Ok(idle);
             }

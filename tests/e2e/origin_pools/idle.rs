@@ -38,6 +38,23 @@ async fn an_idle_connection_serves_every_thread() {
 }
 
 #[tokio::test]
+async fn an_idle_connection_ends_before_its_server_closes_it() {
+    // Goal: a request is not sent on a connection that its server is about to close. Method: an origin that announces two seconds and
+    // closes nothing itself: the gateway closes the connection.
+    let origin = Origin::answering(|_| {
+        let answer = Answer::new(200).body("kept");
+        answer.header("Keep-Alive", "timeout=2, max=100").into()
+    });
+    let gateway = threaded(&[&origin], "").start().await;
+    assert_eq!(gateway.get("/").await.header("keep-alive"), None);
+    assert_eq!(origin.connections(), 1);
+    eventually("the connection is closed", async || {
+        (origin.open_connections() == 0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_idle_connection_ends_in_time() {
     // Goal: `timeouts.idle` holds, and connections to a server that a reload removes are closed soon. Method: a gateway with the timeout;
     // one without, whose two servers become one, and whose origin then gets another name.

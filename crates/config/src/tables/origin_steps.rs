@@ -37,8 +37,8 @@ pub struct OriginTimeouts {
     /// The whole response. Upgraded connections are exempt. Default: no bound.
     #[key(example = "\"2m\"", shown = "\"5m\"", reader = DurationIn(TIMEOUT))]
     pub total: Option<Duration>,
-    /// The time for which an idle connection to the origin is kept. Default: until the origin closes it; TCP keep-alive detects a dead
-    /// peer.
+    /// The time for which an idle connection to the origin is kept. Default: until the origin closes it, or a second before the time
+    /// that it announces with Keep-Alive: timeout=; TCP keep-alive detects a dead peer.
     #[key(example = "\"60s\"", reader = DurationIn(TIMEOUT))]
     pub idle: Option<Duration>,
     /// The time after which an upgraded connection, such as a WebSocket, on which neither side sends a byte is ended. `read` and `write` do
