@@ -13,6 +13,12 @@ use crate::names::NamePool;
 /// The name of the origin for locations that nginx serves from files.
 const FILES: &str = "files";
 
+/// The beginning of a server that listens on a Unix socket, for nginx and here.
+pub(super) const SOCKET: &str = "unix:";
+
+/// Why a server at a socket is not carried over.
+pub(super) const RELATIVE_SOCKET: &str = "the path of its socket is relative; write the whole path";
+
 /// An address that never resolves (RFC 2606), for servers that the operator has to name.
 const TO_NAME: &str = "name-a-server.invalid:80";
 
@@ -147,7 +153,10 @@ impl<'d> OriginMaker<'d> {
             });
             origin.remarks.sources.push(pass.id);
         }
-        let wanted_name = wanted.authority.replace(':', "-");
+        let wanted_name = match wanted.authority.strip_prefix(SOCKET) {
+            Some(path) => path.rsplit('/').next().unwrap_or(path).to_owned(),
+            None => wanted.authority.replace(':', "-"),
+        };
         origin.name = self.names.unique(&wanted_name);
         self.made.push((wanted.clone(), origin.name.clone()));
         let name = origin.name.clone();
@@ -206,7 +215,7 @@ impl<'d> OriginMaker<'d> {
                 address: TO_NAME.to_owned(),
                 ..Server::default()
             });
-            ledger.fill_in_for(upstream.id, "none of its servers can be reached by TCP");
+            ledger.fill_in_for(upstream.id, "none of its servers can be reached");
         }
     }
 }
@@ -227,8 +236,8 @@ fn server(
     address: &str,
     ledger: &mut Ledger,
 ) -> Result<UpstreamServer, &'static str> {
-    if address.starts_with("unix:") {
-        return Err("origins are reached by TCP, not by Unix sockets");
+    if is_relative_socket(address) {
+        return Err(RELATIVE_SOCKET);
     }
     let mut server = Server {
         address: with_port(address, 80),
@@ -270,6 +279,8 @@ fn host(authority: &str, scope: &SettingScope<'_>) -> Option<String> {
     let written = scope.set_headers.iter().find(is_host);
     match written.and_then(|it| it.word(1)) {
         Some("$host" | "$http_host" | "$http_host:$server_port" | "$host:$server_port") => None,
+        // nginx calls what listens on a socket localhost.
+        None | Some("$proxy_host") if authority.starts_with(SOCKET) => Some("localhost".to_owned()),
         None | Some("$proxy_host") => Some(authority.to_owned()),
         Some(text) if !text.contains('$') => Some(text.to_owned()),
         Some(_) => None,
@@ -311,8 +322,16 @@ fn hash_key(text: &str) -> Option<String> {
     Some(key)
 }
 
-/// Returns an address with its port, or with the usual one.
+/// Returns whether this is a socket whose path depends on where nginx was started.
+pub(super) fn is_relative_socket(address: &str) -> bool {
+    (address.strip_prefix(SOCKET)).is_some_and(|path| !path.starts_with('/'))
+}
+
+/// Returns an address with its port, or with the usual one; a socket has none.
 fn with_port(address: &str, port: u16) -> String {
+    if address.starts_with(SOCKET) {
+        return address.to_owned();
+    }
     let has_port = address
         .rsplit_once(':')
         .is_some_and(|(host, _)| !host.contains(':') || host.ends_with(']'));

@@ -1,6 +1,7 @@
 //! Reads the target of `proxy_pass` and `grpc_pass`, with the variables that `set` assigns.
 
 use super::keys::{TextPiece, pieces};
+use super::origins::{RELATIVE_SOCKET, SOCKET, is_relative_socket};
 use super::scope::SettingScope;
 use super::tree::Directive;
 use crate::bounds;
@@ -43,13 +44,10 @@ pub(super) fn read(pass: &Directive, scope: &SettingScope<'_>) -> Result<PassUrl
     if !matches!(scheme, "http" | "https" | "grpc" | "grpcs") {
         return Err(format!("{scheme:?} is none of the protocols of origins"));
     }
-    if rest.starts_with("unix:") {
-        return Err("origins are reached by TCP, not by Unix sockets".to_owned());
+    if is_relative_socket(rest) {
+        return Err(RELATIVE_SOCKET.to_owned());
     }
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let paths = PATHS.iter().filter_map(|variable| rest.find(variable));
-    let end = paths.fold(end, usize::min);
-    let (authority, path) = rest.split_at(end);
+    let (authority, path) = authority_and_path(rest);
     if authority.is_empty() || authority.contains('$') {
         return Err("the target depends on variables".to_owned());
     }
@@ -64,6 +62,17 @@ pub(super) fn read(pass: &Directive, scope: &SettingScope<'_>) -> Result<PassUrl
         path,
         assignments,
     })
+}
+
+/// Splits a target into the server and the path behind it. A colon ends the path of a socket.
+fn authority_and_path(target: &str) -> (&str, &str) {
+    if let Some(socket) = target.strip_prefix(SOCKET) {
+        let end = socket.find(':').map(|at| SOCKET.len() + at);
+        return end.map_or((target, ""), |end| (&target[..end], &target[end + 1..]));
+    }
+    let end = target.find(['/', '?']).unwrap_or(target.len());
+    let paths = PATHS.iter().filter_map(|variable| target.find(variable));
+    target.split_at(paths.fold(end, usize::min))
 }
 
 /// Puts the texts that `set` assigns in place of variables; others stay.
