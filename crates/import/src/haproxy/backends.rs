@@ -308,8 +308,9 @@ impl ServerTls {
 
 /// Returns the address of a server.
 fn address(text: &str) -> Result<String, String> {
-    if text.starts_with(['/', '@']) || text.contains("@/") {
-        return Err("origins are reached by TCP, not by Unix sockets".to_owned());
+    let path = text.strip_prefix("unix@").unwrap_or(text);
+    if path.starts_with('/') {
+        return Ok(format!("unix:{path}"));
     }
     let address = text.trim_start_matches("ipv4@").trim_start_matches("ipv6@");
     let has_port = address
