@@ -17,6 +17,7 @@ mod content_type;
 mod cookie;
 mod evaluate;
 mod inspect;
+mod json;
 mod key;
 mod key_values;
 mod limit;

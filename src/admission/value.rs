@@ -19,6 +19,7 @@ use sluicegate_base::parameter_name::{NameMatch, OtherNames, WantedName};
 
 use super::body;
 use super::cookie;
+use super::json;
 use super::key::RequestFacts;
 use crate::client::ClientCertificate;
 use crate::config::rules::{Pointer, ValuePart, ValueSource};
@@ -229,7 +230,7 @@ fn claim(facts: &RequestFacts<'_>, pointer: &Pointer) -> Result<Value<'static>, 
     for step in rest {
         found = match found {
             Some(Json::Object(members)) => members.get(&**step),
-            Some(Json::Array(elements)) => body::index(step).and_then(|index| elements.get(index)),
+            Some(Json::Array(elements)) => json::index(step).and_then(|index| elements.get(index)),
             _ => None,
         };
     }
@@ -238,7 +239,7 @@ fn claim(facts: &RequestFacts<'_>, pointer: &Pointer) -> Result<Value<'static>, 
         Some(Json::String(text)) => text.clone(),
         Some(Json::Bool(value)) => value.to_string(),
         Some(Json::Number(number)) => match (number.as_u64(), number.as_i64(), number.as_f64()) {
-            (None, None, Some(value)) => body::number(value),
+            (None, None, Some(value)) => json::number(value),
             _ => number.to_string(),
         },
         Some(Json::Array(_) | Json::Object(_)) => return Err(MissingReason::Malformed),
