@@ -174,8 +174,8 @@ fn cases() -> Vec<Case> {
             let between = place.separator();
             if place == Place::Json {
                 let members = |member: &str| filled(&format!("{member}{between}"), bytes);
-                let plain: String = (0..bytes / 36)
-                    .map(|n| format!("\"field{n:04}\":\"value-of-field-{n:04}\"{between}"))
+                let plain: String = (0..bytes / 10)
+                    .map(|n| format!("\"f{n:04}\":{}{between}", n % 10))
                     .collect();
                 add("plain names", format!("{{{plain}\"phone\":\"1\"}}"));
                 let value = filled("value-", bytes);
