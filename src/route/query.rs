@@ -77,8 +77,9 @@ fn split(parameter: &[u8]) -> (&[u8], &[u8]) {
 /// Returns whether some origin may find the condition met by a parameter.
 fn meets(parameter: &[u8], condition: &QueryCondition) -> bool {
     let (name, sent) = split(parameter);
-    may_be(name, &condition.name)
-        && (condition.value.as_deref()).is_none_or(|value| may_spell(sent, value))
+    // The value first, which costs less.
+    (condition.value.as_deref()).is_none_or(|value| may_spell(sent, value))
+        && may_be(name, &condition.name)
 }
 
 /// Returns whether every origin finds the condition met by a parameter.
@@ -169,8 +170,11 @@ fn may_spell(sent: &[u8], text: &str) -> bool {
     // Blanks and control characters are cut or written in other ways, `+` is a blank or itself, and beside ASCII others are invisible.
     let is_seen =
         |byte: &u8| byte.is_ascii_graphic() && *byte != b'+' || (*byte >= 0x80 && !is_ascii);
-    let mut sent = decoded_bytes(sent, PlusMeaning::Space);
     let mut wanted = text.bytes().filter(|byte| is_seen(byte));
+    if sent.is_empty() {
+        return wanted.next().is_none();
+    }
+    let mut sent = decoded_bytes(sent, PlusMeaning::Space);
     loop {
         match sent.next() {
             // Parsers keep, drop or decode what is no escape.
