@@ -4,36 +4,18 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 
-use super::before_each_framework;
+use super::{before_each_framework, limits_by, started};
 use crate::harness::*;
 
 /// `skip` is the harder choice: what the gateway takes for absent is not counted at all.
-const RULES: &str = r#"
-[limit.json]
-key = "body.json.phone"
-on_missing = "skip"
-rates = ["2 per hour"]
-[limit.form]
-key = "body.form.phone"
-on_missing = "skip"
-rates = ["2 per hour"]
-[limit.query]
-key = "query.phone"
-on_missing = "skip"
-rates = ["2 per hour"]
-[[route]]
-path = "/json"
-limits = ["json"]
-origin = "app"
-[[route]]
-path = "/form"
-limits = ["form"]
-origin = "app"
-[[route]]
-path = "/query"
-limits = ["query"]
-origin = "app"
-"#;
+fn rules() -> String {
+    let keys = [
+        ("json", "body.json.phone"),
+        ("form", "body.form.phone"),
+        ("query", "query.phone"),
+    ];
+    limits_by(&keys, "skip", "2 per hour")
+}
 
 /// The value that has used up its requests. Each letter has two spellings in UTF-7.
 const LIMITED_VALUE: &str = "RECIPIENT";
@@ -86,12 +68,7 @@ fn json(kind: &str, value: &str) -> Request {
 
 /// Starts the framework behind a gateway whose limits have no room for the limited value, nor for what cannot be read.
 async fn exhausted(framework: Framework) -> (FrameworkServer, Gateway) {
-    let server = framework.start().await;
-    let gateway = Setup::new()
-        .servers("app", &[server.address()])
-        .rules(RULES)
-        .start()
-        .await;
+    let (server, gateway) = started(framework, &rules()).await;
     for _ in 0..2 {
         let form = format!("phone={LIMITED_VALUE}");
         for request in [

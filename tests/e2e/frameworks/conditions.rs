@@ -1,6 +1,6 @@
 //! Conditions of routes on the query: whatever a framework reads as the parameter meets them.
 
-use super::before_each_framework;
+use super::{before_each_framework, started};
 use crate::harness::*;
 
 /// One request an hour, for the parameter by which applications such as WordPress find their action.
@@ -51,12 +51,7 @@ before_each_framework!(are_met_by_every_spelling);
 async fn are_met_by_every_spelling(framework: Framework) {
     // Goal: a limit on one value of a parameter holds for all that a framework reads so. Method: each spelling after the limit is used
     // up; the application says what it reads.
-    let server = framework.start().await;
-    let gateway = Setup::new()
-        .servers("app", &[server.address()])
-        .rules(RULES)
-        .start()
-        .await;
+    let (_server, gateway) = started(framework, RULES).await;
     let first = gateway.get("/x?action=send").await;
     assert!(Reading::of(&first).is_some(), "{first:?}");
     for query in QUERIES {

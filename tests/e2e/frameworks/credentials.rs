@@ -1,6 +1,6 @@
 //! Spellings of an `Authorization` field: whatever a framework reads as the limited key is counted, or was rejected.
 
-use super::before_each_framework;
+use super::{before_each_framework, started};
 use crate::harness::*;
 
 const RULES: &str = r#"
@@ -57,12 +57,7 @@ before_each_framework!(
 async fn are_one_counter(framework: Framework) {
     // Goal: a key has one counter, however it is written. Method: each key once plainly, and what is no value once; then every spelling,
     // of which none may reach an application that reads the key.
-    let server = framework.start().await;
-    let gateway = Setup::new()
-        .servers("app", &[server.address()])
-        .rules(RULES)
-        .start()
-        .await;
+    let (_server, gateway) = started(framework, RULES).await;
     let asked = |text: &str| get("/x").header("authorization", text);
     assert_eq!(gateway.send(asked("a b c")).await.status, 200);
     let mut read = 0;

@@ -5,39 +5,21 @@
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::before_each_framework;
+use super::{before_each_framework, limits_by, started};
 use crate::harness::*;
 
 /// Messages for each place, unless more are asked for.
 const MESSAGES: u64 = 120;
 
 /// One request for each value; what the gateway cannot read reaches no origin.
-const RULES: &str = r#"
-[limit.form]
-key = "body.form.user_id"
-on_missing = "refuse"
-rates = ["1 per 1h"]
-[limit.query]
-key = "query.user_id"
-on_missing = "refuse"
-rates = ["1 per 1h"]
-[limit.cookie]
-key = "cookie.user_id"
-on_missing = "refuse"
-rates = ["1 per 1h"]
-[[route]]
-path = "/form"
-limits = ["form"]
-origin = "app"
-[[route]]
-path = "/query"
-limits = ["query"]
-origin = "app"
-[[route]]
-path = "/cookie"
-limits = ["cookie"]
-origin = "app"
-"#;
+fn rules() -> String {
+    let keys = [
+        ("form", "body.form.user_id"),
+        ("query", "query.user_id"),
+        ("cookie", "cookie.user_id"),
+    ];
+    limits_by(&keys, "refuse", "1 per 1h")
+}
 
 /// What stands in and around names and values of parameters.
 const TRICKS: [&str; 40] = [
@@ -175,12 +157,7 @@ async fn reach_no_origin_uncounted(framework: Framework) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let seed = number("FRAMEWORKS_SEED").unwrap_or(now.as_secs());
     let mut choices = Choices(seed);
-    let server = framework.start().await;
-    let gateway = Setup::new()
-        .servers("app", &[server.address()])
-        .rules(RULES)
-        .start()
-        .await;
+    let (_server, gateway) = started(framework, &rules()).await;
     let mut client = gateway.client().await;
     for plain in [
         typed("/form", "user_id=R".into()),

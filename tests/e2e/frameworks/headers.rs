@@ -15,15 +15,12 @@ async fn counts_what_it_reads(framework: Framework) {
     // Goal: a key of a header is the value that the application reads, whatever stands beside it. Method: two a day for one key; the real
     // key in every spelling that CGI folds, beside a fresh one in the counted spelling, alone, and twice. What the application reads is
     // what was counted, or the request is rejected.
-    let server = framework.start().await;
-    let gateway = Setup::new()
-        .servers("app", &[server.address()])
-        .rules(
-            "[limit.key]\nkey = \"header.x-api-key\"\non_missing = \"refuse\"\nrates = [\"2 per 1d\"]\n\
+    let (_server, gateway) = started(
+        framework,
+        "[limit.key]\nkey = \"header.x-api-key\"\non_missing = \"refuse\"\nrates = [\"2 per 1d\"]\n\
              [[route]]\npath = \"/*\"\nlimits = [\"key\"]\norigin = \"app\"",
-        )
-        .start()
-        .await;
+    )
+    .await;
     for (n, spelling) in [
         "X_Api_Key",
         "x-api_key",

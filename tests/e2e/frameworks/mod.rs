@@ -39,6 +39,25 @@ use before_each_framework;
 
 mod headers;
 
+/// Starts a framework, and a gateway with these rules before it.
+async fn started(framework: Framework, rules: &str) -> (FrameworkServer, Gateway) {
+    let server = framework.start().await;
+    let setup = Setup::new().servers("app", &[server.address()]);
+    let gateway = setup.rules(rules).start().await;
+    (server, gateway)
+}
+
+/// Returns a limit for each place with its key, and a route with the limit.
+fn limits_by(keys: &[(&str, &str)], on_missing: &str, rate: &str) -> String {
+    let rules = keys.iter().map(|(place, key)| {
+        format!(
+            "[limit.{place}]\nkey = \"{key}\"\non_missing = \"{on_missing}\"\nrates = [\"{rate}\"]\n\
+             [[route]]\npath = \"/{place}\"\nlimits = [\"{place}\"]\norigin = \"app\"\n"
+        )
+    });
+    rules.collect()
+}
+
 /// The application says what it reads of a plain request.
 mod plain {
     use super::*;
@@ -48,12 +67,8 @@ mod plain {
     async fn reads_a_plain_request(framework: Framework) {
         // Goal: the matrix sees what an application sees. Method: a form with a query, a cookie and a field at the limited path, and
         // another path.
-        let server = framework.start().await;
-        let gateway = Setup::new()
-            .servers("app", &[server.address()])
-            .rules("[[route]]\npath = \"/*\"\norigin = \"app\"")
-            .start()
-            .await;
+        let (_server, gateway) =
+            started(framework, "[[route]]\npath = \"/*\"\norigin = \"app\"").await;
         let asked = |path: &str| {
             post(&format!("{path}?user=ann"))
                 .header("content-type", "application/x-www-form-urlencoded")

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::before_each_framework;
+use super::{before_each_framework, started};
 use crate::harness::*;
 
 /// One request an hour, and it is used up.
@@ -220,12 +220,7 @@ mod clients {
     async fn may_be_careless(framework: Framework) {
         // Goal: a doubled slash, as careless clients send it, is no reason to refuse where no limit is lost. Method: other paths with
         // one.
-        let server = framework.start().await;
-        let gateway = Setup::new()
-            .servers("app", &[server.address()])
-            .rules(RULES)
-            .start()
-            .await;
+        let (_server, gateway) = started(framework, RULES).await;
         for path in [
             "//images/x.png",
             "/a//b",

@@ -2,36 +2,18 @@
 
 use std::net::SocketAddr;
 
-use super::before_each_framework;
+use super::{before_each_framework, limits_by};
 use crate::harness::*;
 
 /// `skip` is the harder choice: what the gateway takes for absent is not counted at all.
-const RULES: &str = r#"
-[limit.form]
-key = "body.form.user_id"
-on_missing = "skip"
-rates = ["2 per hour"]
-[limit.query]
-key = "query.user_id"
-on_missing = "skip"
-rates = ["2 per hour"]
-[limit.cookie]
-key = "cookie.user_id"
-on_missing = "skip"
-rates = ["2 per hour"]
-[[route]]
-path = "/form"
-limits = ["form"]
-origin = "app"
-[[route]]
-path = "/query"
-limits = ["query"]
-origin = "app"
-[[route]]
-path = "/cookie"
-limits = ["cookie"]
-origin = "app"
-"#;
+fn rules() -> String {
+    let keys = [
+        ("form", "body.form.user_id"),
+        ("query", "query.user_id"),
+        ("cookie", "cookie.user_id"),
+    ];
+    limits_by(&keys, "skip", "2 per hour")
+}
 
 /// Names that some framework takes for `user_id`; `=R` follows each.
 const NAMES: [&str; 34] = [
@@ -131,7 +113,7 @@ fn cookie(text: &str) -> Request {
 async fn before(origin: SocketAddr) -> Gateway {
     Setup::new()
         .servers("app", &[origin])
-        .rules(RULES)
+        .rules(&rules())
         .start()
         .await
 }

@@ -1,6 +1,6 @@
 //! Members of JSON that a framework wraps into another one.
 
-use super::before_each_framework;
+use super::{before_each_framework, started};
 use crate::harness::*;
 
 const RULES: &str = r#"
@@ -22,12 +22,7 @@ before_each_framework!(
 async fn are_not_absent(framework: Framework) {
     // Goal: a number that the controller of Rails finds under `user` is counted, wherever it stands. Method: the plain body and the one
     // that is wrapped, each twice.
-    let server = framework.start().await;
-    let gateway = Setup::new()
-        .servers("app", &[server.address()])
-        .rules(RULES)
-        .start()
-        .await;
+    let (_server, gateway) = started(framework, RULES).await;
     for body in ["{\"user\":{\"phone\":\"1\"}}", "{\"phone\":\"1\"}"] {
         let asked = || {
             post("/users")
