@@ -84,6 +84,23 @@ const GRANTS: [Property; 10] = [
     }),
 ];
 
+/// Gives the first of two routes a property that the second lacks.
+fn grant_to_first(property: &str, grant: fn(&mut RouteRules), rules: &mut [RouteRules; 2]) {
+    if property.contains("limits") {
+        rules
+            .iter_mut()
+            .for_each(|route| route.limits = vec!["one".into()]);
+    }
+    if property == "no certificate" {
+        rules[1].require.client_certificate = CertificateNeed::Required;
+    }
+    grant(&mut rules[0]);
+    if property == "name" {
+        // Its neighbor writes its own name.
+        grant(&mut rules[1]);
+    }
+}
+
 /// Spellings of a path below `/static` that origins read as `/account`.
 const SPELLINGS: [&str; 16] = [
     "/static/..%2faccount",
@@ -116,19 +133,7 @@ fn find(rules: &[RouteRules], path: &str) -> Option<Result<Option<usize>, Ambigu
 fn no_property_of_a_route_is_given_to_the_path_of_another() {
     for (property, grant) in GRANTS {
         let mut rules = [unlimited("/static/*"), unlimited("/*")];
-        if property.contains("limits") {
-            rules
-                .iter_mut()
-                .for_each(|route| route.limits = vec!["one".into()]);
-        }
-        if property == "no certificate" {
-            rules[1].require.client_certificate = CertificateNeed::Required;
-        }
-        grant(&mut rules[0]);
-        if property == "name" {
-            // Its neighbor writes its own name.
-            grant(&mut rules[1]);
-        }
+        grant_to_first(property, grant, &mut rules);
         assert_eq!(find(&rules, "/static/x"), Some(Ok(Some(0))), "{property}");
         assert_eq!(find(&rules, "/account"), Some(Ok(Some(1))), "{property}");
         for path in SPELLINGS {
@@ -216,18 +221,7 @@ fn no_property_of_a_route_is_given_by_a_query_that_some_origin_reads_otherwise()
             name: "mode".into(),
             value: Some("read".into()),
         }];
-        if property.contains("limits") {
-            rules
-                .iter_mut()
-                .for_each(|route| route.limits = vec!["one".into()]);
-        }
-        if property == "no certificate" {
-            rules[1].require.client_certificate = CertificateNeed::Required;
-        }
-        grant(&mut rules[0]);
-        if property == "name" {
-            grant(&mut rules[1]);
-        }
+        grant_to_first(property, grant, &mut rules);
         for (query, route) in [
             ("mode=read", 0),
             ("x=1&mode=re%61d", 0),
