@@ -162,6 +162,14 @@ fn hex(digits: &[u8]) -> Option<u32> {
     })
 }
 
+/// Returns the value of a text, which a test compares.
+#[cfg(test)]
+pub(crate) fn value(text: RawText<'_>) -> String {
+    let mut bytes = Vec::new();
+    text.append_to(&mut bytes);
+    String::from_utf8(bytes).expect("values in tests are UTF-8")
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

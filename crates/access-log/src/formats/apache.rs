@@ -283,12 +283,7 @@ const fn calendar_part(letter: char) -> Option<CalendarPart> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn value(text: RawText<'_>) -> String {
-        let mut bytes = Vec::new();
-        text.append_to(&mut bytes);
-        String::from_utf8(bytes).unwrap()
-    }
+    use crate::text::value;
 
     /// Time, client, host, target, status and duration of a line by a format.
     fn read(written: &str, line: &str) -> (u64, String, String, String, u16, Option<u64>) {

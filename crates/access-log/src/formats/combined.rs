@@ -63,18 +63,12 @@ pub(crate) fn is_combined(line: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::line::FieldKind;
-    use crate::text::RawText;
+    use crate::text::value;
 
     fn parsed(line: &str) -> Result<ParsedLine<'_>, LineError> {
         let mut into = ParsedLine::default();
         parse(line.as_bytes(), &mut MinuteCache::default(), &mut into)?;
         Ok(into)
-    }
-
-    fn value(text: RawText<'_>) -> String {
-        let mut bytes = Vec::new();
-        text.append_to(&mut bytes);
-        String::from_utf8(bytes).unwrap()
     }
 
     /// Goal: the example of Apache's documentation is read whole. Method: its combined and its common line

@@ -214,17 +214,12 @@ fn fastly(name: &[u8]) -> ValueMeaning {
 mod tests {
     use super::*;
     use crate::line::LoggedTreatment;
+    use crate::text::value;
 
     fn parsed<'a>(names: MemberNames, line: &'a str) -> Result<ParsedLine<'a>, LineError> {
         let mut into = ParsedLine::default();
         names.parse(line.trim_ascii_end().as_bytes(), &mut into)?;
         Ok(into)
-    }
-
-    fn value(text: RawText<'_>) -> String {
-        let mut bytes = Vec::new();
-        text.append_to(&mut bytes);
-        String::from_utf8(bytes).unwrap()
     }
 
     /// Goal: the line of Istio's documentation is read. Method: that line (istio.io, "Envoy access logs", JSON), shortened.

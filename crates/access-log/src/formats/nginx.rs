@@ -90,17 +90,11 @@ const REQUEST_FIELD: &[u8] = b"http_";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::RawText;
+    use crate::text::value;
 
     const FORMAT: &str = r#"log_format main escape=json '{"time":"$time_iso8601","client":"$remote_addr",'
         '"request":"$request","status":$status,"bytes":$body_bytes_sent,"took":$request_time,'
         '"host":"$host","agent":"$http_user_agent","key":"$http_x_api_key"}';"#;
-
-    fn value(text: RawText<'_>) -> String {
-        let mut bytes = Vec::new();
-        text.append_to(&mut bytes);
-        String::from_utf8(bytes).unwrap()
-    }
 
     /// Goal: a directive out of nginx.conf reads the lines that nginx writes by it. Method: a JSON format, with a value that has quotes.
     #[test]
