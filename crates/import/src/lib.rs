@@ -44,6 +44,7 @@ mod paths;
 mod position;
 mod shapes;
 mod source;
+mod tls_suites;
 mod toml;
 
 pub use self::format::Format;

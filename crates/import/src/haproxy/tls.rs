@@ -5,16 +5,7 @@
 
 use super::sections::ConfigSection;
 use crate::ledger::Ledger;
-
-/// The suites of the gateway as OpenSSL names them.
-const SUITES: [&str; 6] = [
-    "ECDHE-ECDSA-AES128-GCM-SHA256",
-    "ECDHE-ECDSA-AES256-GCM-SHA384",
-    "ECDHE-ECDSA-CHACHA20-POLY1305",
-    "ECDHE-RSA-AES128-GCM-SHA256",
-    "ECDHE-RSA-AES256-GCM-SHA384",
-    "ECDHE-RSA-CHACHA20-POLY1305",
-];
+use crate::tls_suites::SUITES;
 
 /// The suites of TLS 1.3.
 const SUITES_13: [&str; 3] = [

@@ -2,16 +2,7 @@
 //! keys and authenticated encryption alone.
 
 use super::tree::Directive;
-
-/// The suites of the gateway for TLS 1.2, as OpenSSL names them. Those of TLS 1.3 are the same three in both.
-const SUITES: [&str; 6] = [
-    "ECDHE-ECDSA-AES128-GCM-SHA256",
-    "ECDHE-ECDSA-AES256-GCM-SHA384",
-    "ECDHE-ECDSA-CHACHA20-POLY1305",
-    "ECDHE-RSA-AES128-GCM-SHA256",
-    "ECDHE-RSA-AES256-GCM-SHA384",
-    "ECDHE-RSA-CHACHA20-POLY1305",
-];
+use crate::tls_suites::SUITES;
 
 /// Words that permit all of them.
 const WIDE: [&str; 4] = ["ALL", "COMPLEMENTOFDEFAULT", "DEFAULT", "HIGH"];
