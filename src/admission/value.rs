@@ -193,17 +193,10 @@ fn pieces(text: &[u8], mark: u8) -> impl Iterator<Item = &[u8]> {
 /// Compares the name of a pair. A name alone has no value, so it is of no interest unless some parser may make it the key's, which then
 /// stands at its beginning.
 fn likeness(pair: &[u8], wanted: &WantedName<'_>) -> NameMatch {
-    const ESCAPED_NAME_BYTES: usize = 3 * bounds::PARAMETER_NAME_BYTES;
     match cut_at(pair, b'=') {
         Some((name, _)) => wanted.compare_encoded(name),
         None => match wanted.compare_encoded(pair) {
-            NameMatch::Outside => {
-                let begin = pair.get(..ESCAPED_NAME_BYTES).unwrap_or(pair);
-                match wanted.is_within(begin) {
-                    true => NameMatch::Outside,
-                    false => NameMatch::Other,
-                }
-            }
+            NameMatch::Outside if !wanted.is_at_beginning(pair) => NameMatch::Other,
             likeness => likeness,
         },
     }

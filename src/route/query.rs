@@ -37,15 +37,20 @@ impl QueryMatch {
 
     /// Returns whether every origin finds every condition met.
     pub(super) fn takes_plainly(&self, query: &str) -> bool {
-        let query = query.as_bytes();
-        self.0.iter().all(|condition| {
-            let is_named = |parameter: &&[u8]| may_be(split(parameter).0, &condition.name);
-            let named = pairs(query).filter(is_named).count();
-            let is_plain = |pair: &&[u8]| meets_plainly(pair, condition);
-            named > 0
-                && pieces(query).filter(is_named).count() == named
-                && pairs(query).filter(is_plain).count() == named
-        })
+        let is_plain = |condition: &QueryCondition| {
+            let is_named = |parameter: &[u8]| may_be(split(parameter).0, &condition.name);
+            let mut is_met = false;
+            for pair in pairs(query.as_bytes()) {
+                let is_hidden = pieces(pair).skip(1).any(is_named);
+                let is_found = is_named(pair);
+                if is_hidden || (is_found && !meets_plainly(pair, condition)) {
+                    return false;
+                }
+                is_met |= is_found;
+            }
+            is_met
+        };
+        self.0.iter().all(is_plain)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -102,7 +107,7 @@ fn may_be(sent: &[u8], name: &str) -> bool {
     match wanted.compare_encoded(sent) {
         NameMatch::Same | NameMatch::Alias => true,
         NameMatch::Other => false,
-        NameMatch::Outside => wanted.is_within(sent) || may_become(sent, name),
+        NameMatch::Outside => wanted.is_at_beginning(sent) || may_become(sent, name),
     }
 }
 

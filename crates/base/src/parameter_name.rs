@@ -60,6 +60,9 @@ const FOLDED: [u8; 256] = {
     folded
 };
 
+/// Most bytes of a canonical name with all of it in escapes.
+const ESCAPED_NAME_BYTES: usize = 3 * PARAMETER_NAME_BYTES;
+
 /// Text in front of a cookie's name that some parser does not take for a part of it: Sanic the prefixes, WebOb the end of a date.
 const COOKIE_PREFIXES: [&[u8]; 3] = [b"__host-", b"__secure-", b"gmt"];
 
@@ -109,6 +112,10 @@ impl WantedName<'_> {
     /// parser cuts or trims.
     #[must_use]
     pub fn is_within(&self, written: &[u8]) -> bool {
+        let letters = self.name.bytes().filter(u8::is_ascii_alphanumeric);
+        if written.len() < letters.count() {
+            return false;
+        }
         let is_cut = written.iter().any(|byte| IS_CUT[usize::from(*byte)]);
         let mut read = ReadName::new();
         let mut is_first = true;
@@ -129,6 +136,13 @@ impl WantedName<'_> {
         let word = read.word();
         let is_ended = is_cut || is_first || word.iter().any(is_bracket);
         (is_ended && self.is_taken(word)) || self.is_taken(read.whole())
+    }
+
+    /// Returns whether the name, or an alias, is [within](Self::is_within) the beginning of the name of a parameter: as much of it as a name
+    /// has with all of it in escapes. What stands further behind no parser makes a name.
+    #[must_use]
+    pub fn is_at_beginning(&self, written: &[u8]) -> bool {
+        self.is_within(written.get(..ESCAPED_NAME_BYTES).unwrap_or(written))
     }
 
     /// Returns whether some parser of cookies takes a word for the name in the key, as it is, behind a prefix or from its last bracket on.
