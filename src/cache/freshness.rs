@@ -37,7 +37,7 @@ pub enum CacheAudience {
 impl CacheAudience {
     /// Returns the audience of a request with these fields; cookies of challenges are nobody's.
     #[must_use]
-    pub fn of(
+    pub fn from_fields(
         fields: &ReceivedFields,
         cookies: CookieMeaning,
         challenges: &ChallengeCookies,

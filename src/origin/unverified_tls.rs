@@ -28,7 +28,7 @@ pub(super) struct UnverifiedTls(Arc<ClientConfig>);
 
 impl UnverifiedTls {
     /// Returns the settings of an origin; `None` where it has no TLS, or verifies certificates.
-    pub(super) fn of(rules: &OriginRules) -> Option<Self> {
+    pub(super) fn from_rules(rules: &OriginRules) -> Option<Self> {
         let tls = rules.transport.tls.as_ref()?;
         if tls.verify != Verify::Off {
             return None;

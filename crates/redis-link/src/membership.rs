@@ -139,7 +139,7 @@ impl Membership {
     /// Creates a fleet of which this process has heard nobody, and which had so many members before.
     pub(crate) fn unheard(known_before: NonZeroU32) -> Self {
         let random = getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()));
-        Self::of(MemberId(random), SeenMembers::default(), known_before)
+        Self::with_members(MemberId(random), SeenMembers::default(), known_before)
     }
 
     /// Returns the same process with the members that it knows, for another store; it counts at least `known_before` until it has heard
@@ -150,10 +150,10 @@ impl Membership {
             ..self.lock().clone()
         };
         let count = known_before.max(NonZeroU32::new(self.count()).unwrap_or(NonZeroU32::MIN));
-        Self::of(self.me, seen, count)
+        Self::with_members(self.me, seen, count)
     }
 
-    fn of(me: MemberId, seen: SeenMembers, known_before: NonZeroU32) -> Self {
+    fn with_members(me: MemberId, seen: SeenMembers, known_before: NonZeroU32) -> Self {
         let known_before = known_before.get();
         Self {
             me,
@@ -244,7 +244,7 @@ mod tests {
     }
 
     fn first() -> Membership {
-        Membership::of(MemberId(1), SeenMembers::default(), NonZeroU32::MIN)
+        Membership::with_members(MemberId(1), SeenMembers::default(), NonZeroU32::MIN)
     }
 
     /// Returns the counts while each second brings these members.
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn the_number_of_an_earlier_process_holds_until_the_others_had_the_time_to_be_heard() {
         let three = NonZeroU32::new(3).unwrap();
-        let nodes = Membership::of(MemberId(1), SeenMembers::default(), three);
+        let nodes = Membership::with_members(MemberId(1), SeenMembers::default(), three);
         assert_eq!(nodes.count(), 3);
         assert_eq!(counts(&nodes, 0..5, &[1, 2]), [3; 5]);
         assert_eq!(counts(&nodes, 5..10, &[1, 2, 3, 4]), [4; 5]);

@@ -120,7 +120,7 @@ impl ServerPool {
             adaptive,
             connections,
             peer,
-            unverified_tls: UnverifiedTls::of(&self.rules),
+            unverified_tls: UnverifiedTls::from_rules(&self.rules),
             protocol: self.rules.transport.protocol,
             stream_window: stream_window(address, &self.rules),
             reuse_key,

@@ -26,8 +26,8 @@ pub(super) struct CaseList {
     pub(super) looser: Vec<String>,
 }
 
-/// Returns the cases of a location.
-pub(super) fn of(choices: &[ValueChoice<Vec<String>>]) -> CaseList {
+/// Makes the cases of a location.
+pub(super) fn combine(choices: &[ValueChoice<Vec<String>>]) -> CaseList {
     let mut differences = Vec::new();
     let mut looser = Vec::new();
     let first = choices.iter().find_map(|choice| choice.property.clone());
@@ -271,7 +271,7 @@ mod tests {
         );
         let CaseList {
             cases, differences, ..
-        } = of(&[choice]);
+        } = combine(&[choice]);
         assert_eq!(differences, Vec::<String>::new());
         assert_eq!(cases.len(), 2);
         assert_eq!(cases[0].client, ["10.0.0.0/8", "!10.1.0.0/16", "10.1.1.1"]);
@@ -287,7 +287,7 @@ mod tests {
             &[("POST", &["a"]), ("PUT", &["a"])],
             &[],
         );
-        let cases = of(&[choice]).cases;
+        let cases = combine(&[choice]).cases;
         assert_eq!(cases.len(), 2);
         assert_eq!(cases[0].methods, ["POST", "PUT"]);
         assert_eq!(cases[0].limits, ["a"]);
@@ -301,7 +301,7 @@ mod tests {
         let by_method = choice(RequestProperty::Method, &[("POST", &["b"])], &[]);
         let CaseList {
             cases, differences, ..
-        } = of(&[by_client, by_method]);
+        } = combine(&[by_client, by_method]);
         assert_eq!(differences.len(), 1);
         assert_eq!(cases[0].limits, ["b"]);
         assert_eq!(cases[1].limits, ["a", "b"]);

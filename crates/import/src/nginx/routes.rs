@@ -139,8 +139,8 @@ impl<'d> RouteMaker<'d> {
             looser,
         } = match &allow {
             // The list takes the place of all cases.
-            Some(_) => cases::of(&cases::defaults(choices)),
-            None => cases::of(&choices),
+            Some(_) => cases::combine(&cases::defaults(choices)),
+            None => cases::combine(&choices),
         };
         remarks.differences.extend(differences);
         for looser in looser {

@@ -50,7 +50,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         let request = self.exchange.head;
         let fields = &request.headers;
         let challenges = &self.context.snapshot.challenge_cookies;
-        let audience = CacheAudience::of(fields, rules.cookies, challenges);
+        let audience = CacheAudience::from_fields(fields, rules.cookies, challenges);
         let directives = RequestCacheControl::of(fields, rules.ignore_client_no_cache);
         let mut transaction = Box::new(CacheTransaction::new(audience, directives));
         let has_body = !matches!(
