@@ -59,13 +59,17 @@ fn each_name(pair: &[u8]) -> impl Iterator<Item = &[u8]> {
         false => value,
     };
     // The last text behind the last `=`, and whether a parser may begin a name in it.
-    let (mut start, mut end, mut is_name) = (0, 0, !has_name);
+    let mut start = 0;
+    let mut end = 0;
+    let mut is_name = !has_name;
     let others = value.iter().enumerate().filter_map(move |(at, byte)| {
         if *byte == b'=' {
             let name = (is_name && start < end).then(|| &value[start..end]);
             // Behind an empty name some find a pair of its own.
             has_name = end == at && (has_name || start < end);
-            (start, end, is_name) = (at + 1, at + 1, !has_name);
+            start = at + 1;
+            end = start;
+            is_name = !has_name;
             return name;
         }
         if is_text(byte) {

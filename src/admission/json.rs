@@ -226,7 +226,8 @@ fn is_alike(name: &str, step: &str) -> bool {
     let pairs = name.bytes().zip(step.bytes());
     let same = pairs.take_while(|(a, b)| a.is_ascii() && a.eq_ignore_ascii_case(b));
     let same = same.count();
-    let (name, step) = (&name[same..], &step[same..]);
+    let name = &name[same..];
+    let step = &step[same..];
     let is_letter = |text: &str| text.starts_with(|first: char| first.is_ascii_alphanumeric());
     if is_letter(name) && is_letter(step) {
         false

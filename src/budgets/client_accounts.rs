@@ -432,7 +432,8 @@ mod tests {
     /// bound of three for a client: six for its /56, twelve for its /48; then all charges end.
     #[test]
     fn networks_have_shares() {
-        let (all, rules) = (ClientAccounts::default(), rules(""));
+        let all = ClientAccounts::default();
+        let rules = rules("");
         let mut kept = Vec::new();
         let mut filled = |from: &str| fill(&all.find(address(from), &rules), 3, &mut kept);
         assert_eq!(filled("2001:db8:0:1::1"), 3);
@@ -461,7 +462,8 @@ mod tests {
         fn no_network_exceeds_its_share(
             steps in proptest::collection::vec((0_u16..3, 0_u16..0x400, any::<bool>()), 1..300),
         ) {
-            let (all, rules) = (ClientAccounts::default(), rules(""));
+            let all = ClientAccounts::default();
+            let rules = rules("");
             let mut kept = Vec::new();
             for (wide, narrow, ends) in steps {
                 let from = IpAddr::from([0x2001, 0xdb8, wide, narrow, 0, 0, 0, 1]);

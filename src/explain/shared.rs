@@ -4,7 +4,8 @@ use crate::config::rules::{LimitRules, OnStoreFailure, SharedMode, StoreRules};
 
 /// Describes the decider and the rule while the store is unavailable.
 pub(super) fn shared(limit: &LimitRules, store: Option<&StoreRules>) -> Option<String> {
-    let (said, store) = (limit.shared?, store?);
+    let said = limit.shared?;
+    let store = store?;
     let away = match said.on_failure {
         OnStoreFailure::Local => share(store.gateways),
         OnStoreFailure::Open => match said.mode {

@@ -167,8 +167,12 @@ fn failure_at(forwarded: &ForwardedRequest, failure: &OriginFailure) -> Box<Caus
     let cause = Cause::of(Some(kind.as_str()), &format_args!("{failure}{stage}"));
     if let Some(permit) = &forwarded.attempt.permit {
         let server = &permit.server;
-        let (log, address) = (&server.server_state.failure_log, Some(&server.address));
-        log.note(&pool.name, address, latest_failure(kind, &cause));
+        let log = &server.server_state.failure_log;
+        log.note(
+            &pool.name,
+            Some(&server.address),
+            latest_failure(kind, &cause),
+        );
     }
     cause
 }

@@ -414,7 +414,8 @@ impl ConnectionPermit {
         let socket = original.try_clone_to_owned()?;
         let mut state = self.connections.state();
         state.moment += 1;
-        let (number, serial) = (original.as_raw_fd(), state.moment);
+        let number = original.as_raw_fd();
+        let serial = state.moment;
         let open = EstablishedConnection {
             serial,
             group: self.group,

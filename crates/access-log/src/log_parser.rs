@@ -130,7 +130,8 @@ impl FormatCandidate {
 
 /// Returns whether the innermost layer is around most lines.
 fn changes_most(sample: &[u8], layers: &EnvelopeLayers) -> bool {
-    let (mut all, mut changed) = (0, 0);
+    let mut all = 0;
+    let mut changed = 0;
     let mut outer = LogEnvelope::new(layers.without_innermost());
     let mut whole = LogEnvelope::new(layers.clone());
     for line in format::lines(sample) {

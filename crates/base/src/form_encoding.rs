@@ -59,7 +59,8 @@ const DIGITS: [u8; 256] = {
 /// Returns the byte of two hexadecimal digits.
 fn escaped(digits: &[u8]) -> Option<u8> {
     let [high, low, ..] = digits else { return None };
-    let (high, low) = (DIGITS[usize::from(*high)], DIGITS[usize::from(*low)]);
+    let high = DIGITS[usize::from(*high)];
+    let low = DIGITS[usize::from(*low)];
     (high < 16 && low < 16).then_some(high << 4 | low)
 }
 

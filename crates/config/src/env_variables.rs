@@ -158,7 +158,8 @@ fn is_shell_variable(text: &str) -> bool {
 fn shell_variable_inside(text: &str) -> Option<&str> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     text.match_indices('$').find_map(|(at, _)| {
-        let (before, rest) = (&text[..at], &text[at + 1..]);
+        let before = &text[..at];
+        let rest = &text[at + 1..];
         let length = rest.bytes().take_while(|byte| is_part(*byte)).count();
         let (name, behind) = rest.split_at(length);
         let begins = before.is_empty() || before.ends_with(['/', '@', ':', '.']);

@@ -186,14 +186,13 @@ impl Link {
     /// # Errors
     /// Those of [`Self::run`].
     pub async fn run_other(&self, call: &Call, script: &'static str) -> Result<Reply, StoreError> {
-        let (script, urgency) = (Some(script), CallUrgency::Exchange);
         follow(
             &self.map,
             &self.settings,
             &self.shared,
             call,
-            script,
-            urgency,
+            Some(script),
+            CallUrgency::Exchange,
         )
         .await
     }

@@ -100,7 +100,8 @@ impl StatusRecord {
 
     /// Logs that answers come too late for decisions.
     pub(crate) fn too_slow(&self) {
-        let (address, timeout) = (self.lock().address.clone(), self.settings.timeout);
+        let address = self.lock().address.clone();
+        let timeout = self.settings.timeout;
         warn!(
             target: LOG_TARGET,
             "store: {address} slow, answers take longer than {timeout:?}, breaker open for decisions: {}",
@@ -155,7 +156,8 @@ impl StatusRecord {
 
     /// Records a failed attempt to connect, and logs the first of a row.
     pub(crate) fn unreachable(&self, error: &impl fmt::Display) {
-        let (now, error) = (self.settings.clock.now(), error.to_string());
+        let now = self.settings.clock.now();
+        let error = error.to_string();
         let (address, was, unreached_since) = {
             let mut status = self.lock();
             status.error = Some((now, error.clone()));

@@ -150,7 +150,8 @@ proptest! {
         // A path that can be read in too many ways is rejected.
         prop_assume!(!matches!(parsed, Err(PathError::Manifold)));
         let normal = parsed.unwrap();
-        let (method, headers) = (Method::GET, ReceivedFields::new());
+        let method = Method::GET;
+        let headers = ReceivedFields::new();
         if let Ok(Some(found)) = routes.find("a.test", &normal, &asked(&method, &headers)) {
             for split in [false, true] {
                 for climb in [false, true] {

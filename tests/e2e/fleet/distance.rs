@@ -15,7 +15,8 @@ const FAR: Duration = Duration::from_millis(200);
 async fn gateways_far_from_their_store_come_to_one_limit() {
     // Goal: a round trip of ten times `timeout` hides no gateway from the others, and none is counted out. Method: three gateways behind a
     // line that is slow from the beginning; what all of them admit until nobody passes, and their states.
-    let (redis, origin) = (Redis::start().await, Origin::echo());
+    let redis = Redis::start().await;
+    let origin = Origin::echo();
     let line = Mishap::before(redis.address()).await;
     line.set(Way::Delay(FAR));
     let place = format!(
@@ -41,7 +42,8 @@ async fn gateways_far_from_their_store_come_to_one_limit() {
 async fn a_store_that_becomes_slow_decides_nothing_until_it_is_fast() {
     // Goal: strict limits are decided by shares while answers come too late, what they admit is still pushed, and the state says which
     // holds. Method: a line that becomes slow under a gateway, and fast again; the store's own count.
-    let (redis, origin) = (Redis::start().await, Origin::echo());
+    let redis = Redis::start().await;
+    let origin = Origin::echo();
     let line = Mishap::before(redis.address()).await;
     let place = format!("url = \"redis://{}\"\ntimeout = \"100ms\"", line.address());
     let rules = strict("a", "rates = [\"1000 per 1h\"]") + &route("/a", "\"a\"");
@@ -74,7 +76,8 @@ async fn a_store_that_becomes_slow_decides_nothing_until_it_is_fast() {
 async fn a_gateway_whose_exchange_is_late_admits_its_share() {
     // Goal: a store that hangs does not open a shared limit for as long as an exchange may take. Method: an exchange may take a minute; the
     // server is stopped, and requests come until one of them is decided by the share.
-    let (redis, origin) = (Redis::start().await, Origin::echo());
+    let redis = Redis::start().await;
+    let origin = Origin::echo();
     let rules = shared("a", "rates = [\"1000 per 1h\"]") + &route("/a", "\"a\"");
     let place = format!(
         "{}\nsync_timeout = \"60s\"",
@@ -99,7 +102,8 @@ async fn a_gateway_whose_exchange_is_late_admits_its_share() {
 async fn a_store_that_was_never_reached_is_reported() {
     // Goal: an operator sees that a gateway counts by itself since its start, and for how long. Method: a gateway by a driven clock whose
     // store is not there; status and metric before and after forty seconds; then the store.
-    let (mut redis, origin) = (Redis::start().await, Origin::echo());
+    let mut redis = Redis::start().await;
+    let origin = Origin::echo();
     redis.kill();
     let rules = strict("a", "rates = [\"9 per 1h\"]") + &route("/a", "\"a\"");
     let setup = Setup::new().origin("app", &origin).with_driven_clock();
@@ -131,7 +135,8 @@ const RATE: u32 = 100;
 
 /// Admissions of one client in the first window and in the two after it, over three gateways at this distance from their store.
 async fn measured(round_trip: Duration) -> Vec<usize> {
-    let (redis, origin) = (Redis::start().await, Origin::echo());
+    let redis = Redis::start().await;
+    let origin = Origin::echo();
     let line = Mishap::before(redis.address()).await;
     line.set(Way::Delay(round_trip));
     let place = format!("url = \"redis://{}\"", line.address());

@@ -36,7 +36,8 @@ async fn an_emptied_store_refills_no_strict_limit() {
     // less
     // the thirty that it has admitted, the other may not have heard of when it asks the store again.
     for loss in [Loss::Flushed, Loss::Restarted] {
-        let (mut redis, origin) = (Redis::start().await, Origin::echo());
+        let mut redis = Redis::start().await;
+        let origin = Origin::echo();
         let fleet = Fleet::of(2, &origin, &short(&redis), &rules(HUNDRED)).await;
         acquainted(&fleet).await;
         assert_eq!(fleet.spread(60, || get("/a")).await, [200; 60]);
@@ -55,7 +56,8 @@ async fn while_counts_are_restored_each_gateway_admits_its_share() {
     // Goal: gateways that wait for a missing one decide by their shares in both modes, and `/status` says so. Method: four gateways, of
     // which one stands still; the store comes back empty; the three have five of twenty each, which `connected` would make twenty each.
     for mode in ["shared", "shared-strict"] {
-        let (mut redis, origin) = (Redis::start().await, Origin::echo());
+        let mut redis = Redis::start().await;
+        let origin = Origin::echo();
         let twenty = strict("a", "rates = [\"20 per 1h\"]") + &route("/a", "\"a\"");
         let twenty = twenty.replace("shared-strict", mode);
         let mut fleet = Fleet::of(4, &origin, &short(&redis), &twenty).await;
@@ -91,7 +93,8 @@ async fn cached_state_of_one_gateway_is_restored_for_all() {
         all += &route(&format!("/l{at}"), &format!("\"l{at}\""));
     }
     for loss in [Loss::Flushed, Loss::Restarted] {
-        let (mut redis, origin) = (Redis::start().await, Origin::echo());
+        let mut redis = Redis::start().await;
+        let origin = Origin::echo();
         let fleet = Fleet::of(2, &origin, &short(&redis), &all).await;
         acquainted(&fleet).await;
         let pass = async |node: usize, path: &str, times: usize| {
@@ -121,7 +124,8 @@ async fn charges_that_the_store_got_late_are_restored() {
     // Goal: what a gateway admitted without the store, and sent afterwards, stays used when the store then loses it. Method: a client uses
     // three of five units while the server is down; it gets them when it is back, and is emptied before the client's next request.
     for loss in [Loss::Flushed, Loss::Restarted] {
-        let (mut redis, origin) = (Redis::start().await, Origin::echo());
+        let mut redis = Redis::start().await;
+        let origin = Origin::echo();
         let five = rules("rates = [\"5 per 1h\"]");
         let fleet = Fleet::of(1, &origin, &short(&redis), &five).await;
         redis.kill();

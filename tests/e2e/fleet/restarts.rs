@@ -25,7 +25,8 @@ async fn passed_at_each(fleet: &Fleet) -> Vec<usize> {
 async fn the_number_of_gateways_outlasts_a_restart_without_the_store() {
     // Goal: a restart during an outage makes no gateway admit the whole limit. Method: three gateways that know of each other; the store is
     // killed, then each gateway, which starts again with its state directory.
-    let (mut redis, origin) = (Redis::start().await, Origin::echo());
+    let mut redis = Redis::start().await;
+    let origin = Origin::echo();
     let store = short(&redis);
     let lines = format!("[server]\nstate_dir = \"state\"\n[store]\n{store}\n");
     let mut nodes = Vec::new();
@@ -55,7 +56,8 @@ async fn the_number_of_gateways_outlasts_a_restart_without_the_store() {
 async fn a_cold_gateway_begins_with_the_number_of_its_file() {
     // Goal: a fleet that has never reached its store admits one limit together. Method: gateways with a number in their file, and a store
     // that is not there.
-    let (mut redis, origin) = (Redis::start().await, Origin::echo());
+    let mut redis = Redis::start().await;
+    let origin = Origin::echo();
     redis.kill();
     let store = format!("{}\ngateways = 3", short(&redis));
     let mut nodes = Vec::new();

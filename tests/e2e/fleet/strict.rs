@@ -36,7 +36,8 @@ async fn a_client_that_is_spread_over_three_gateways_meets_one_limit() {
 async fn more_than_a_strict_limit_ever_admits_is_rejected_at_each_gateway() {
     // Goal: an announced cost above the count is rejected before and in the store, and takes nothing. Method: a thousand units of ten at
     // each gateway, then all ten at one of them, under two algorithms.
-    let (redis, origin) = (Redis::start().await, Origin::echo());
+    let redis = Redis::start().await;
+    let origin = Origin::echo();
     let announced =
         "rates = [\"10 per 1h\"]\ncost = \"response.header.x-cost\"\nreserve = \"body.json./cost\"";
     let rules = strict("a", announced)

@@ -57,7 +57,8 @@ async fn a_wait_after_a_burst_over_several_gateways_is_true() {
     // Goal: a request passes after the shortest wait that a rejection of a burst states, at its gateway and at the others. Method: three
     // gateways admit up to three times the limit before they exchange counts; each algorithm; one user for each gateway that is asked then.
     // The wait is in real time, since the store has no other.
-    let (redis, origin) = (Redis::start().await, Origin::echo());
+    let redis = Redis::start().await;
+    let origin = Origin::echo();
     let algorithms = ["sliding-window", "fixed-window", "token-bucket", "gcra"];
     let mut rules = String::new();
     for name in algorithms {
@@ -91,7 +92,8 @@ async fn a_wait_after_a_burst_over_several_gateways_is_true() {
 async fn a_gateway_that_rejects_hears_of_what_the_others_admitted() {
     // Goal: the wait is true for later rejections too, though a rejected key has no more pushes. Method: two gateways admit up to twice the
     // limit before they exchange counts; once they have, both name the wait of all that was admitted.
-    let (redis, origin) = (Redis::start().await, Origin::echo());
+    let redis = Redis::start().await;
+    let origin = Origin::echo();
     let lines = "algorithm = \"gcra\"\nrates = [\"10 per 100s\"]";
     let rules = shared("a", lines) + &route("/a", "\"a\"");
     let store = format!("url = \"{}\"\nsync_interval = \"250ms\"", redis.url());
@@ -110,7 +112,8 @@ async fn a_gateway_that_rejects_hears_of_what_the_others_admitted() {
 async fn a_client_of_one_gateway_waits_for_the_rate_that_refuses() {
     // Goal: a burst at one gateway is rejected by the rate that it has used up, and not by a longer one that has room. Method: four
     // gateways that know of each other; the others admit nothing, and would have used up the second rate with as much as the first.
-    let (redis, origin) = (Redis::start().await, Origin::echo());
+    let redis = Redis::start().await;
+    let origin = Origin::echo();
     let lines = "rates = [\"5 per 10s\", \"20 per 1d\"]";
     let rules = shared("a", lines) + &route("/a", "\"a\"");
     let store = format!("url = \"{}\"\nsync_interval = \"250ms\"", redis.url());

@@ -17,7 +17,8 @@ const SHORT: (&str, &str) = (
 );
 
 /// nginx with one of these pairs, whose OpenSSL takes keys and versions that it refuses by default.
-async fn origin_with((certificate, key): (&str, &str), listen: &str, lines: &str) -> TlsOrigin {
+async fn origin_with(pair: (&str, &str), listen: &str, lines: &str) -> TlsOrigin {
+    let (certificate, key) = pair;
     let certified = Certified {
         certificate: certificate.to_owned(),
         key: key.to_owned(),

@@ -132,7 +132,8 @@ mod tests {
             };
             for other in others.split(' ') {
                 let (first, last) = other.split_once('-').unwrap_or((other, other));
-                let (first, last) = (text(first), text(last));
+                let first = text(first);
+                let last = text(last);
                 let run = match (first.chars().next(), last.chars().next()) {
                     (Some(first), Some(last)) if first != last => first..=last,
                     _ => '\u{1}'..='\0',
