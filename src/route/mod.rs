@@ -155,9 +155,11 @@ impl RouteTable {
         asked: &RequestFields<'_>,
     ) -> Result<Option<usize>, AmbiguousPath> {
         let best = |path: &str| self.best(host, path, asked);
-        let Some(normal) = best(path.as_str()) else {
+        let entry = self.first(host, path.as_str(), &mut |entry| entry.takes(asked));
+        let Some(entry) = entry else {
             return Ok(None);
         };
+        let normal = entry.route;
         if self.reads_query && !asked.query.is_empty() {
             let plain = self.first(host, path.as_str(), &mut |entry| entry.takes_plainly(asked));
             let other = plain.map(|entry| entry.route);
@@ -171,7 +173,12 @@ impl RouteTable {
                 return Err(AmbiguousPath { normal, other });
             }
         }
-        let of_scripts = path.readings_of_scripts().filter_map(best);
+        // A path of text alone is written for the script itself, so it decides what that script is.
+        let is_named = |reading: &&str| entry.summary.is_literal() && path.is_index_of(reading);
+        let of_scripts = path
+            .readings_of_scripts()
+            .filter(|reading| !is_named(reading))
+            .filter_map(best);
         for other in of_scripts {
             if normal != other && !self.compare(normal, other, RouteTreatment::stands_for_script) {
                 let other = Some(other);

@@ -102,6 +102,11 @@ impl RouteRank {
         }
     }
 
+    /// Returns whether its path is text alone.
+    pub(super) fn is_literal(&self) -> bool {
+        matches!(self.path, PathRank::Literal(_))
+    }
+
     /// Returns the criterion that decides between this and another rank.
     pub(super) fn criterion_against(&self, other: &Self) -> RankCriterion {
         let differs = [

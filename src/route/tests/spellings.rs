@@ -260,6 +260,40 @@ fn a_front_controller_may_lie_below_a_path_of_its_own() {
     assert!(find(&rules, "/api/index.php/auth/sendotp").is_err());
 }
 
+/// Goal: a route written for a front controller takes it, and hides nothing behind it. Method: `/index.php` beside `/*` with other limits, and the
+/// spellings by which it could be another path.
+#[test]
+fn a_front_controller_has_a_route_of_its_own() {
+    let mut rules = [
+        route(None, &[], "/index.php"),
+        route(None, &[], "/auth/sendOTP"),
+        route(None, &[], "/shop/index.php"),
+        route(None, &[], "/*"),
+    ];
+    rules[0].limits = vec!["pages".into()];
+    rules[2].limits.clear();
+    let table = RouteTable::compile(&rules, USUAL_BODY);
+    let find = |target: &str| {
+        let path = NormalPath::parse(target).unwrap();
+        let fields = ReceivedFields::new();
+        table.find("", &path, &asked(&Method::GET, &fields))
+    };
+    assert_eq!(find("/index.php"), Ok(Some(0)));
+    assert_eq!(find("/INDEX.php?title=a/b"), Ok(Some(0)));
+    assert_eq!(find("/shop/index.php"), Ok(Some(2)));
+    assert_eq!(find("/app.php"), Ok(Some(3)));
+    assert_eq!(find("/shop/index.php/x"), Ok(Some(3)));
+    for target in [
+        "/index.php/",
+        "/index.php/auth/sendOTP",
+        "/index.php?/auth/sendOTP",
+        "/index.php?/",
+        "/shop/index.php?/auth/sendOTP",
+    ] {
+        assert!(find(target).is_err(), "{target}");
+    }
+}
+
 #[test]
 fn a_path_that_means_something_else_stays_something_else() {
     for (path, normal) in [

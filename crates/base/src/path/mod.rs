@@ -214,6 +214,12 @@ impl<'a> NormalPath<'a> {
         others.map(String::as_str)
     }
 
+    /// Returns whether it ends with the name of a front controller, and `folder` is what that serves: the root, or its own folder.
+    #[must_use]
+    pub fn is_index_of(&self, folder: &str) -> bool {
+        script::is_index_of(self.as_str(), folder)
+    }
+
     /// Returns each of its readings up to a format that the last name may have, as `/a` of `/a.json`; empty where there is no dot.
     pub fn without_formats(&self) -> impl Iterator<Item = &str> {
         let others = self.other_readings().chain(self.readings_of_scripts());

@@ -32,6 +32,13 @@ pub(super) fn cuts(path: &str) -> impl Iterator<Item = ScriptCut<'_>> {
     first.into_iter().chain(last)
 }
 
+/// Returns whether a path in normal form ends with the name of a front controller that serves `served`: the root, or its own folder.
+pub(super) fn is_index_of(path: &str, served: &str) -> bool {
+    let is_index = |cut: ScriptCut<'_>| cut.rest.is_none() && cut.is_front_controller;
+    let is_folder = served.strip_suffix('/') == Some(folder(path));
+    (served == "/" || is_folder) && cuts(path).any(is_index)
+}
+
 fn all_cuts(path: &str) -> impl Iterator<Item = ScriptCut<'_>> {
     let ends = memchr::memchr_iter(b'/', path.as_bytes())
         .skip(1)
