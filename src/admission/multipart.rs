@@ -9,7 +9,7 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memmem};
+use memchr::{memchr, memchr2, memmem};
 use sluicegate_base::parameter_name::{NameMatch, WantedName};
 
 use super::content_type::ContentType;
@@ -159,7 +159,7 @@ impl<'a> Disposition<'a> {
         let (leading_filename, rest) = filename(rest)?;
         let (name, rest) = text(behind_name(rest, b"name=")?)?;
         let (filename, rest) = match leading_filename {
-            None => filename(rest)?,
+            None => filename(rest).or_else(|| quoted_filename(rest))?,
             Some(_) => (None, rest),
         };
         let extended = behind_name(rest, b"filename*=");
@@ -186,6 +186,15 @@ fn filename(rest: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     };
     let (filename, behind) = text(value)?;
     (!names_parameter(filename)).then_some((Some(filename), behind))
+}
+
+/// Returns a filename with quotes in it, as Go and aiohttp escape them, and the rest behind it. Where it ends the line, and has neither `;`
+/// nor `=`, a parser that ends it at an earlier quote finds no parameter behind that.
+fn quoted_filename(rest: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
+    let inner = behind_name(rest, b"filename=\"")?;
+    let filename = inner.strip_suffix(b"\"")?;
+    let is_sound = !filename.ends_with(b"\\") && memchr2(b';', b'=', filename).is_none();
+    is_sound.then_some((Some(filename), b""))
 }
 
 /// Returns the rest behind `; name=`.
@@ -311,6 +320,10 @@ mod tests {
                 PHONE,
             ],
             &[
+                "Content-Disposition: form-data; name=\"x\"; filename=\"my \\\"best\\\" photo.png\"||x",
+                PHONE,
+            ],
+            &[
                 "Content-Disposition: form-data; name=\"x\"|Content-Type: text/plain; charset=utf8||x",
                 "Content-Disposition: form-data; name=bit||2",
                 PHONE,
@@ -364,6 +377,9 @@ mod tests {
             "Content-Disposition: form-data; name=\"x;name=phone\"||2",
             "Content-Disposition: form-data; name=x,name=phone||2",
             "Content-Disposition: form-data; name=\"x\"; filename=\"a\\\"; name=phone\"||2",
+            "Content-Disposition: form-data; name=\"x\"; filename=\"a\\\"\"; name=phone||2",
+            "Content-Disposition: form-data; name=\"x\"; filename=\"a\\\"||2",
+            "Content-Disposition: form-data; filename=\"a\\\"b\"; name=\"phone\"||2",
             "Content-Disposition: form-data; name=\"x\"; size=1||2",
             "Content-Disposition: form-data; name=\"\"; filename=\"phone\"||2",
             "Content-Disposition: form-data; filename=\"phone\"; name=\"x\"||2",
