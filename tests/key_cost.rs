@@ -37,6 +37,7 @@ const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Form,
+    Multipart,
     Json,
     Query,
     Cookie,
@@ -44,8 +45,9 @@ enum Place {
 }
 
 impl Place {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Form,
+        Self::Multipart,
         Self::Json,
         Self::Query,
         Self::Cookie,
@@ -56,7 +58,7 @@ impl Place {
     const fn bytes(self) -> usize {
         match self {
             Self::Form => 32_000,
-            Self::Json => 16_000,
+            Self::Json | Self::Multipart => 16_000,
             Self::Query | Self::Condition => 7_800,
             Self::Cookie => 24_000,
         }
@@ -67,6 +69,7 @@ impl Place {
         match self {
             Self::Cookie => "; ",
             Self::Json => ",",
+            Self::Multipart => "--b\r\n",
             Self::Form | Self::Query | Self::Condition => "&",
         }
     }
@@ -142,6 +145,24 @@ const MEMBERS: [&str; 10] = [
     r#""\u0070hon":"\u0070""#,
 ];
 
+/// Parts of a form, `*` for what fills them.
+const PARTS: [&str; 8] = [
+    "Content-Disposition: form-data; name=\"*\"\r\n\r\n1\r\n",
+    "Content-Disposition: form-data; name=\"x\"\r\n\r\n*\r\n",
+    "Content-Disposition: form-data; name=\"x\"; filename=\"*\"\r\n\r\n1\r\n",
+    "Content-Disposition: form-data; filename=\"*\"; name=\"x\"\r\n\r\n1\r\n",
+    "Content-Disposition: form-data; name=\"x\"; filename*=utf-8''*\r\n\r\n1\r\n",
+    "Content-Disposition: form-data; name=\"x\"\r\nContent-Type: text/plain; profile=\"*\"\r\n\r\n1\r\n",
+    "Content-Disposition: form-data; name=\"x\"\r\nContent-Type: *\r\n\r\n1\r\n",
+    "*\r\n",
+];
+
+/// Numbers of parts of a form.
+const PART_COUNTS: [usize; 3] = [1, 28, 150];
+
+/// Texts that fill parts beside the other ones.
+const PART_FILLINGS: [&str; 6] = ["name", "nam", "b", "--", "\r\n", "\\\""];
+
 /// Repeats `filling` up to so many bytes.
 fn filled(filling: &str, bytes: usize) -> String {
     filling.repeat(bytes / filling.len().max(1))
@@ -151,10 +172,9 @@ fn filled(filling: &str, bytes: usize) -> String {
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for place in Place::ALL {
-        let forms = if place == Place::Condition {
-            &FORMS[..1]
-        } else {
-            &FORMS[..]
+        let forms = match place {
+            Place::Condition | Place::Multipart => &FORMS[..1],
+            _ => &FORMS[..],
         };
         for form in forms {
             let mut add = |shown: &str, text: String| {
@@ -183,6 +203,37 @@ fn cases() -> Vec<Case> {
                 for member in MEMBERS {
                     let text = format!("{{{}\"phone\":\"1\"}}", members(member));
                     add(&format!("many {member}"), text);
+                }
+                continue;
+            }
+            if place == Place::Multipart {
+                let phone = "--b\r\nContent-Disposition: form-data; name=\"phone\"\r\n\r\n";
+                let plain: String = (0..bytes / 90)
+                    .map(|n| {
+                        format!(
+                            "{between}{}",
+                            PARTS[0].replace('*', &format!("field_{n:03}"))
+                        )
+                    })
+                    .collect();
+                add("plain names", format!("{plain}{phone}1\r\n--b--\r\n"));
+                let value = filled("value-", bytes);
+                add("plain value", format!("{phone}{value}\r\n--b--\r\n"));
+                for (part, count) in PARTS
+                    .iter()
+                    .flat_map(|part| PART_COUNTS.map(|count| (part, count)))
+                {
+                    for filling in FILLINGS.iter().chain(&PART_FILLINGS) {
+                        let length = (bytes / count).saturating_sub(part.len());
+                        let parts =
+                            format!("{between}{}", part.replace('*', &filled(filling, length)));
+                        let shown =
+                            format!("{count} of {part:?} with {}", filling.escape_unicode());
+                        add(
+                            &shown,
+                            format!("{}{phone}1\r\n--b--\r\n", parts.repeat(count)),
+                        );
+                    }
                 }
                 continue;
             }
@@ -227,7 +278,7 @@ fn cases() -> Vec<Case> {
 
 fn rules(place: Place, form: &str) -> Rules {
     let source = match place {
-        Place::Form => "body.form.phone",
+        Place::Form | Place::Multipart => "body.form.phone",
         Place::Json => "body.json.phone",
         Place::Query | Place::Condition => "query.phone",
         Place::Cookie => "cookie.phone",
@@ -275,6 +326,7 @@ fn read(case: &Case) {
     let mut headers = ReceivedFields::new();
     let content_type = match case.place {
         Place::Json => "application/json",
+        Place::Multipart => "multipart/form-data; boundary=b",
         _ => "application/x-www-form-urlencoded",
     };
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -287,7 +339,7 @@ fn read(case: &Case) {
     let is_query = matches!(case.place, Place::Query | Place::Condition);
     let query = if is_query { &*case.text } else { "" };
     let body = match case.place {
-        Place::Form | Place::Json => KnownBody::Whole(case.text.as_bytes()),
+        Place::Form | Place::Multipart | Place::Json => KnownBody::Whole(case.text.as_bytes()),
         _ => KnownBody::Unread,
     };
     let databases = GeoDatabases::default();

@@ -25,29 +25,44 @@ const KIND_WORDS: [&str; 6] = [
     "urlencoded",
 ];
 
-/// Parameters that change nothing about how bytes are read, in lower case, with the characters of their values beside letters, digits, `-`,
-/// `.` and `_`.
-const HARMLESS: [(&str, &[u8]); 14] = [
+/// The word that begins with each letter.
+const KIND_WORD_BY_INITIAL: [Option<&str>; 256] = {
+    let mut words = [None; 256];
+    let mut at = 0;
+    while at < KIND_WORDS.len() {
+        let initial = KIND_WORDS[at].as_bytes()[0];
+        words[initial as usize] = Some(KIND_WORDS[at]);
+        words[initial.to_ascii_uppercase() as usize] = Some(KIND_WORDS[at]);
+        at += 1;
+    }
+    words
+};
+
+/// Returns whether a byte may stand in a value.
+type ValueByte = fn(&u8) -> bool;
+
+/// Parameters that change nothing about how bytes are read, in lower case, with the characters of their values.
+const HARMLESS: [(&str, ValueByte); 14] = [
     // JSON:API 1.1 §5.2, RFC 6906: lists of URIs.
-    ("ext", b" ~:/?#@!$&+%"),
-    ("profile", b" ~:/?#@!$&+%"),
+    ("ext", is_of_uris),
+    ("profile", is_of_uris),
     // OData JSON Format 4.01 §3, with and without the prefix of 4.0; Verbose JSON of 3.0.
-    ("ieee754compatible", b""),
-    ("metadata", b""),
-    ("odata", b""),
-    ("odata.metadata", b""),
-    ("odata.streaming", b""),
-    ("streaming", b""),
+    ("ieee754compatible", is_of_word),
+    ("metadata", is_of_word),
+    ("odata", is_of_word),
+    ("odata.metadata", is_of_word),
+    ("odata.streaming", is_of_word),
+    ("streaming", is_of_word),
     // FHIR R4 §3.1.0.1.13.
-    ("fhirversion", b""),
+    ("fhirversion", is_of_word),
     // Versions of APIs, as ASP.NET API Versioning and vendors write them.
-    ("api-version", b""),
-    ("v", b""),
-    ("version", b""),
+    ("api-version", is_of_word),
+    ("v", is_of_word),
+    ("version", is_of_word),
     // RFC 6381, of recordings that browsers upload: `video/webm;codecs=vp8,opus`.
-    ("codecs", b", "),
+    ("codecs", is_of_list),
     // RFC 4180 §3, of tables that browsers upload.
-    ("header", b""),
+    ("header", is_of_word),
 ];
 
 /// A media type with its parameters.
@@ -216,18 +231,33 @@ fn is_harmless(name: &str, value: &str) -> bool {
     let known = HARMLESS
         .iter()
         .find(|(known, _)| name.eq_ignore_ascii_case(known));
-    known.is_some_and(|(_, marks)| {
-        let is_allowed = |byte: u8| {
-            byte.is_ascii_alphanumeric() || b"-._".contains(&byte) || marks.contains(&byte)
-        };
-        value.bytes().all(is_allowed) && !names_kind(value)
+    known.is_some_and(|(_, is_allowed)| {
+        value.as_bytes().iter().all(is_allowed) && !names_kind(value)
     })
 }
 
+fn is_of_word(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_')
+}
+
+fn is_of_list(byte: &u8) -> bool {
+    is_of_word(byte) || matches!(byte, b',' | b' ')
+}
+
+fn is_of_uris(byte: &u8) -> bool {
+    is_of_word(byte)
+        || matches!(
+            byte,
+            b' ' | b'~' | b':' | b'/' | b'?' | b'#' | b'@' | b'!' | b'$' | b'&' | b'+' | b'%'
+        )
+}
+
 fn names_kind(text: &str) -> bool {
-    KIND_WORDS
-        .iter()
-        .any(|word| contains_ignore_case(text, word))
+    let mut starts = text.bytes().enumerate();
+    starts.any(|(at, byte)| {
+        let word = KIND_WORD_BY_INITIAL[usize::from(byte)];
+        word.is_some_and(|word| starts_with_ignore_case(&text[at..], word))
+    })
 }
 
 fn starts_with_ignore_case(text: &str, beginning: &str) -> bool {

@@ -71,7 +71,7 @@ pub(super) fn find<'a>(
                 likeness != NameMatch::Other || find_name(&part.content[at..]).is_some()
             });
         let leading = part.leading_filename;
-        if may_split || leading.is_some_and(|name| wanted.is_within(name)) {
+        if may_split || leading.is_some_and(|name| wanted.is_at_beginning(name)) {
             return Err(MissingReason::Malformed);
         }
         match likeness {

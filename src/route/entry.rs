@@ -95,11 +95,19 @@ impl RouteEntry {
 
     /// Returns whether it takes the request in every reading of its query.
     pub(super) fn takes_plainly(&self, asked: &RequestFields<'_>) -> bool {
-        self.takes(asked) && self.conditions.query.takes_plainly(asked.query)
+        self.objection_beside_query(asked).is_none()
+            && self.conditions.query.takes_plainly(asked.query)
     }
 
     /// Returns the first condition that the request does not meet.
     pub(super) fn objection(&self, asked: &RequestFields<'_>) -> Option<RouteCondition> {
+        self.objection_beside_query(asked).or_else(|| {
+            let is_met = self.conditions.query.takes(asked.query);
+            (!is_met).then_some(RouteCondition::Query)
+        })
+    }
+
+    fn objection_beside_query(&self, asked: &RequestFields<'_>) -> Option<RouteCondition> {
         if !self.methods.takes(asked.method) {
             return Some(RouteCondition::Methods);
         }
@@ -122,10 +130,7 @@ impl RouteEntry {
         {
             return Some(RouteCondition::Crawler);
         }
-        if !conditions.headers.takes(asked.headers) {
-            return Some(RouteCondition::Headers);
-        }
-        (!conditions.query.takes(asked.query)).then_some(RouteCondition::Query)
+        (!conditions.headers.takes(asked.headers)).then_some(RouteCondition::Headers)
     }
 }
 

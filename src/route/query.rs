@@ -9,6 +9,7 @@
 //! A query meets a condition *plainly* where no origin reads it otherwise. Where it does not, the route must stand for the one that the
 //! request has without that.
 
+use sluicegate_base::bounds;
 use sluicegate_base::form_encoding::{PlusMeaning, decode, decoded_bytes};
 use sluicegate_base::parameter_name::{NameMatch, OtherNames, WantedName};
 
@@ -35,8 +36,11 @@ impl QueryMatch {
         })
     }
 
-    /// Returns whether every origin finds every condition met.
+    /// Returns whether every origin finds every condition met. Some read no more than so many parameters.
     pub(super) fn takes_plainly(&self, query: &str) -> bool {
+        if !self.0.is_empty() && pairs(query.as_bytes()).count() > bounds::PARAMETER_NAMES {
+            return false;
+        }
         let is_plain = |condition: &QueryCondition| {
             let is_named = |parameter: &[u8]| may_be(split(parameter).0, &condition.name);
             let mut is_met = false;
@@ -277,6 +281,9 @@ mod tests {
             assert!(!plainly(Some("read"), query), "{query}");
             assert!(!plainly(None, query), "{query}");
         }
+        let many = "x=1&".repeat(bounds::PARAMETER_NAMES - 1) + "mode=read";
+        assert!(plainly(None, &many));
+        assert!(!plainly(None, &format!("x&{many}")));
         for query in [
             "mode=read&mode=write",
             "mode=%u0&mode=read",

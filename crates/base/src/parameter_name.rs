@@ -97,7 +97,9 @@ impl WantedName<'_> {
         }
         let mut found = [0; PARAMETER_NAME_BYTES];
         let mut length = 0;
+        let may_be_key = |byte: &u8| folded(*byte) != 0 || self.others == OtherNames::Any;
         for byte in decoded_bytes(written, PlusMeaning::Space) {
+            let byte = byte.filter(may_be_key);
             let (Some(byte), Some(place)) = (byte, found.get_mut(length)) else {
                 // Neither canonical nor the name of a key.
                 return self.compare(b"");
@@ -112,10 +114,17 @@ impl WantedName<'_> {
     /// parser cuts or trims.
     #[must_use]
     pub fn is_within(&self, written: &[u8]) -> bool {
-        let letters = self.name.bytes().filter(u8::is_ascii_alphanumeric);
-        if written.len() < letters.count() {
+        let letters = |text: &[u8]| {
+            text.iter()
+                .filter(|byte| byte.is_ascii_alphanumeric())
+                .count()
+        };
+        // No shorter word is the name, and an escape has no fewer letters than it stands for.
+        let shortest = letters(self.name.as_bytes());
+        if written.is_empty() || letters(written) < shortest {
             return false;
         }
+        let is_taken = |word: &[u8]| word.len() >= shortest && self.is_taken(word);
         let is_cut = written.iter().any(|byte| IS_CUT[usize::from(*byte)]);
         let mut read = ReadName::new();
         let mut is_first = true;
@@ -127,7 +136,7 @@ impl WantedName<'_> {
             let word = read.word();
             // What stands in brackets belongs to no name.
             let is_ended = is_cut || folded(byte) != 0 || (is_first && word.contains(&b'['));
-            if is_ended && self.is_taken(word) {
+            if is_ended && is_taken(word) {
                 return true;
             }
             is_first &= without_marks(word).is_empty();
@@ -135,7 +144,7 @@ impl WantedName<'_> {
         }
         let word = read.word();
         let is_ended = is_cut || is_first || word.iter().any(is_bracket);
-        (is_ended && self.is_taken(word)) || self.is_taken(read.whole())
+        (is_ended && is_taken(word)) || is_taken(read.whole())
     }
 
     /// Returns whether the name, or an alias, is [within](Self::is_within) the beginning of the name of a parameter: as much of it as a name
