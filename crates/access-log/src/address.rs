@@ -2,12 +2,24 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Parses an address without a port.
+/// Parses an address without a port; the zone of one that holds on a link only (`fe80::1%4`, RFC 4007 §11) is cut off.
 pub(crate) fn address(text: &[u8]) -> Option<IpAddr> {
     if let Some(address) = v4(text) {
         return Some(IpAddr::V4(address));
     }
-    std::str::from_utf8(text).ok()?.parse().ok()
+    let end = memchr::memchr(b'%', text).unwrap_or(text.len());
+    std::str::from_utf8(text.get(..end)?).ok()?.parse().ok()
+}
+
+/// Parses an address with or without a port, where one of IPv6 with a port has brackets.
+pub(crate) fn client_address(text: &[u8]) -> Option<IpAddr> {
+    address(text).or_else(|| address_and_port(text))
+}
+
+/// Parses the last address of a chain as `X-Forwarded-For` has it, each with a port or without.
+pub(crate) fn last_address(chain: &[u8]) -> Option<IpAddr> {
+    let last = chain.rsplit(|byte| *byte == b',').next()?;
+    client_address(last.trim_ascii())
 }
 
 /// Parses an address with or without a port: `192.0.2.1:39`, `[2001:db8::1]:39`, and `2001:db8::1:39` where no bracket says which part
@@ -85,6 +97,24 @@ mod tests {
         ] {
             let read = read.map(|read| read.parse().unwrap());
             assert_eq!(address_and_port(text.as_bytes()), read, "{text}");
+        }
+    }
+
+    /// Goal: the last hop of a chain is read as servers write it. Method: one address and several, with ports, a zone, no address.
+    #[test]
+    fn the_last_address_of_a_chain_is_read() {
+        for (text, read) in [
+            ("192.0.2.1", Some("192.0.2.1")),
+            ("198.51.100.7, 192.0.2.1", Some("192.0.2.1")),
+            ("198.51.100.7:443,192.0.2.1:39", Some("192.0.2.1")),
+            ("192.0.2.1, 2001:db8::1:39", Some("2001:db8::1:39")),
+            ("[2001:db8::1]:39", Some("2001:db8::1")),
+            ("fe80::1%4", Some("fe80::1")),
+            ("192.0.2.1, unknown", None),
+            ("", None),
+        ] {
+            let read = read.map(|read| read.parse().unwrap());
+            assert_eq!(last_address(text.as_bytes()), read, "{text}");
         }
     }
 

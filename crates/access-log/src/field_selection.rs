@@ -60,7 +60,7 @@ impl FieldSpelling {
     }
 
     /// Returns whether a name is this one in lower case.
-    fn is(self, name: &[u8], lower: &[u8]) -> bool {
+    pub(crate) fn is(self, name: &[u8], lower: &[u8]) -> bool {
         let mut bytes = name.iter().zip(lower);
         name.len() == lower.len() && bytes.all(|(byte, lower)| self.normalized(*byte) == *lower)
     }

@@ -13,6 +13,9 @@ use crate::text::RawText;
 /// request fields.
 pub const MAX_FIELDS: usize = 64;
 
+/// The request field with the chain of addresses, in lower case.
+pub(crate) const FORWARDED_FOR: &[u8] = b"x-forwarded-for";
+
 /// The facts of a request in one line. What a line does not say is empty, zero or `None`.
 #[derive(Debug, Default)]
 pub struct ParsedLine<'a> {
@@ -129,6 +132,15 @@ impl<'a> ParsedLine<'a> {
         if value.raw() != b"-" {
             self.add(FieldKind::RequestField, RawText::plain(name), value);
         }
+    }
+
+    /// Adds the chain of addresses that a proxy has sent.
+    pub(crate) fn add_forwarded_for(&mut self, chain: RawText<'a>) {
+        let name = match self.spelling {
+            FieldSpelling::AsSent => FORWARDED_FOR,
+            FieldSpelling::Variable => b"x_forwarded_for",
+        };
+        self.add(FieldKind::RequestField, RawText::plain(name), chain);
     }
 
     /// Fills in the parts of a request line, `GET /path HTTP/1.1`.

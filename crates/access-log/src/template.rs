@@ -4,7 +4,7 @@
 //! [`apache`](crate::formats::apache) read the notations of both.
 
 use crate::field_selection::FieldSpelling;
-use crate::line::{LineError, ParsedLine};
+use crate::line::{FORWARDED_FOR, LineError, ParsedLine};
 use crate::text::{EscapeSyntax, RawText};
 use crate::values::{LineValues, ValueMeaning};
 
@@ -137,8 +137,11 @@ impl TemplateBuilder {
     ) -> Result<LogTemplate, String> {
         let has =
             |wanted: fn(ValueMeaning) -> bool| (self.parts.iter()).any(|part| wanted(part.meaning));
+        let mut parts = self.parts.iter();
+        let has_chain = parts.any(|part| part.is_forwarded_for(notation.spelling()));
         let found = [
-            has(|meaning| matches!(meaning, ValueMeaning::Client | ValueMeaning::Peer)),
+            has_chain
+                || has(|meaning| matches!(meaning, ValueMeaning::Client | ValueMeaning::Peer)),
             has(|meaning| matches!(meaning, ValueMeaning::Time(_) | ValueMeaning::Calendar(..))),
             has(ValueMeaning::is_target),
         ];
@@ -165,6 +168,19 @@ impl TemplatePart {
             _ => None,
         }
     }
+
+    /// Returns the name of the request field that the value is of.
+    fn request_field(&self) -> Option<&[u8]> {
+        match self.meaning {
+            ValueMeaning::FieldBehind(prefix) => self.name.get(prefix..),
+            _ => None,
+        }
+    }
+
+    fn is_forwarded_for(&self, spelling: FieldSpelling) -> bool {
+        let field = self.request_field();
+        field.is_some_and(|field| spelling.is(field, FORWARDED_FOR))
+    }
 }
 
 impl LogTemplate {
@@ -178,10 +194,7 @@ impl LogTemplate {
         let spelling = self.notation.spelling();
         self.parts
             .iter()
-            .filter_map(move |part| match part.meaning {
-                ValueMeaning::FieldBehind(prefix) => Some((part.name.get(prefix..)?, spelling)),
-                _ => None,
-            })
+            .filter_map(move |part| Some((part.request_field()?, spelling)))
     }
 
     /// Parses a line.

@@ -5,9 +5,9 @@
 
 use std::net::IpAddr;
 
-use crate::address::{address, address_and_port};
+use crate::address::{client_address, last_address};
 use crate::calendar::{CalendarPart, CalendarTime};
-use crate::line::{FieldKind, LineError, LoggedTreatment, ParsedLine};
+use crate::line::{FORWARDED_FOR, FieldKind, LineError, LoggedTreatment, ParsedLine};
 use crate::text::RawText;
 use crate::time;
 
@@ -131,17 +131,20 @@ impl<'l, 'a> LineValues<'l, 'a> {
         }
         let into = &mut *self.into;
         match meaning {
-            ValueMeaning::Client => {
-                let client = address(raw).or_else(|| address_and_port(raw));
-                let client = client.ok_or(LineError::Malformed("the client is not an address"))?;
-                into.client = Some(client);
-            }
-            ValueMeaning::Peer => into.peer = address(raw).or_else(|| address_and_port(raw)),
+            ValueMeaning::Client => match client_address(raw) {
+                Some(client) => into.client = Some(client),
+                // Servers behind a proxy may write its `X-Forwarded-For` there.
+                None => {
+                    let last = last_address(raw);
+                    into.client =
+                        Some(last.ok_or(LineError::Malformed("the client is not an address"))?);
+                    into.add_forwarded_for(value);
+                }
+            },
+            ValueMeaning::Peer => into.peer = client_address(raw),
             ValueMeaning::ForwardedFor => {
-                let last = raw.rsplit(|byte| *byte == b',').next();
-                self.forwarded = last.and_then(|last| address(last.trim_ascii()));
-                let name = RawText::plain(b"x-forwarded-for");
-                into.add(FieldKind::RequestField, name, value);
+                self.forwarded = last_address(raw);
+                into.add_forwarded_for(value);
             }
             ValueMeaning::Time(edge) => {
                 let known = self.time(edge);
@@ -187,8 +190,11 @@ impl<'l, 'a> LineValues<'l, 'a> {
             // Servers replace the values of secret fields so.
             ValueMeaning::FieldBehind(_) if raw == b"REDACTED" => {}
             ValueMeaning::FieldBehind(prefix) => {
-                let name = RawText::plain(name.get(prefix..).unwrap_or_default());
-                into.add(FieldKind::RequestField, name, value);
+                let name = name.get(prefix..).unwrap_or_default();
+                if into.spelling.is(name, FORWARDED_FOR) {
+                    self.forwarded = last_address(raw);
+                }
+                into.add(FieldKind::RequestField, RawText::plain(name), value);
             }
             ValueMeaning::Host | ValueMeaning::Duration(_) | ValueMeaning::Other => {}
         }
@@ -237,7 +243,7 @@ impl<'l, 'a> LineValues<'l, 'a> {
             // The line has the query twice: `$request_uri` and `$args`.
             into.query = RawText::default();
         }
-        into.client = into.client.or(self.forwarded);
+        into.client = into.client.or(self.forwarded).or(into.peer);
         if self.begin == 0 {
             into.time = self.end;
             into.count_time_from_end();

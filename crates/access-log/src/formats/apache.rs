@@ -358,6 +358,22 @@ mod tests {
         assert_eq!(read(end, line), expected("/a", Some(500_000_000)));
     }
 
+    /// Goal: a format without an address reads the client out of the forwarded chain. Method: formats of servers behind a proxy, in both
+    /// notations.
+    #[test]
+    fn the_forwarded_chain_says_the_client() {
+        let line = "198.51.100.9, 192.0.2.1 [21/Nov/2026:07:10:38 +0000] \"GET /a HTTP/1.1\" 200";
+        let apache = template(r#"%{X-Forwarded-For}i %t "%r" %>s"#).unwrap();
+        let nginx = r#"$http_x_forwarded_for [$time_local] "$request" $status"#;
+        let nginx = crate::formats::nginx::template(nginx).unwrap();
+        for format in [apache, nginx] {
+            let mut into = ParsedLine::default();
+            format.line(line.as_bytes(), &mut into).unwrap();
+            assert_eq!(into.client, Some("192.0.2.1".parse().unwrap()));
+            assert_eq!(value(into.fields[0].value), "198.51.100.9, 192.0.2.1");
+        }
+    }
+
     /// Goal: a format that cannot be used says why. Method: formats without a client, a time and a path, a nickname alone, and times that
     /// cannot be read.
     #[test]

@@ -8,9 +8,10 @@
 //! here, so the time counts as it stands. Words behind the last one that the format has are left alone: operators append their own.
 
 use super::words::WordCursor;
-use crate::address::address;
+use crate::address::{address, last_address};
 use crate::line::{LineError, ParsedLine};
 use crate::minute_cache::MinuteCache;
+use crate::text::RawText;
 use crate::time;
 
 /// Parses a line in the combined format, or in the common one where `Referer` and `User-Agent` are absent.
@@ -20,8 +21,14 @@ pub(crate) fn parse<'a>(
     into: &mut ParsedLine<'a>,
 ) -> Result<(), LineError> {
     let mut words = WordCursor(line);
-    let client = words.until(b' ').and_then(address);
-    into.client = Some(client.ok_or(LineError::Malformed("the first word is not an address"))?);
+    into.client = match words.until(b' ').and_then(address) {
+        Some(client) => Some(client),
+        None => {
+            let malformed = LineError::Malformed("the first word is not an address");
+            words.0 = set_chain(line, into).ok_or(malformed)?;
+            into.client
+        }
+    };
     // The identity of RFC 1413, and the user, who may have spaces in the name.
     let bracket =
         memchr::memchr(b'[', words.0).ok_or(LineError::Malformed("there is no [time]"))?;
@@ -51,6 +58,40 @@ pub(crate) fn parse<'a>(
         }
     }
     Ok(())
+}
+
+/// Reads the addresses of a line that begins with `X-Forwarded-For`, which servers behind a proxy write in the place of the client or
+/// before the address of the proxy, or with an address that has its port. Returns the rest of the line.
+#[cold]
+fn set_chain<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Option<&'a [u8]> {
+    let text = line.strip_prefix(b"\"").unwrap_or(line);
+    let mut chain = 0;
+    let mut is_open = true;
+    let mut rest = text;
+    loop {
+        let end = memchr::memchr(b' ', rest)?;
+        let (word, behind) = rest.split_at(end);
+        let address = word.strip_suffix(b",").unwrap_or(word);
+        let address = last_address(address.strip_suffix(b"\"").unwrap_or(address));
+        let Some(client) = address else { break };
+        into.client = Some(client);
+        rest = behind.get(1..)?;
+        if !is_open {
+            // The address of the proxy, behind the chain.
+            break;
+        }
+        chain = text.len() - behind.len();
+        is_open = word.ends_with(b",");
+    }
+    let chain = text.get(..chain)?;
+    let chain = chain.strip_suffix(b"\"").unwrap_or(chain);
+    let is_chain = memchr::memchr(b',', chain).is_some();
+    if is_chain {
+        into.add_forwarded_for(RawText::plain(chain));
+    }
+    // Two addresses without a comma are a virtual host and a client.
+    let is_one = text.len() - rest.len() == chain.len() + 1;
+    (is_chain || is_one && into.client.is_some()).then_some(rest)
 }
 
 /// Returns whether a line that [`parse`] accepts has the fields of the combined format.
@@ -134,6 +175,52 @@ mod tests {
             Some("2001:db8::1".parse().unwrap())
         );
         assert!(parsed(&text).unwrap().fields.is_empty());
+    }
+
+    /// Goal: the client of a line that begins with a chain of addresses is the last of them, and the chain is kept. Method: chains as nginx
+    /// and Apache write `X-Forwarded-For`, with the proxy's address behind them, in quotes; an address with its port.
+    #[test]
+    fn a_chain_may_stand_in_the_place_of_the_client() {
+        for (words, client, chain) in [
+            (
+                "198.51.100.9, 192.0.2.1",
+                "192.0.2.1",
+                "198.51.100.9, 192.0.2.1",
+            ),
+            (
+                "198.51.100.9,192.0.2.1",
+                "192.0.2.1",
+                "198.51.100.9,192.0.2.1",
+            ),
+            (
+                "2001:db8::9, 192.0.2.1 10.0.0.1",
+                "10.0.0.1",
+                "2001:db8::9, 192.0.2.1",
+            ),
+            (
+                "\"198.51.100.9, 192.0.2.1\" 10.0.0.1",
+                "10.0.0.1",
+                "198.51.100.9, 192.0.2.1",
+            ),
+            ("198.51.100.9:4711", "198.51.100.9", ""),
+            ("[2001:db8::9]:4711", "2001:db8::9", ""),
+        ] {
+            let text =
+                format!("{words} - a [17/May/2015:10:05:03 +0000] \"GET /a HTTP/1.1\" 200 1");
+            let line = parsed(&text).unwrap();
+            assert_eq!(line.client, Some(client.parse().unwrap()), "{words}");
+            let field = line
+                .fields
+                .first()
+                .map_or(String::new(), |field| value(field.value));
+            assert_eq!(field, chain, "{words}");
+            assert_eq!(value(line.target), "/a");
+        }
+        for words in ["192.0.2.1:80 198.51.100.9", "host.test, 192.0.2.1"] {
+            let text =
+                format!("{words} - a [17/May/2015:10:05:03 +0000] \"GET /a HTTP/1.1\" 200 1");
+            assert!(parsed(&text).is_err(), "{words}");
+        }
     }
 
     /// Goal: a broken line says what is wrong with it. Method: a line cut at each part.

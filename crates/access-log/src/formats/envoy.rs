@@ -9,8 +9,8 @@
 //! `X-Forwarded-For`, to which Envoy appends the peer (`use_remote_address`).
 
 use super::words::WordCursor;
-use crate::address::address;
-use crate::line::{FieldKind, LineError, ParsedLine};
+use crate::address::last_address;
+use crate::line::{LineError, ParsedLine};
 use crate::text::RawText;
 use crate::time;
 
@@ -43,13 +43,8 @@ fn status(digits: &[u8]) -> u16 {
 }
 
 fn set_forwarded<'a>(chain: RawText<'a>, into: &mut ParsedLine<'a>) {
-    let last = chain.raw().rsplit(|byte| *byte == b',').next();
-    into.client = last.and_then(|last| address(last.trim_ascii()));
-    into.add(
-        FieldKind::RequestField,
-        RawText::plain(b"x-forwarded-for"),
-        chain,
-    );
+    into.client = last_address(chain.raw());
+    into.add_forwarded_for(chain);
 }
 
 #[cfg(test)]

@@ -304,6 +304,25 @@ mod tests {
         );
     }
 
+    /// Goal: a chain of Traefik's is read. Method: the line with `ClientHost` as behind a proxy.
+    #[test]
+    fn lines_of_traefik_behind_a_proxy_are_read() {
+        let line = include_str!("samples/traefik.log");
+        let line = line.replace(
+            "\"ClientHost\":\"203.0.113.7\"",
+            "\"ClientHost\":\"203.0.113.7,192.0.2.1\"",
+        );
+        let into = parsed(MemberNames::Traefik, &line).unwrap();
+        assert_eq!(into.client, Some("192.0.2.1".parse().unwrap()));
+        assert_eq!(into.time, 1_795_245_038_042_000_000);
+        let chains = into
+            .fields
+            .iter()
+            .filter(|field| field.name.raw() == b"x-forwarded-for");
+        let chains: Vec<_> = chains.map(|field| value(field.value)).collect();
+        assert_eq!(chains, ["203.0.113.7,192.0.2.1"]);
+    }
+
     /// Goal: Cloudflare's lines are read with each form of times that it offers, and with custom fields. Method: one line in three forms.
     #[test]
     fn lines_of_cloudflare_are_read() {
