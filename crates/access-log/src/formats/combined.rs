@@ -41,8 +41,11 @@ pub(crate) fn parse<'a>(
         "there is no \"request\" behind the time",
     ))?;
     into.set_request_line(request);
-    let status = words.next().and_then(|word| time::number(word.raw()));
-    let status = status.and_then(|status| u16::try_from(status).ok());
+    // Traefik and Apache write `-` where the client has gone before there was one.
+    let status = words.next().and_then(|word| match word.raw() {
+        b"-" => Some(0),
+        digits => u16::try_from(time::number(digits)?).ok(),
+    });
     into.status = status.ok_or(LineError::Malformed(
         "there is no status behind the request",
     ))?;
@@ -169,6 +172,8 @@ mod tests {
             pair("GET", "/a b\"\"")
         );
         assert_eq!(target(""), pair("", ""));
+        let unanswered = line("GET / HTTP/1.1").replace("400 0", "- -");
+        assert_eq!(parsed(&unanswered).unwrap().status, 0);
         let text = line("GET / HTTP/1.1");
         assert_eq!(
             parsed(&text).unwrap().client,
