@@ -238,7 +238,7 @@ impl LogFormat {
         })?;
         into.split_absolute_target();
         if into.time == 0 {
-            return Err(LineError::Malformed("there is no time"));
+            return Err(LineError::Malformed("there is no time that can be read"));
         }
         match into.client {
             None if into.treatment == LoggedTreatment::Malformed => {

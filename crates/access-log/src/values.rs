@@ -147,10 +147,10 @@ impl<'l, 'a> LineValues<'l, 'a> {
                 into.add_forwarded_for(value);
             }
             ValueMeaning::Time(edge) => {
-                let known = self.time(edge);
-                let time = time::in_any_form(raw).or((known > 0).then_some(known));
-                let time = time.ok_or(LineError::Malformed("the time is malformed"))?;
-                self.set_time(edge, time);
+                // A line without another time is malformed.
+                if let Some(time) = time::in_any_form(raw) {
+                    self.set_time(edge, time);
+                }
             }
             ValueMeaning::Calendar(edge, part) => {
                 self.calendar_edge = edge;

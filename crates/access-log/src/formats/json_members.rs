@@ -304,13 +304,18 @@ mod tests {
         );
     }
 
-    /// Goal: a chain of Traefik's is read. Method: the line with `ClientHost` as behind a proxy.
+    /// Goal: a chain of Traefik's is read, and a malformed time costs no request that has another. Method: the line with `ClientHost` as
+    /// behind a proxy, and with a time without a zone.
     #[test]
     fn lines_of_traefik_behind_a_proxy_are_read() {
         let line = include_str!("samples/traefik.log");
         let line = line.replace(
             "\"ClientHost\":\"203.0.113.7\"",
             "\"ClientHost\":\"203.0.113.7,192.0.2.1\"",
+        );
+        let line = line.replace(
+            "\"time\":\"2026-11-21T07:10:38Z\"",
+            "\"time\":\"2026-11-21T07:10:38\"",
         );
         let into = parsed(MemberNames::Traefik, &line).unwrap();
         assert_eq!(into.client, Some("192.0.2.1".parse().unwrap()));
