@@ -78,6 +78,8 @@ impl LinePrefix {
             Self::Time => time_word(piece.text).map(stripped),
             Self::Compose => compose(piece.text).map(stripped),
             Self::Pod => pod(piece.text).map(stripped),
+            // A line of CRI has a time and a word before its tag, as one of syslog without a program.
+            Self::Syslog if cri(piece).is_some() => None,
             Self::Syslog => syslog(piece.text).map(stripped),
         };
         found.unwrap_or(piece)
@@ -313,6 +315,7 @@ mod tests {
             "Nov 21 07:10:38",
             "<134>1 2026-11-21T07:10:38.042Z web nginx 12 - [a",
             "2026-11-21T07:10:38.042Z stdout X a",
+            "2026-11-21T07:10:38.042Z stderr P a",
             "192.0.2.1 - - [21/Nov/2026:07:10:38 +0000]",
         ] {
             for prefix in [
@@ -324,6 +327,7 @@ mod tests {
                 let expected = match (prefix, line) {
                     // A time, a host, and no tag.
                     (LinePrefix::Syslog, "2026-11-21T07:10:38.042Z stdout X a") => "X a",
+                    (LinePrefix::Cri, "2026-11-21T07:10:38.042Z stderr P a") => "a",
                     _ => line,
                 };
                 assert_eq!(stripped(prefix, line), expected, "{prefix:?} {line}");
