@@ -3,7 +3,9 @@
 use crate::envelope::{EnvelopeLayer, EnvelopeLayers, LogEnvelope};
 use crate::format::{self, LogFormat, SampleScore};
 use crate::line::{LineError, ParsedLine};
+use crate::messages;
 use crate::parse_cache::ParseCache;
+use crate::skipped::SkippedKind;
 
 /// Most layers of an envelope that are tried.
 const MAX_LAYERS: usize = 3;
@@ -77,8 +79,15 @@ impl LogParser {
         line: &'a [u8],
         into: &mut ParsedLine<'a>,
     ) -> Result<(), LineError> {
-        let line = self.envelope.open(line)?;
-        self.format.parse_next(line, &mut self.cache, into)
+        let opened = self.envelope.open(line)?;
+        let parsed = self.format.parse_next(opened, &mut self.cache, into);
+        parsed.map_err(|error| match error {
+            // Some messages are known by the name of the program, which the envelope has.
+            LineError::Malformed(_) if messages::is_message(line) => {
+                LineError::NoRequest(SkippedKind::Message)
+            }
+            error => error,
+        })
     }
 }
 
@@ -197,6 +206,32 @@ mod tests {
                     assert!(parsed.names_resource());
                 }
             }
+        }
+    }
+
+    /// Goal: a message is known by the name of its program, also where an envelope has that. Method: HAProxy with lines in the common
+    /// format, behind syslog.
+    #[test]
+    fn messages_are_known_by_their_envelope() {
+        let begin = "Nov 21 07:10:38 web haproxy[1]: ";
+        let request = "192.0.2.1 - - [21/Nov/2026:07:10:38 +0000] \"GET / HTTP/1.1\" 200 1";
+        let sample = format!("{begin}{request}\n").repeat(3);
+        let mut parser = LogParser::detect(sample.as_bytes(), None).unwrap();
+        assert_eq!(parser.envelope().collect::<Vec<_>>(), ["syslog"]);
+        for (text, expected) in [
+            (request, Ok(())),
+            (
+                "Server app/a is DOWN.",
+                Err(LineError::NoRequest(SkippedKind::Message)),
+            ),
+            (
+                "192.0.2.1 \"GET /\"",
+                Err(LineError::Malformed("there is no [time]")),
+            ),
+        ] {
+            let line = format!("{begin}{text}");
+            let parsed = parser.parse(line.as_bytes(), &mut ParsedLine::default());
+            assert_eq!(parsed, expected, "{text}");
         }
     }
 }
