@@ -229,11 +229,7 @@ impl LogFormat {
             Self::VhostCombined => apache::vhost_combined(line, &mut cache.minute, into),
         };
         read.map_err(|error| match error {
-            LineError::Malformed(_)
-                if messages::is_message(line) || is_text && messages::is_json_message(line) =>
-            {
-                LineError::NoRequest(SkippedKind::Message)
-            }
+            LineError::Malformed(_) => no_request(line, is_text).unwrap_or(error),
             error => error,
         })?;
         into.split_absolute_target();
@@ -251,6 +247,21 @@ impl LogFormat {
             }
         }
     }
+}
+
+/// Returns the kind of a line that the format does not read, if it is one that a log may have beside requests.
+#[cold]
+fn no_request(line: &[u8], is_text: bool) -> Option<LineError> {
+    let kind = if line.trim_ascii().is_empty() {
+        SkippedKind::Blank
+    } else if line.starts_with(b"#") {
+        SkippedKind::Comment
+    } else if messages::is_message(line) || is_text && messages::is_json_message(line) {
+        SkippedKind::Message
+    } else {
+        return None;
+    };
+    Some(LineError::NoRequest(kind))
 }
 
 /// Returns whether a text is a format of nginx: one of Apache has a `$` only in the name of a file.
@@ -351,6 +362,22 @@ mod tests {
         let head = LogFormat::detect(b"#Software: IIS\r\n#Fields: date time\r\n");
         assert_eq!(head.map(|format| format.name()), Some("iis"));
         assert_eq!(LogFormat::detect(b""), None);
+    }
+
+    /// Goal: comments and lines of blanks are none of the broken lines in any format. Method: both, read by each.
+    #[test]
+    fn comments_and_blanks_are_skipped() {
+        for name in LogFormat::NAMES {
+            let mut format = LogFormat::named(name).unwrap();
+            for (line, kind) in [
+                ("# rotated", SkippedKind::Comment),
+                ("\t  ", SkippedKind::Blank),
+                ("\r", SkippedKind::Blank),
+            ] {
+                let read = format.parse(line.as_bytes(), &mut ParsedLine::default());
+                assert_eq!(read, Err(LineError::NoRequest(kind)), "{name} {line:?}");
+            }
+        }
     }
 
     /// Goal: a name that is none says what to write. Method: a slip, and a template that lacks a time.

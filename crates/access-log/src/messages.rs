@@ -8,15 +8,19 @@ use crate::time;
 const SEARCHED_BYTES: usize = 160;
 
 /// Levels of messages, in lower case.
-const LEVELS: [&[u8]; 13] = [
+const LEVELS: [&[u8]; 14] = [
     b"trace", b"trc", b"debug", b"dbg", b"info", b"inf", b"notice", b"warn", b"wrn", b"warning",
-    b"error", b"err", b"fatal",
+    b"error", b"err", b"fatal", b"alert",
 ];
+
+/// Bytes of the longest level.
+const LONGEST_LEVEL: usize = 7;
 
 /// Returns whether a line has the form of a message.
 #[cold]
 pub(crate) fn is_message(line: &[u8]) -> bool {
     is_slashed_date(line)
+        || is_spaced_date(line)
         || is_bracketed_date(line)
         || is_level(line)
         || is_timed_level(line)
@@ -40,24 +44,38 @@ fn is_slashed_date(line: &[u8]) -> bool {
     has_form(line, b"0000/00/00 00:00:00")
 }
 
+/// LiteSpeed: `2026-11-21 07:10:38.042 [NOTICE] …`.
+fn is_spaced_date(line: &[u8]) -> bool {
+    let mut words = line.splitn(3, |byte| *byte == b' ');
+    has_form(line, b"0000-00-00 00:00:00") && words.nth(2).is_some_and(is_level)
+}
+
 /// The error log of Apache, and the log of Envoy: `[Sat Nov 21 07:10:38.042 2026] …`, `[2026-11-21 07:10:38.042][12][info] …`.
 fn is_bracketed_date(line: &[u8]) -> bool {
     let is_apache = line.starts_with(b"[") && line.get(5..8).and_then(time::month).is_some();
     is_apache || has_form(line, b"[0000-00-00 00:00:00")
 }
 
-/// HAProxy at its start: `[NOTICE]   (1) : …`.
+/// HAProxy at its start, `[NOTICE]   (1) : …`, and plugins of Traefik, `DEBUG: …`.
 fn is_level(line: &[u8]) -> bool {
-    let levels: [&[u8]; 4] = [b"[NOTICE]", b"[WARNING]", b"[ALERT]", b"[INFO]"];
-    levels.iter().any(|level| line.starts_with(level))
+    let inside = line.strip_prefix(b"[").unwrap_or(line);
+    let end = inside
+        .iter()
+        .take(LONGEST_LEVEL + 1)
+        .position(|byte| matches!(byte, b']' | b':'));
+    let level = end.and_then(|end| inside.get(..end));
+    level.is_some_and(is_name_of_level)
+}
+
+fn is_name_of_level(word: &[u8]) -> bool {
+    LEVELS.contains(&&*word.to_ascii_lowercase())
 }
 
 /// Istio, Traefik and other programs that write a level behind the time: `2026-11-21T07:10:38.042Z⇥info⇥…`, `2026-11-21T07:10:38Z INF …`.
 fn is_timed_level(line: &[u8]) -> bool {
     let mut words = line.splitn(3, |byte| matches!(byte, b'\t' | b' '));
     let is_time = words.next().and_then(time::rfc3339).is_some();
-    let level = words.next().map(<[u8]>::to_ascii_lowercase);
-    is_time && level.is_some_and(|level| LEVELS.contains(&&*level))
+    is_time && words.next().is_some_and(is_name_of_level)
 }
 
 /// Traefik before version 3, Grafana, Prometheus: `time="2026-11-21T07:10:38Z" level=info msg=…`.
@@ -111,6 +129,8 @@ mod tests {
             "[Sat Nov 21 07:10:38.042123 2026] [core:notice] [pid 1:tid 2] AH00094: Command line: 'httpd'",
             "[2026-11-21 07:10:38.042][12][info][main] starting",
             "[NOTICE]   (1) : New worker (8) forked",
+            "DEBUG: Plugin: 2026/11/21 07:10:38 cache updated",
+            "2026-11-21 07:10:38.042123 [NOTICE] [1226033] started",
             "2026-11-21T07:10:38.042Z\tinfo\tEnvoy proxy is ready",
             "2026-11-21T07:10:38Z INF Traefik version 3.6 built",
             "time=\"2026-11-21T07:10:38Z\" level=info msg=\"Configuration loaded\"",
@@ -127,6 +147,8 @@ mod tests {
             "[2016-04-15T20:17:00.310Z] \"GET / HTTP/2\" 204 - 154",
             "haproxy[1]: 10.0.1.2:33317 [06/Feb/2009] a b/c \"GET / HTTP/1.1\"",
             "2026-11-21 07:10:38 10.0.0.5 GET / - 443",
+            "2026-11-21 07:10:38 10.0.0.5 GET /[info] - 443",
+            "information: GET /",
             "2026-11-21T07:10:38Z GET /",
             "Iam no message",
         ] {
