@@ -275,11 +275,9 @@ fn is_head_alone<'s>(lines: impl Iterator<Item = &'s [u8]>) -> bool {
     lines.peek().is_some() && lines.all(|is_comment| is_comment)
 }
 
-/// Returns the first whole lines of a sample; the only one where it has no line end.
+/// Returns the first lines of a sample; the last of a small log may be without an end.
 pub(crate) fn lines(sample: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
-    let end = memchr::memrchr(b'\n', sample).unwrap_or(sample.len());
-    let whole = sample.get(..end).unwrap_or_default();
-    let lines = whole.split(|byte| matches!(byte, b'\n' | 0));
+    let lines = sample.split(|byte| matches!(byte, b'\n' | 0));
     lines.filter(|line| !line.is_empty()).take(TRIED_LINES)
 }
 
@@ -362,6 +360,9 @@ mod tests {
         let head = LogFormat::detect(b"#Software: IIS\r\n#Fields: date time\r\n");
         assert_eq!(head.map(|format| format.name()), Some("iis"));
         assert_eq!(LogFormat::detect(b""), None);
+        let (_, line) = LINES[1];
+        let found = LogFormat::detect(format!("# a b\n{line}").as_bytes());
+        assert_eq!(found.map(|format| format.name()), Some("common"));
     }
 
     /// Goal: comments and lines of blanks are none of the broken lines in any format. Method: both, read by each.
