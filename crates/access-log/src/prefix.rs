@@ -118,10 +118,10 @@ fn cri(piece: LinePiece<'_>) -> Option<LinePiece<'_>> {
     })
 }
 
-/// Skips the codes of a terminal's colors.
-fn without_colors(mut text: &[u8]) -> &[u8] {
+/// Skips the codes by which a terminal changes colors and clears lines (ECMA-48 §5.4).
+fn without_codes(mut text: &[u8]) -> &[u8] {
     while let Some(code) = text.strip_prefix(b"\x1b[") {
-        let end = code.iter().take(16).position(|byte| *byte == b'm');
+        let end = code.iter().take(16).position(u8::is_ascii_alphabetic);
         let Some(end) = end else { return text };
         text = code.get(end + 1..).unwrap_or_default();
     }
@@ -129,7 +129,7 @@ fn without_colors(mut text: &[u8]) -> &[u8] {
 }
 
 fn compose(text: &[u8]) -> Option<&[u8]> {
-    let text = without_colors(text);
+    let text = without_codes(text);
     let begin = text.get(..LONGEST_NAME).unwrap_or(text);
     let bar = memchr::memchr(b'|', begin)?;
     let (name, rest) = text.split_at(bar);
@@ -137,7 +137,7 @@ fn compose(text: &[u8]) -> Option<&[u8]> {
     if !is_name(name) {
         return None;
     }
-    Some(without_colors(rest.strip_prefix(b"| ")?))
+    Some(without_codes(rest.strip_prefix(b"| ")?))
 }
 
 fn is_name(name: &[u8]) -> bool {
@@ -256,6 +256,7 @@ mod tests {
             (LinePrefix::Compose, "web-1  | "),
             (LinePrefix::Compose, "my_app_1 | "),
             (LinePrefix::Compose, "\u{1b}[36mweb-1  | \u{1b}[0m"),
+            (LinePrefix::Compose, "\u{1b}[2Kweb-1  | "),
             (LinePrefix::Pod, "[pod/web-7d4f/nginx] "),
             (LinePrefix::Syslog, "<190>Nov 21 07:10:38 web nginx: "),
             (LinePrefix::Syslog, "<190>Nov  1 07:10:38 nginx: "),
