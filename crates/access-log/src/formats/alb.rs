@@ -1,4 +1,4 @@
-//! Parses the access logs of AWS Application Load Balancers.
+//! Parses the access logs of AWS Application Load Balancers, and those of Classic ones, whose lines lack the first word and the last ones.
 //!
 //! ```text
 //! http 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 192.168.131.39:2817 10.0.0.1:80 0.000 0.001 0.000 200 200
@@ -11,6 +11,7 @@
 use super::words::WordCursor;
 use crate::address::address_and_port;
 use crate::line::{LineError, LoggedTreatment, ParsedLine};
+use crate::skipped::SkippedKind;
 use crate::text::RawText;
 use crate::time;
 
@@ -19,25 +20,26 @@ const TO_CREATION_TIME: usize = 7;
 
 /// Parses a line.
 pub(crate) fn parse<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Result<(), LineError> {
-    let malformed = || {
-        LineError::Malformed(
-            "the line does not have the words of an Application Load Balancer's log",
-        )
-    };
+    let malformed =
+        || LineError::Malformed("the line does not have the words of a load balancer's log");
     let mut words = WordCursor(line);
-    let kind = words.next().ok_or_else(malformed)?.raw();
-    if !matches!(kind, b"http" | b"https" | b"h2" | b"grpcs" | b"ws" | b"wss") {
-        return Err(malformed());
-    }
-    let end = words.next().and_then(|time| time::rfc3339(time.raw()));
-    let end = end.ok_or(LineError::Malformed(
-        "the second word is not a time like 2018-07-02T22:23:00.186641Z",
-    ))?;
+    let first = words.next().ok_or_else(malformed)?.raw();
+    let end = match first {
+        b"http" | b"https" | b"h2" | b"grpcs" | b"ws" | b"wss" => {
+            let end = words.next().and_then(|time| time::rfc3339(time.raw()));
+            end.ok_or(LineError::Malformed(
+                "the second word is not a time like 2018-07-02T22:23:00.186641Z",
+            ))?
+        }
+        _ => time::rfc3339(first).ok_or_else(malformed)?,
+    };
     words.skip(1).ok_or_else(malformed)?;
     let client = words
         .next()
         .and_then(|client| address_and_port(client.raw()));
-    into.client = Some(client.ok_or(LineError::Malformed("the fourth word is not an address"))?);
+    into.client = Some(client.ok_or(LineError::Malformed(
+        "there is no address behind the name of the balancer",
+    ))?);
     words.skip(1).ok_or_else(malformed)?;
     let mut took = || Some(time::seconds(words.next()?.raw()));
     let durations = [took(), took(), took()];
@@ -54,6 +56,9 @@ pub(crate) fn parse<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Result<(),
     words.skip(2).ok_or_else(malformed)?;
     into.bytes = words.next().and_then(|bytes| time::number(bytes.raw()));
     let request = words.next_quoted().ok_or_else(malformed)?;
+    if request.raw().starts_with(b"- - -") {
+        return Err(LineError::NoRequest(SkippedKind::Connection));
+    }
     if request.raw().starts_with(b"- ") {
         into.treatment = LoggedTreatment::Malformed;
     } else {
@@ -104,5 +109,27 @@ mod tests {
             (LoggedTreatment::Malformed, 400)
         );
         assert!(parse(b"ftp x", &mut ParsedLine::default()).is_err());
+    }
+
+    /// Goal: lines of Classic Load Balancers are read, and their connections of TCP are none. Method: both forms of AWS' documentation
+    /// ("Access logs for your Classic Load Balancer"), with the end of a request as the only time.
+    #[test]
+    fn lines_of_classic_balancers_are_read() {
+        let begin = "2026-11-21T07:10:38.042Z my-balancer 192.0.2.1:2817 10.0.0.1:80 0.001000 0.040000 0.001000";
+        let line =
+            format!("{begin} 200 200 0 29 \"GET http://a.test:80/a?b=c HTTP/1.1\" \"curl/8\" - -");
+        let mut into = ParsedLine::default();
+        parse(line.as_bytes(), &mut into).unwrap();
+        into.split_absolute_target();
+        assert_eq!(
+            (into.time, into.duration),
+            (1_795_245_038_000_000_000, Some(42_000_000))
+        );
+        assert_eq!((into.target.raw(), into.status), (&b"/a?b=c"[..], 200));
+        let connection = format!("{begin} - - 82 305 \"- - - \" \"-\" - -");
+        assert_eq!(
+            parse(connection.as_bytes(), &mut ParsedLine::default()),
+            Err(LineError::NoRequest(SkippedKind::Connection))
+        );
     }
 }
