@@ -188,8 +188,11 @@ pub(crate) fn date_and_time(date: &[u8], time: &[u8]) -> Option<u64> {
     let mut text = [b'Z'; 20];
     text.get_mut(..10)?.copy_from_slice(date.get(..10)?);
     text[10] = b'T';
-    text.get_mut(11..19)?.copy_from_slice(time.get(..8)?);
-    (date.len() == 10 && time.len() == 8).then(|| rfc3339(&text))?
+    let (clock, behind) = time.split_at_checked(8)?;
+    text.get_mut(11..19)?.copy_from_slice(clock);
+    let (nanos, rest) = fraction(behind)?;
+    let is_whole = date.len() == 10 && rest.is_empty();
+    is_whole.then(|| rfc3339(&text))??.checked_add(nanos)
 }
 
 /// Parses the seconds of a minute.
@@ -313,6 +316,9 @@ mod tests {
         assert_eq!(rfc3339(b"2015-05-17T05:05:03.000-05:00"), Some(at));
         assert_eq!(rfc3339(b"2015-05-17 10:05:03.5Z"), Some(at + SECOND / 2));
         assert_eq!(date_and_time(b"2015-05-17", b"10:05:03"), Some(at));
+        let fraction = date_and_time(b"2015-05-17", b"10:05:03.042");
+        assert_eq!(fraction, Some(at + 42_000_000));
+        assert_eq!(date_and_time(b"2015-05-17", b"10:05:03x"), None);
         assert_eq!(seconds(b"1431857103"), Some(at));
         assert_eq!(seconds(b"1431857103.0000000001"), Some(at));
         assert_eq!(

@@ -2,7 +2,8 @@
 //!
 //! The time is that of the end, in UTC and whole seconds; `time-taken` is the duration. CloudFront separates columns by tabs and has
 //! percent encoding where they have spaces or quotes; they are read as they stand. IIS separates them by spaces, and has a plus for each
-//! space of a request field.
+//! space of a request field. Its Advanced Logging and other servers have quotes around values with spaces, and local times, which are read
+//! as those of UTC.
 
 use crate::line::{LineError, LoggedTreatment, ParsedLine};
 use crate::skipped::SkippedKind;
@@ -98,7 +99,8 @@ impl ColumnOrder {
         let mut distribution = RawText::default();
         let mut treatment = LoggedTreatment::Answered;
         let mut values = LineValues::new(into);
-        let words = line.split(|byte| *byte == self.server.separator());
+        let mut rest = line;
+        let words = std::iter::from_fn(|| self.server.take_word(&mut rest));
         for (column, word) in self.columns.iter().zip(words) {
             let text = RawText::plain(word);
             match column.content {
@@ -127,7 +129,7 @@ impl ColumnOrder {
         values.set(ValueMeaning::Host, b"", distribution)?;
         values.finish();
         into.treatment = treatment;
-        if into.method.is_empty() {
+        if into.method.is_empty() && into.target.is_empty() {
             return Err(LineError::Malformed(
                 "the line does not have the columns of `#Fields:`",
             ));
@@ -143,6 +145,7 @@ impl ColumnOrder {
         if let Some(names) = text.strip_prefix("Fields:") {
             self.columns = self.server.columns(names);
         }
+        let text = text.strip_prefix("Start-").unwrap_or(text);
         let date = text.strip_prefix("Date:").map(str::trim_start);
         if let Some(date) = date.and_then(|date| date.as_bytes().first_chunk()) {
             self.date = *date;
@@ -151,11 +154,27 @@ impl ColumnOrder {
 }
 
 impl W3cServer {
-    const fn separator(self) -> u8 {
-        match self {
-            Self::CloudFront => b'\t',
-            Self::Iis => b' ',
+    /// Takes the next value off a line: up to a tab, or up to a blank; other blanks may follow, and quotes may be around it.
+    fn take_word<'a>(self, rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+        if self == Self::Iis {
+            *rest = rest.trim_ascii_start();
         }
+        if rest.is_empty() {
+            return None;
+        }
+        if self == Self::Iis
+            && let Some(word) = quoted(rest)
+        {
+            *rest = rest.get(word.len() + 2..)?;
+            return Some(word);
+        }
+        let end = match self {
+            Self::CloudFront => memchr::memchr(b'\t', rest),
+            Self::Iis => memchr::memchr2(b' ', b'\t', rest),
+        };
+        let (word, behind) = rest.split_at(end.unwrap_or(rest.len()));
+        *rest = behind.get(1..).unwrap_or_default();
+        Some(word)
     }
 
     /// Returns the escapes of request fields. A plus in a path may be one that the client sent.
@@ -178,17 +197,18 @@ impl W3cServer {
     /// Returns the content of the column with this name.
     fn content(self, name: &str) -> ColumnContent {
         let meaning = match (self, name) {
-            (_, "date") => return ColumnContent::Date,
-            (_, "time") => return ColumnContent::TimeOfDay,
+            (_, "date" | "date-local") => return ColumnContent::Date,
+            (_, "time" | "time-local") => return ColumnContent::TimeOfDay,
             (Self::CloudFront, "cs(Host)") => return ColumnContent::DistributionName,
             (_, "x-edge-result-type") => return ColumnContent::ResultType,
             (_, "c-ip") => ValueMeaning::Client,
             (_, "cs-method") => ValueMeaning::Method,
             (_, "x-host-header" | "cs-host" | "cs(Host)") => ValueMeaning::Host,
             (_, "cs-uri-stem") => ValueMeaning::Path,
+            (_, "cs-uri") => ValueMeaning::Target,
             (_, "cs-uri-query") => ValueMeaning::Query,
             (_, "sc-status") => ValueMeaning::Status,
-            (_, "sc-bytes") => ValueMeaning::Bytes,
+            (_, "sc-bytes" | "bytes") => ValueMeaning::Bytes,
             (_, "x-edge-request-id") => ValueMeaning::Id,
             (_, "cs(Referer)") => ValueMeaning::Field(b"referer"),
             (_, "cs(User-Agent)") => ValueMeaning::Field(b"user-agent"),
@@ -197,13 +217,29 @@ impl W3cServer {
             (Self::CloudFront, "time-to-first-byte") => {
                 ValueMeaning::FirstByte(DurationUnit::Seconds)
             }
-            (Self::Iis, "time-taken") => ValueMeaning::Duration(DurationUnit::Millis),
+            (Self::Iis, "time-taken" | "TimeTakenMS") => {
+                ValueMeaning::Duration(DurationUnit::Millis)
+            }
             (Self::Iis, name) if field_name(name).is_some() || !is_standard(name) => {
                 ValueMeaning::FieldBehind(0)
             }
             _ => ValueMeaning::Other,
         };
         ColumnContent::Value(meaning)
+    }
+}
+
+/// Returns the text that begins with a quote, up to the one before a blank or the end; two quotes are one that belongs to the text.
+fn quoted(text: &[u8]) -> Option<&[u8]> {
+    let inside = text.strip_prefix(b"\"")?;
+    let mut from = 0;
+    loop {
+        let at = from + memchr::memchr(b'"', inside.get(from..)?)?;
+        match inside.get(at + 1) {
+            None | Some(b' ' | b'\t') => return inside.get(..at),
+            Some(b'"') => from = at + 2,
+            Some(_) => from = at + 1,
+        }
     }
 }
 
@@ -268,6 +304,48 @@ mod tests {
             columns.line(b"x", &mut ParsedLine::default()),
             Err(LineError::Malformed(_))
         ));
+    }
+
+    /// Goal: values in quotes and columns apart by several blanks are read. Method: the forms of IIS Advanced Logging, of cookies with
+    /// spaces, and of caches with full URLs.
+    #[test]
+    fn quotes_and_blanks_may_be_around_values() {
+        for (head, line, target, host) in [
+            (
+                "#Fields:   date-local time-local   s-ip   cs-method cs-uri-stem c-ip cs(User-Agent) cs(Host) sc-status TimeTakenMS",
+                "2026-11-21 07:10:38.042 192.0.2.1 GET /a - \"a \"\"b\"\" c\" \"a.test\" 404 42",
+                "/a",
+                "a.test",
+            ),
+            (
+                "#Fields: date time c-ip cs-method cs-uri-stem cs(Cookie) cs-host sc-status",
+                "2026-11-21 07:10:38 192.0.2.9 GET /a \"a=b; c=d\" a.test 404",
+                "/a",
+                "a.test",
+            ),
+            (
+                "#Fields:  c-ip  c-dns  date  time  cs-method  cs-uri  sc-status  bytes",
+                "192.0.2.9\t a   2026-11-21   07:10:38  GET  https://a.test/a?b=c  404   350",
+                "/a?b=c",
+                "a.test",
+            ),
+        ] {
+            let mut columns = ColumnOrder::iis();
+            assert!(
+                columns
+                    .line(head.as_bytes(), &mut ParsedLine::default())
+                    .is_err()
+            );
+            let mut into = ParsedLine::default();
+            columns.line(line.as_bytes(), &mut into).unwrap();
+            into.split_absolute_target();
+            assert_eq!(into.time, 1_795_245_038_000_000_000, "{line}");
+            assert_eq!(
+                (into.target.raw(), into.host.raw()),
+                (target.as_bytes(), host.as_bytes())
+            );
+            assert_eq!(into.status, 404, "{line}");
+        }
     }
 
     /// Goal: the lines of IIS are read. Method: a head and a line in the form of Microsoft's documentation, with custom fields; another
