@@ -16,6 +16,11 @@ pub const MAX_FIELDS: usize = 64;
 /// The request field with the chain of addresses, in lower case.
 pub(crate) const FORWARDED_FOR: &[u8] = b"x-forwarded-for";
 
+/// The schemes of targets in absolute form; a load balancer has the kind of the connection there.
+const SCHEMES: [&[u8]; 6] = [b"http", b"https", b"ws", b"wss", b"h2", b"grpcs"];
+
+const LONGEST_SCHEME: usize = 5;
+
 /// The facts of a request in one line. What a line does not say is empty, zero or `None`.
 #[derive(Debug, Default)]
 pub struct ParsedLine<'a> {
@@ -156,11 +161,15 @@ impl<'a> ParsedLine<'a> {
     /// Takes scheme and authority off a target in absolute form (RFC 9112 §3.2.2), which names the host.
     pub(crate) fn split_absolute_target(&mut self) {
         let target = self.target.raw();
-        let scheme = [&b"http://"[..], b"https://"]
-            .into_iter()
-            .find(|scheme| target.starts_with(scheme));
-        let Some(scheme) = scheme else { return };
-        let from = scheme.len();
+        if target.first() == Some(&b'/') {
+            return;
+        }
+        let mark = memchr::memmem::find(target.get(..LONGEST_SCHEME + 3).unwrap_or(target), b"://");
+        let scheme = mark.and_then(|at| target.get(..at));
+        let Some(scheme) = scheme.filter(|scheme| SCHEMES.contains(scheme)) else {
+            return;
+        };
+        let from = scheme.len() + 3;
         let authority = target.get(from..).unwrap_or_default();
         let length = memchr::memchr2(b'/', b'?', authority).unwrap_or(authority.len());
         self.host = self.target.part(from..from + length);

@@ -98,6 +98,20 @@ mod tests {
         assert_eq!((into.status, into.bytes), (200, Some(366)));
     }
 
+    /// Goal: the target of a WebSocket is a path. Method: the line of a request with each kind of connection as its scheme.
+    #[test]
+    fn the_kind_of_the_connection_is_a_scheme() {
+        let line = include_str!("samples/alb.log").trim_end();
+        for kind in ["http", "https", "ws", "wss", "h2", "grpcs"] {
+            let text = line.replace("GET http://", &format!("GET {kind}://"));
+            let mut into = ParsedLine::default();
+            parse(text.as_bytes(), &mut into).unwrap();
+            into.split_absolute_target();
+            let parts = (into.host.raw(), into.target.raw());
+            assert_eq!(parts, (&b"www.example.com:80"[..], &b"/"[..]), "{kind}");
+        }
+    }
+
     /// Goal: a request that the balancer did not understand is one that met no limit. Method: the words that it writes then.
     #[test]
     fn malformed_requests_are_told_apart() {
