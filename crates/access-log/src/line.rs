@@ -186,6 +186,14 @@ impl<'a> ParsedLine<'a> {
         target.starts_with(b"/")
             || is_star_or_authority()
             || self.treatment == LoggedTreatment::Malformed
+            || self.is_unreadable()
+    }
+
+    /// Returns whether the server says that it could not read the request: none came, or another protocol than HTTP.
+    fn is_unreadable(&self) -> bool {
+        let first = self.method.raw().first();
+        let is_no_method = matches!(first, Some(b'-' | b'\\' | ..b' ' | 0x80..));
+        matches!(self.status, 400 | 408) && is_no_method
     }
 
     /// Moves the begin of the request back by its duration: the line has the time of its end.

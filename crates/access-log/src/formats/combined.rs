@@ -228,6 +228,27 @@ mod tests {
         }
     }
 
+    /// Goal: a log of nothing but connections that sent no request is not misread. Method: TLS on a port without it, a connection that was
+    /// closed, and a line whose words have another order.
+    #[test]
+    fn unreadable_requests_are_known_as_such() {
+        for (request, status, is_known) in [
+            (r"\x16\x03\x01", 400, true),
+            ("\u{16}\u{3}\u{1}", 400, true),
+            ("-", 408, true),
+            ("-", 200, false),
+            ("Mozilla/5.0 (X11)", 400, false),
+        ] {
+            let text =
+                format!("192.0.2.1 - - [17/May/2015:10:05:03 +0000] \"{request}\" {status} 0");
+            assert_eq!(
+                parsed(&text).unwrap().names_resource(),
+                is_known,
+                "{request}"
+            );
+        }
+    }
+
     /// Goal: a broken line says what is wrong with it. Method: a line cut at each part.
     #[test]
     fn a_broken_line_says_where() {
