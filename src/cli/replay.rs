@@ -33,8 +33,8 @@ pub(super) struct ReplayCommand {
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
     /// The format of the logs, detected by default: sluicegate, combined, common, nginx-json, caddy, envoy, envoy-json, haproxy,
-    /// cloudfront, alb, vhost_combined, traefik, cloudflare, fastly, iis, nginx's log_format with its $variables, or Apache's LogFormat
-    /// with its %directives.
+    /// cloudfront, alb, vhost_combined, traefik, cloudflare, cloudflare-csv, fastly, iis, nginx's log_format with its $variables, or
+    /// Apache's LogFormat with its %directives.
     #[arg(long, value_name = "NAME")]
     format: Option<String>,
     /// The host of requests, where the log has none.

@@ -1,5 +1,6 @@
 //! Owns the formats of lines by name, and finds out the format of a log by trying each on its first lines.
 
+use crate::formats::csv::CsvHeader;
 use crate::formats::json_members::MemberNames;
 use crate::formats::w3c::ColumnOrder;
 use crate::formats::{alb, apache, caddy, combined, envoy, haproxy, nginx, sluicegate};
@@ -31,6 +32,8 @@ pub enum LogFormat {
     Envoy,
     /// JSON with the members of a server or a service.
     Json(MemberNames),
+    /// Rows of CSV under a header with the names of Cloudflare's members.
+    Csv(CsvHeader),
     /// HAProxy's HTTP log format.
     Haproxy,
     /// The W3C extended format: the standard logs of CloudFront, and those of IIS.
@@ -51,7 +54,7 @@ pub(crate) struct SampleScore {
 
 impl LogFormat {
     /// The names of all formats that have one.
-    pub const NAMES: [&str; 15] = [
+    pub const NAMES: [&str; 16] = [
         "sluicegate",
         "combined",
         "common",
@@ -65,6 +68,7 @@ impl LogFormat {
         "vhost_combined",
         "traefik",
         "cloudflare",
+        "cloudflare-csv",
         "fastly",
         "iis",
     ];
@@ -90,6 +94,7 @@ impl LogFormat {
             "iis" => Self::W3c(ColumnOrder::iis()),
             "traefik" => Self::Json(MemberNames::Traefik),
             "cloudflare" => Self::Json(MemberNames::Cloudflare),
+            "cloudflare-csv" => Self::Csv(CsvHeader::default()),
             "fastly" => Self::Json(MemberNames::Fastly),
             text if is_nginx(text) => Self::Template(nginx::template(text)?),
             text if apache::is_format(text) => Self::Template(apache::template(text)?),
@@ -115,6 +120,7 @@ impl LogFormat {
             Self::Caddy => "caddy",
             Self::Envoy => "envoy",
             Self::Json(names) => names.name(),
+            Self::Csv(_) => "cloudflare-csv",
             Self::Haproxy => "haproxy",
             Self::W3c(columns) => columns.name(),
             Self::Alb => "alb",
@@ -130,6 +136,7 @@ impl LogFormat {
             | Self::Common
             | Self::Template(_)
             | Self::Envoy
+            | Self::Csv(_)
             | Self::Haproxy
             | Self::W3c(_)
             | Self::Alb
@@ -223,6 +230,7 @@ impl LogFormat {
             Self::Caddy => caddy::parse(line, into),
             Self::Envoy => envoy::parse(line, into),
             Self::Json(names) => names.parse(line, into),
+            Self::Csv(header) => header.line(line, into),
             Self::Haproxy => haproxy::parse(line, into),
             Self::W3c(columns) => columns.line(line, into),
             Self::Alb => alb::parse(line, into),
@@ -285,7 +293,7 @@ pub(crate) fn lines(sample: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
 mod tests {
     use super::*;
 
-    const LINES: [(&str, &str); 15] = [
+    const LINES: [(&str, &str); 16] = [
         (
             "combined",
             "192.0.2.1 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"curl\"",
@@ -337,6 +345,10 @@ mod tests {
         (
             "cloudflare",
             include_str!("formats/samples/cloudflare.log").trim_ascii_end(),
+        ),
+        (
+            "cloudflare-csv",
+            "EdgeStartTimestamp,ClientIP,ClientRequestURI\n1795245038,192.0.2.1,/",
         ),
         (
             "fastly",

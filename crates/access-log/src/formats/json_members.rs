@@ -76,7 +76,8 @@ impl MemberNames {
         Ok(())
     }
 
-    fn meaning(self, name: &[u8]) -> ValueMeaning {
+    /// Returns the meaning of a member.
+    pub(crate) fn meaning(self, name: &[u8]) -> ValueMeaning {
         match self {
             Self::Envoy => envoy(normalized(name, &mut [0; LONGEST_NAME])),
             Self::Traefik => traefik(name),

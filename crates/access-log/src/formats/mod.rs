@@ -4,6 +4,7 @@ pub(crate) mod alb;
 pub(crate) mod apache;
 pub(crate) mod caddy;
 pub(crate) mod combined;
+pub(crate) mod csv;
 pub(crate) mod envoy;
 pub(crate) mod haproxy;
 pub(crate) mod json_members;
