@@ -237,7 +237,10 @@ impl LogFormat {
             Self::VhostCombined => apache::vhost_combined(line, &mut cache.minute, into),
         };
         read.map_err(|error| match error {
-            LineError::Malformed(_) => no_request(line, is_text).unwrap_or(error),
+            LineError::Malformed(_) if is_text && messages::is_json_message(line) => {
+                LineError::NoRequest(SkippedKind::Message)
+            }
+            LineError::Malformed(_) => no_request(line).unwrap_or(error),
             error => error,
         })?;
         into.split_absolute_target();
@@ -259,12 +262,12 @@ impl LogFormat {
 
 /// Returns the kind of a line that the format does not read, if it is one that a log may have beside requests.
 #[cold]
-fn no_request(line: &[u8], is_text: bool) -> Option<LineError> {
+fn no_request(line: &[u8]) -> Option<LineError> {
     let kind = if line.trim_ascii().is_empty() {
         SkippedKind::Blank
     } else if line.starts_with(b"#") {
         SkippedKind::Comment
-    } else if messages::is_message(line) || is_text && messages::is_json_message(line) {
+    } else if messages::is_message(line) {
         SkippedKind::Message
     } else {
         return None;
