@@ -87,14 +87,10 @@ impl Source {
 
     /// The number of lines that ship: the tests stand last in a file.
     fn shipped_lines(&self) -> usize {
-        let tests = self
-            .text
-            .split('\n')
-            .position(|line| line.trim_end() == "#[cfg(test)]")
-            .filter(|at| {
-                let next = self.text.split('\n').nth(at + 1).unwrap_or_default();
-                next.starts_with("mod ") && next.trim_end().ends_with('{')
-            });
+        let lines: Vec<&str> = self.text.split('\n').map(str::trim_end).collect();
+        let tests = lines.windows(2).position(|pair| {
+            pair[0] == "#[cfg(test)]" && pair[1].starts_with("mod ") && pair[1].ends_with('{')
+        });
         if self.is_shipped() {
             tests.unwrap_or(usize::MAX)
         } else {
