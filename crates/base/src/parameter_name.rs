@@ -147,7 +147,7 @@ impl WantedName<'_> {
         (is_ended && is_taken(word)) || is_taken(read.whole())
     }
 
-    /// Returns whether the name, or an alias, is [within](Self::is_within) the beginning of the name of a parameter: as much of it as a name
+    /// Returns whether the name, or an alias, is [within](Self::is_within) the beginning of a parameter's name: as much of it as a name
     /// has with all of it in escapes. What stands further behind no parser makes a name.
     #[must_use]
     pub fn is_at_beginning(&self, written: &[u8]) -> bool {

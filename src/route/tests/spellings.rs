@@ -260,8 +260,8 @@ fn a_front_controller_may_lie_below_a_path_of_its_own() {
     assert!(find(&rules, "/api/index.php/auth/sendotp").is_err());
 }
 
-/// Goal: a route written for a front controller takes it, and hides nothing behind it. Method: `/index.php` beside `/*` with other limits, and the
-/// spellings by which it could be another path.
+/// Goal: a route written for a front controller takes it, and hides nothing behind it. Method: `/index.php` beside `/*` with other limits,
+/// and spellings by which it could be another path.
 #[test]
 fn a_front_controller_has_a_route_of_its_own() {
     let mut rules = [
