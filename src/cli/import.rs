@@ -41,6 +41,8 @@ enum FormatName {
     Haproxy,
     /// Manifests of Kubernetes with annotations of ingress-nginx.
     Ingress,
+    /// A Caddyfile.
+    Caddy,
 }
 
 impl FormatName {
@@ -49,6 +51,7 @@ impl FormatName {
             Self::Nginx => Format::Nginx,
             Self::Haproxy => Format::Haproxy,
             Self::Ingress => Format::Ingress,
+            Self::Caddy => Format::Caddy,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The formats that can be imported, and how each is recognized.
 
+use crate::caddy;
 use crate::haproxy::{PREPROCESSOR, SECTIONS};
 
 /// The proxy that a configuration is for.
@@ -11,11 +12,13 @@ pub enum Format {
     Haproxy,
     /// Manifests of Kubernetes with annotations of ingress-nginx.
     Ingress,
+    /// A Caddyfile.
+    Caddy,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 3] = [Self::Nginx, Self::Haproxy, Self::Ingress];
+    pub const ALL: [Self; 4] = [Self::Nginx, Self::Haproxy, Self::Ingress, Self::Caddy];
 
     /// Returns the name that the command line has for it.
     #[must_use]
@@ -24,6 +27,7 @@ impl Format {
             Self::Nginx => "nginx",
             Self::Haproxy => "haproxy",
             Self::Ingress => "ingress",
+            Self::Caddy => "caddy",
         }
     }
 
@@ -45,6 +49,9 @@ impl Format {
         let is_manifest = |line: &str| line.starts_with("apiVersion:") || line.starts_with("kind:");
         if text.lines().any(is_manifest) {
             return Some(Self::Ingress);
+        }
+        if caddy::begins(text) {
+            return Some(Self::Caddy);
         }
         // Lines of YAML, JSON, TOML and Terraform.
         let is_other = first.ends_with(':')

@@ -1,5 +1,6 @@
 //! Imports a configuration: text in, TOML and an account of each directive out.
 
+use crate::caddy;
 use crate::format::Format;
 use crate::haproxy;
 use crate::ingress;
@@ -35,6 +36,7 @@ pub fn import(
         Format::Nginx => nginx::read(name, text, files, &mut ledger)?,
         Format::Haproxy => haproxy::read(name, text, &mut ledger)?,
         Format::Ingress => ingress::read(name, text, &mut ledger)?,
+        Format::Caddy => caddy::read(name, text, files, &mut ledger)?,
     };
     for origin in &mut gateway.origins {
         origin.merge_servers();

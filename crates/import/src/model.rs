@@ -21,6 +21,8 @@ pub struct GatewayModel {
     pub limits: Vec<Limit>,
     /// Which requests.
     pub routes: Vec<Route>,
+    /// Keys of `[acme]`, as TOML.
+    pub acme: Vec<(&'static str, String)>,
 }
 
 /// Comments of a table: the directives that it is made of, and what it means otherwise than they do.
@@ -62,6 +64,10 @@ pub struct Listener {
     pub client_ca: Option<String>,
     /// Further keys of `tls` with texts.
     pub tls: Vec<(&'static str, &'static str)>,
+    /// Names for which certificates are ordered.
+    pub acme: Vec<String>,
+    /// `name`, where routes name the listener.
+    pub name: Option<String>,
 }
 
 /// `[list.NAME]`.
@@ -100,6 +106,8 @@ pub struct Origin {
     pub max_connections: Option<u64>,
     /// Keys of `health`.
     pub health: Option<Vec<(&'static str, String)>>,
+    /// Further keys, as TOML.
+    pub keys: Vec<(&'static str, String)>,
 }
 
 impl Origin {
@@ -203,6 +211,8 @@ pub enum LimitAlgorithm {
     LeakyBucket(u64, Option<u64>),
     /// `sliding-window`.
     SlidingWindow,
+    /// `exact`.
+    Exact,
 }
 
 /// The action for a request that a limit has no room for.
@@ -271,6 +281,17 @@ pub enum RouteAction {
     },
 }
 
+/// A field or a parameter that a route compares.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RouteValue {
+    /// The key of the route: `headers` or `query`.
+    pub key: &'static str,
+    /// The field or the parameter.
+    pub name: String,
+    /// The value; `*` is any value of a parameter.
+    pub value: String,
+}
+
 /// `[[route]]`.
 #[derive(Clone, Debug)]
 pub struct Route {
@@ -302,6 +323,8 @@ pub struct Route {
     pub set_headers: Vec<(String, String)>,
     /// The status of refusals on this route, where it is not that of its limits.
     pub status: Option<u16>,
+    /// Further keys, as TOML.
+    pub keys: Vec<(&'static str, String)>,
 }
 
 impl Route {
@@ -323,6 +346,7 @@ impl Route {
             max_body: None,
             set_headers: Vec::new(),
             status: None,
+            keys: Vec::new(),
         }
     }
 }

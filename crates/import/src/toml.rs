@@ -22,6 +22,7 @@ pub(crate) fn write(gateway: &GatewayModel, ledger: &Ledger) -> String {
     };
     text.head();
     text.server(gateway);
+    text.acme(&gateway.acme);
     text.client(&gateway.client);
     gateway.listeners.iter().for_each(|it| text.listener(it));
     gateway.lists.iter().for_each(|it| text.list(it));
@@ -90,6 +91,14 @@ impl TomlText<'_> {
         self.table("[server]", &remarks, keys);
     }
 
+    fn acme(&mut self, keys: &[(&'static str, String)]) {
+        if !keys.is_empty() {
+            let mut table = TableKeys::default();
+            keys.iter().for_each(|(key, value)| table.set(key, value));
+            self.table("[acme]", &TableRemarks::default(), table);
+        }
+    }
+
     fn client(&mut self, client: &ClientRules) {
         let mut keys = TableKeys::default();
         keys.texts("trusted_proxies", &client.trusted_proxies);
@@ -104,6 +113,9 @@ impl TomlText<'_> {
 
     fn listener(&mut self, listener: &Listener) {
         let mut keys = TableKeys::default();
+        if let Some(name) = &listener.name {
+            keys.text("name", name);
+        }
         keys.text("address", &listener.address);
         if let Some(from) = &listener.proxy_protocol_from {
             keys.text("proxy_protocol", "required");
@@ -112,6 +124,7 @@ impl TomlText<'_> {
         if let Some(to) = &listener.redirect_to_https {
             keys.set("redirect_to_https", to);
         }
+        keys.texts("tls.acme", &listener.acme);
         if !listener.certificates.is_empty() {
             let files = listener.certificates.iter().map(|(cert, key)| {
                 format!(
@@ -122,6 +135,8 @@ impl TomlText<'_> {
             });
             let files: Vec<String> = files.collect();
             keys.set("tls.certificates", format!("[{}]", files.join(", ")));
+        }
+        if !listener.certificates.is_empty() || !listener.acme.is_empty() {
             if let Some(file) = &listener.client_ca {
                 keys.text("tls.client_ca_file", file);
             }
@@ -172,6 +187,9 @@ impl TomlText<'_> {
         }
         if let Some(most) = origin.max_connections {
             keys.set("circuit_breaker", format!("{{ max_connections = {most} }}"));
+        }
+        for (key, value) in &origin.keys {
+            keys.set(key, value);
         }
         let head = format!("[origin.{}]", key(&origin.name));
         self.table(&head, &origin.remarks, keys);
@@ -280,6 +298,9 @@ impl TomlText<'_> {
                 format!("{{ set = {{ {} }} }}", pairs.join(", ")),
             );
         }
+        for (key, value) in &route.keys {
+            keys.set(key, value);
+        }
         self.table("[[route]]", &route.remarks, keys);
     }
 
@@ -356,6 +377,7 @@ fn algorithm(algorithm: LimitAlgorithm, keys: &mut TableKeys) {
             }
         }
         LimitAlgorithm::SlidingWindow => keys.text("algorithm", "sliding-window"),
+        LimitAlgorithm::Exact => keys.text("algorithm", "exact"),
     }
 }
 
@@ -375,7 +397,7 @@ fn server(server: &Server) -> String {
 }
 
 /// Returns a key of a table, in quotes where TOML needs them.
-fn key(name: &str) -> String {
+pub(crate) fn key(name: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !name.is_empty() && name.chars().all(is_bare) {
         name.to_owned()
@@ -384,7 +406,8 @@ fn key(name: &str) -> String {
     }
 }
 
-fn list(values: &[String]) -> String {
+/// Returns an array of texts as TOML.
+pub(crate) fn list(values: &[String]) -> String {
     let values: Vec<String> = values.iter().map(|value| quoted(value)).collect();
     format!("[{}]", values.join(", "))
 }

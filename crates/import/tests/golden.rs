@@ -36,7 +36,7 @@ fn inputs(format: Format) -> Vec<PathBuf> {
     let files = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
     let is_input = |path: &PathBuf| {
         path.extension()
-            .is_some_and(|it| it == "conf" || it == "cfg" || it == "yaml")
+            .is_some_and(|it| it == "conf" || it == "cfg" || it == "yaml" || it == "caddyfile")
     };
     let mut files: Vec<PathBuf> = files.filter(is_input).collect();
     files.sort();
@@ -163,6 +163,34 @@ fn nearly() -> impl Strategy<Value = String> {
         "deny",
         "all",
         "10.0.0.0/8",
+        "example.com",
+        "handle",
+        "handle_path",
+        "/a/*",
+        "@m",
+        "path",
+        "method",
+        "GET",
+        "not",
+        "header",
+        "reverse_proxy",
+        "redir",
+        "respond",
+        "{uri}",
+        "uri",
+        "strip_prefix",
+        "rate_limit",
+        "zone",
+        "key",
+        "{remote_host}",
+        "events",
+        "window",
+        "(a)",
+        "{args[0]}",
+        "{block}",
+        "<<E",
+        "E",
+        "`",
         "é",
         "\u{0}",
         "\r",
@@ -176,7 +204,7 @@ fn nearly() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn no_input_makes_an_import_panic(text in nearly(), random in ".{0,200}") {
-        for letter in ["n", "h", "i"] {
+        for letter in ["n", "h", "i", "c"] {
             for text in [&text, &random] {
                 hostile::check(&format!("{letter}{text}"));
             }

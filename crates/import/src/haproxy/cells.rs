@@ -8,14 +8,17 @@ use ipnet::IpNet;
 
 use super::terms::{ConditionTerm, PathTerm, RuleCondition, SignedTerm, TermTruth};
 use crate::bounds;
+use crate::model::RouteValue;
 
 /// A combination of values; `None` stands for all others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct RequestCell {
-    pub(super) host: Option<String>,
-    pub(super) path: Option<PathTerm>,
-    pub(super) client: Option<Vec<String>>,
-    pub(super) method: Option<Vec<String>>,
+pub(crate) struct RequestCell {
+    pub(crate) host: Option<String>,
+    pub(crate) path: Option<PathTerm>,
+    pub(crate) client: Option<Vec<String>>,
+    /// Fields and parameters, which no condition of HAProxy becomes.
+    pub(crate) values: Vec<RouteValue>,
+    pub(crate) method: Option<Vec<String>>,
 }
 
 /// Terms that hold together.
@@ -23,10 +26,11 @@ pub(super) type TermList = [SignedTerm];
 
 /// The dimensions in which cells differ, in the order in which requests are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum CellDimension {
+pub(crate) enum CellDimension {
     Host,
     Path,
     Client,
+    Value,
     Method,
 }
 
@@ -221,7 +225,7 @@ fn dimension(term: &ConditionTerm) -> Option<CellDimension> {
 }
 
 /// Returns true if a host, or all hosts below one, are among those of a term.
-pub(super) fn covers_host(term: &str, host: &str) -> bool {
+pub(crate) fn covers_host(term: &str, host: &str) -> bool {
     match term.strip_prefix('*') {
         Some(ending) => host.ends_with(ending),
         None => term == host,
@@ -229,7 +233,7 @@ pub(super) fn covers_host(term: &str, host: &str) -> bool {
 }
 
 /// Returns true if one of the blocks contains a whole block.
-fn covers_block(blocks: &[String], block: &str) -> bool {
+pub(crate) fn covers_block(blocks: &[String], block: &str) -> bool {
     let parse = |text: &str| {
         let network = text.parse::<IpNet>().ok();
         network.or_else(|| Some(text.parse::<std::net::IpAddr>().ok()?.into()))

@@ -363,6 +363,7 @@ impl<'s> FrontendImporter<'s> {
             max_body: None,
             set_headers: effect.set_headers.clone(),
             status: None,
+            keys: Vec::new(),
         });
     }
 
@@ -439,7 +440,7 @@ fn report_overlaps(
 }
 
 /// Returns the path of a route.
-fn path(term: Option<&PathTerm>, open_prefixes: &[String]) -> Result<String, String> {
+pub(crate) fn path(term: Option<&PathTerm>, open_prefixes: &[String]) -> Result<String, String> {
     let no_path = |c| format!("no path has {c:?}");
     match term {
         None => Ok("/*".to_owned()),
@@ -451,6 +452,10 @@ fn path(term: Option<&PathTerm>, open_prefixes: &[String]) -> Result<String, Str
             paths::encoded(text).map(|text| text + "*").map_err(no_path)
         }
         Some(PathTerm::Ending(text)) => paths::searched(&format!("{}$", regex::escape(text))),
+        Some(PathTerm::Between(begin, end)) => {
+            let begin = regex::escape(begin);
+            paths::searched(&format!("^{begin}(.*{})$", regex::escape(end)))
+        }
         Some(PathTerm::Containing(text)) => paths::searched(&regex::escape(text)),
         Some(PathTerm::Segments(text)) => {
             paths::searched(&format!("/{}(/|$)", regex::escape(text)))

@@ -25,7 +25,12 @@ use self::frontend::FrontendImporter;
 use self::rules::{RuleKind, SectionRule};
 use self::sections::{ConfigSection, SectionLine};
 pub(crate) use self::sections::{PREPROCESSOR, SECTIONS};
+// What divides requests knows no proxy.
+pub(crate) use self::cells::{CellDimension, RequestCell, covers_block, covers_host};
+pub(crate) use self::frontend::path;
+pub(crate) use self::reduction::{is_expression, lost_overlaps, needed, open_prefixes};
 use self::tables::StickTables;
+pub(crate) use self::terms::PathTerm;
 use self::tls::TlsDefaults;
 use crate::ledger::Ledger;
 use crate::model::GatewayModel;

@@ -8,12 +8,13 @@
 
 use super::cells::{RequestCell, covers_host};
 use super::terms::PathTerm;
+use crate::model::RouteValue;
 
 /// A cell with what the rules give in it.
 type CellResult<T> = (RequestCell, T);
 
 /// Returns the cells that need a route, in the order in which the gateway prefers them.
-pub(super) fn needed<T: PartialEq>(cells: Vec<CellResult<T>>) -> Vec<CellResult<T>> {
+pub(crate) fn needed<T: PartialEq>(cells: Vec<CellResult<T>>) -> Vec<CellResult<T>> {
     let mut groups: Vec<Vec<CellResult<T>>> = Vec::new();
     for (cell, result) in cells {
         // Cells of one host stand together.
@@ -112,7 +113,7 @@ fn is_unordered<T: PartialEq>(
 }
 
 /// Returns the prefixes of paths that end within a segment. The gateway has an expression for such a one.
-pub(super) fn open_prefixes<'c>(cells: impl Iterator<Item = &'c RequestCell>) -> Vec<String> {
+pub(crate) fn open_prefixes<'c>(cells: impl Iterator<Item = &'c RequestCell>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for cell in cells {
         if let Some(PathTerm::Beginning(text)) = &cell.path
@@ -127,7 +128,7 @@ pub(super) fn open_prefixes<'c>(cells: impl Iterator<Item = &'c RequestCell>) ->
 
 /// Returns true if the route of a path is an expression. So is each prefix below an expression of the same host, since expressions come
 /// before prefixes.
-pub(super) fn is_expression(path: Option<&PathTerm>, open_prefixes: &[String]) -> bool {
+pub(crate) fn is_expression(path: Option<&PathTerm>, open_prefixes: &[String]) -> bool {
     match path {
         None | Some(PathTerm::Exact(_)) => false,
         Some(PathTerm::Beginning(text)) => open_prefixes.iter().any(|it| text.starts_with(it)),
@@ -143,6 +144,7 @@ fn takes(own: &RequestCell, other: &RequestCell) -> bool {
         (Some(_), None) => false,
     };
     path && (own.client.is_none() || own.client == other.client)
+        && own.values.iter().all(|value| other.values.contains(value))
         && (own.method.is_none() || own.method == other.method)
 }
 
@@ -152,7 +154,16 @@ fn overlaps(one: &RequestCell, other: &RequestCell) -> bool {
         (Some(one), Some(other)) => one.overlaps(other),
         _ => true,
     };
-    paths && (one.method.is_none() || other.method.is_none() || one.method == other.method)
+    let is_other = |value: &RouteValue| {
+        let mut others = other.values.iter();
+        let is_same = |it: &RouteValue| it.key == value.key && it.name == value.name;
+        others.any(|it| {
+            is_same(it) && it.value != value.value && it.value != "*" && value.value != "*"
+        })
+    };
+    paths
+        && !one.values.iter().any(is_other)
+        && (one.method.is_none() || other.method.is_none() || one.method == other.method)
 }
 
 /// Returns the order by which the gateway prefers hosts; greater goes first.
@@ -165,19 +176,30 @@ fn host_rank(host: Option<&str>) -> (u8, usize) {
 }
 
 /// Returns the order by which the gateway prefers routes of one host; greater goes first.
-fn rank(cell: &RequestCell) -> (u8, usize, bool, bool) {
+fn rank(cell: &RequestCell) -> (u8, usize, bool, usize, usize, bool) {
     let (kind, length) = match &cell.path {
         None => (0, 0),
         Some(PathTerm::Beginning(text)) => (1, text.len()),
         Some(PathTerm::Exact(_)) => (3, 0),
+        Some(PathTerm::Between(begin, end)) => (2, begin.len() + end.len()),
         Some(_) => (2, 0),
     };
-    (kind, length, cell.client.is_some(), cell.method.is_some())
+    let fields = cell.values.iter().filter(|it| it.key == "headers").count();
+    let parameters = cell.values.len() - fields;
+    let has_method = cell.method.is_some();
+    (
+        kind,
+        length,
+        cell.client.is_some(),
+        fields,
+        parameters,
+        has_method,
+    )
 }
 
 /// Returns, for requests that two routes of one host take, the paths of both where the gateway takes the first one and `loses` says that
 /// a rule of the second one is lost by that.
-pub(super) fn lost_overlaps<T>(
+pub(crate) fn lost_overlaps<T>(
     cells: &[CellResult<T>],
     loses: impl Fn(&T, &T) -> bool,
 ) -> Vec<(&PathTerm, &PathTerm)> {

@@ -33,10 +33,12 @@ pub(super) enum TermTruth {
 
 /// A comparison with the path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum PathTerm {
+pub(crate) enum PathTerm {
     Exact(String),
     Beginning(String),
     Ending(String),
+    /// A beginning and an ending, which do not overlap.
+    Between(String, String),
     Containing(String),
     /// One or several whole segments, without a slash at either side.
     Segments(String),
@@ -46,13 +48,25 @@ pub(super) enum PathTerm {
 
 impl PathTerm {
     /// Returns true if this term holds for every path for which the other one holds.
-    pub(super) fn covers(&self, other: &Self) -> bool {
+    pub(crate) fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Beginning(own), Self::Beginning(path) | Self::Exact(path)) => {
                 path.starts_with(own.as_str())
             }
             (Self::Ending(own), Self::Ending(path) | Self::Exact(path)) => {
                 path.ends_with(own.as_str())
+            }
+            (Self::Beginning(own), Self::Between(begin, _)) => begin.starts_with(own.as_str()),
+            (Self::Ending(own), Self::Between(_, end)) => end.ends_with(own.as_str()),
+            (Self::Containing(own), Self::Between(begin, end)) => {
+                begin.contains(own.as_str()) || end.contains(own.as_str())
+            }
+            (Self::Between(begin, end), Self::Between(inner, inner_end)) => {
+                inner.starts_with(begin.as_str()) && inner_end.ends_with(end.as_str())
+            }
+            (Self::Between(begin, end), Self::Exact(path)) => {
+                let rest = path.strip_prefix(begin.as_str());
+                rest.is_some_and(|rest| rest.ends_with(end.as_str()))
             }
             (
                 Self::Containing(own),
@@ -76,7 +90,31 @@ impl PathTerm {
             (Self::Exact(_) | Self::Beginning(_), Self::Exact(_) | Self::Beginning(_))
             | (Self::Exact(_), _)
             | (_, Self::Exact(_)) => self.covers(other) || other.covers(self),
-            _ => true,
+            _ => {
+                let begins = match (self.beginning(), other.beginning()) {
+                    (Some(one), Some(other)) => one.starts_with(other) || other.starts_with(one),
+                    _ => true,
+                };
+                let ends = match (self.ending(), other.ending()) {
+                    (Some(one), Some(other)) => one.ends_with(other) || other.ends_with(one),
+                    _ => true,
+                };
+                begins && ends
+            }
+        }
+    }
+
+    fn beginning(&self) -> Option<&str> {
+        match self {
+            Self::Beginning(text) | Self::Between(text, _) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn ending(&self) -> Option<&str> {
+        match self {
+            Self::Ending(text) | Self::Between(_, text) => Some(text),
+            _ => None,
         }
     }
 
@@ -86,6 +124,7 @@ impl PathTerm {
             Self::Exact(value) => ("path", value),
             Self::Beginning(value) => ("path_beg", value),
             Self::Ending(value) => ("path_end", value),
+            Self::Between(begin, end) => return format!("path_beg {begin} path_end {end}"),
             Self::Containing(value) => ("path_sub", value),
             Self::Segments(value) => ("path_dir", value),
             Self::Expression(value) => ("path_reg", value),

@@ -382,6 +382,7 @@ impl IngressImporter {
             max_body: annotations.max_body.clone(),
             set_headers: Vec::new(),
             status: None,
+            keys: Vec::new(),
         };
         let Some((_, blocks)) = &annotations.only else {
             self.gateway.routes.push(route);

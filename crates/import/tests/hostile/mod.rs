@@ -35,6 +35,7 @@ pub(crate) fn check(case: &str) {
         Some('n') => Format::Nginx,
         Some('h') => Format::Haproxy,
         Some('i') => Format::Ingress,
+        Some('c') => Format::Caddy,
         _ => return,
     };
     let mut texts = letters.as_str().split(SEPARATOR);

@@ -1,0 +1,247 @@
+//! Decides what the steps of a site do with the requests of one cell.
+
+use super::answers::StepAnswer;
+use super::conditions::RequestCondition;
+use super::fields::FieldEdits;
+use super::paths::CurrentPath;
+use super::steps::{ChainStep, StepKind};
+use crate::bounds;
+use crate::haproxy::{CellDimension, RequestCell, covers_block, covers_host};
+use crate::ledger::EntryId;
+
+/// The result of all steps for the requests of a cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct SiteEffect {
+    /// The numbers of the limits.
+    pub(super) limits: Vec<usize>,
+    pub(super) answer: Option<StepAnswer>,
+    /// The path that the origin gets, or from which a redirect is made; `None` where it is as it came.
+    pub(super) path: Option<CurrentPath>,
+    pub(super) request_fields: FieldEdits,
+    pub(super) response_fields: FieldEdits,
+    pub(super) max_body: Option<String>,
+    pub(super) compress: Option<String>,
+}
+
+impl SiteEffect {
+    /// Returns true if the requests are refused, whatever counters say.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(&self.answer, Some(StepAnswer::Respond { status, .. }) if *status >= 400)
+    }
+
+    /// Returns true if the other effect has a guard that this one lacks.
+    pub(super) fn loses(&self, other: &Self) -> bool {
+        let has = |limit| self.limits.contains(limit);
+        let has_body = other.max_body.is_none() || self.max_body == other.max_body;
+        let has_all = other.limits.iter().all(has) && has_body;
+        !self.is_refusal() && (other.is_refusal() || !has_all)
+    }
+}
+
+/// The connection of requests, and what is known of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KnownCell<'c> {
+    pub(super) cell: &'c RequestCell,
+    /// The last dimension that is known.
+    pub(super) known: CellDimension,
+    pub(super) scheme: RequestScheme,
+}
+
+/// The scheme of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RequestScheme {
+    Http,
+    Https,
+}
+
+impl RequestScheme {
+    /// Returns its name.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+}
+
+impl KnownCell<'_> {
+    /// Returns whether a condition holds for requests with this path; `None` where that is not known.
+    pub(super) fn truth(&self, condition: &RequestCondition, path: &CurrentPath) -> Option<bool> {
+        let cell = self.cell;
+        let in_dimension = |dimension, holds: bool| (dimension <= self.known).then_some(holds);
+        match condition {
+            RequestCondition::All(all) => {
+                let mut truths = all.iter().map(|it| self.truth(it, path));
+                let is_unknown = all.iter().any(|it| self.truth(it, path).is_none());
+                match truths.any(|truth| truth == Some(false)) {
+                    true => Some(false),
+                    false => (!is_unknown).then_some(true),
+                }
+            }
+            RequestCondition::Any(any) => {
+                let mut truths = any.iter().map(|it| self.truth(it, path));
+                let is_unknown = any.iter().any(|it| self.truth(it, path).is_none());
+                match truths.any(|truth| truth == Some(true)) {
+                    true => Some(true),
+                    false => (!is_unknown).then_some(false),
+                }
+            }
+            RequestCondition::Not(inner) => self.truth(inner, path).map(|holds| !holds),
+            RequestCondition::Tls => Some(self.scheme == RequestScheme::Https),
+            RequestCondition::Host(hosts) => {
+                let host = cell.host.as_ref();
+                let holds = host.is_some_and(|host| hosts.iter().any(|it| covers_host(it, host)));
+                in_dimension(CellDimension::Host, holds)
+            }
+            RequestCondition::Path(term) => {
+                let current = path.term.as_ref()?;
+                in_dimension(CellDimension::Path, term.covers(current))
+            }
+            RequestCondition::Client(blocks) => {
+                let client = cell.client.as_ref();
+                let holds = client.is_some_and(|own| own.iter().all(|it| covers_block(blocks, it)));
+                in_dimension(CellDimension::Client, holds)
+            }
+            RequestCondition::Method(method) => {
+                let methods = cell.method.as_ref();
+                let holds = methods.is_some_and(|own| own.iter().all(|it| it == method));
+                in_dimension(CellDimension::Method, holds)
+            }
+            RequestCondition::Value(value) => {
+                let is_it = |own: &crate::model::RouteValue| {
+                    own.key == value.key
+                        && own.name == value.name
+                        && (own.value == value.value || value.value == "*")
+                };
+                in_dimension(CellDimension::Value, cell.values.iter().any(is_it))
+            }
+        }
+    }
+}
+
+/// The state of a request on its way through the steps.
+pub(super) struct CellEvaluation<'c> {
+    known: KnownCell<'c>,
+    path: CurrentPath,
+    pub(super) effect: SiteEffect,
+    /// The directives that its requests reach.
+    pub(super) sources: Vec<EntryId>,
+    /// The directives whose effect is not known, with the reason.
+    pub(super) problems: Vec<(EntryId, String)>,
+}
+
+impl<'c> CellEvaluation<'c> {
+    /// Evaluates steps for a cell.
+    pub(super) fn new(cell: &'c RequestCell, scheme: RequestScheme, steps: &[ChainStep]) -> Self {
+        let path = CurrentPath::new(cell.path.as_ref());
+        let mut evaluation = Self {
+            known: KnownCell {
+                cell,
+                known: CellDimension::Method,
+                scheme,
+            },
+            path: path.clone(),
+            effect: SiteEffect::default(),
+            sources: Vec::new(),
+            problems: Vec::new(),
+        };
+        evaluation.run(steps);
+        evaluation.effect.path = (evaluation.path != path).then_some(evaluation.path.clone());
+        if !matches!(
+            evaluation.effect.answer,
+            Some(StepAnswer::Forward(_) | StepAnswer::Redirect { .. })
+        ) {
+            evaluation.effect.path = None;
+        }
+        evaluation
+    }
+
+    /// Runs the steps of a block, up to the one that answers.
+    fn run(&mut self, steps: &[ChainStep]) {
+        let mut taken: Vec<&str> = Vec::new();
+        for step in steps {
+            if self.effect.answer.is_some() {
+                return;
+            }
+            let group = step.group();
+            if group.is_some_and(|group| taken.contains(&group)) {
+                continue;
+            }
+            match self.holds(&step.matcher.condition) {
+                Some(true) => {}
+                Some(false) => continue,
+                None => {
+                    self.problem(step.id, "the path that it compares is not known");
+                    continue;
+                }
+            }
+            taken.extend(group);
+            self.apply(step);
+        }
+    }
+
+    fn apply(&mut self, step: &ChainStep) {
+        self.sources.push(step.id);
+        match &step.kind {
+            StepKind::Block(steps) => self.run(steps),
+            StepKind::Path(change) => {
+                if let Err(reason) = self.path.change(change) {
+                    self.problem(step.id, &reason);
+                    self.path.term = None;
+                    self.path.template = None;
+                }
+            }
+            StepKind::Limits(zones) => {
+                for zone in zones {
+                    match self.known.truth(&zone.condition, &self.path) {
+                        Some(true) => self.add_limit(zone.limit, step.id),
+                        Some(false) => {}
+                        None => self.problem(step.id, "the path that it compares is not known"),
+                    }
+                }
+            }
+            StepKind::RequestFields(edits) => self.effect.request_fields.extend(edits),
+            StepKind::ResponseFields(edits) => self.effect.response_fields.extend(edits),
+            StepKind::MaxBody(most) => self.effect.max_body = Some(most.clone()),
+            StepKind::Compress(table) => self.effect.compress = Some(table.clone()),
+            StepKind::Answer(answer) => self.answer(answer, step.id),
+        }
+    }
+
+    fn answer(&mut self, answer: &StepAnswer, id: EntryId) {
+        if let StepAnswer::Forward(forward) = answer {
+            if let Some(rewrite) = &forward.rewrite
+                && let Err(reason) = self.path.change(rewrite)
+            {
+                self.problem(id, &reason);
+            }
+            if self.path.template.is_none() && self.path.term.is_none() {
+                self.problem(id, "the path that the origin gets is not known");
+            }
+            self.effect.request_fields.extend(&forward.request_fields);
+            self.effect.response_fields.extend(&forward.response_fields);
+        }
+        self.effect.answer = Some(answer.clone());
+    }
+
+    fn add_limit(&mut self, limit: usize, id: EntryId) {
+        let limits = &mut self.effect.limits;
+        if limits.contains(&limit) {
+            return;
+        }
+        if limits.len() == bounds::ROUTE_LIMITS {
+            let most = bounds::ROUTE_LIMITS;
+            self.problem(id, &format!("a route has at most {most} limits"));
+            return;
+        }
+        limits.push(limit);
+    }
+
+    fn holds(&self, condition: &Result<RequestCondition, String>) -> Option<bool> {
+        self.known.truth(condition.as_ref().ok()?, &self.path)
+    }
+
+    fn problem(&mut self, id: EntryId, reason: &str) {
+        self.problems.push((id, reason.to_owned()));
+    }
+}

@@ -1,0 +1,185 @@
+//! Reads what `header`, `request_header`, `header_up` and `header_down` do with fields.
+
+use super::placeholders;
+use super::tree::CaddyDirective;
+use crate::own_fields::is_own_field;
+use crate::toml;
+
+/// Edits of the fields of requests or responses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct FieldEdits {
+    set: Vec<FieldValue>,
+    add: Vec<FieldValue>,
+    remove: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FieldValue {
+    name: String,
+    value: String,
+}
+
+/// The message that has a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EditedMessage {
+    Request,
+    Response,
+}
+
+/// Beginnings of names of fields that describe limits.
+const LIMIT_FIELDS: [&str; 2] = ["ratelimit", "x-ratelimit"];
+
+impl FieldEdits {
+    /// Adds the edit that a line says: `[+|-|>]FIELD [VALUE]`.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which it has no counterpart.
+    pub(super) fn read(&mut self, words: &[String], message: EditedMessage) -> Result<(), String> {
+        let (field, value) = match words {
+            [field] => (field, ""),
+            [field, value] => (field, value.as_str()),
+            _ => return Err("an edit of a field has no expression".to_owned()),
+        };
+        let field = field.strip_suffix(':').unwrap_or(field);
+        let name = field.trim_start_matches(['+', '-', '>', '?']);
+        let name = name.to_ascii_lowercase();
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.is_empty() || !name.chars().all(is_name) {
+            return Err(format!("no field is called {field}"));
+        }
+        let is_own = is_own_field(&name)
+            || LIMIT_FIELDS.iter().any(|it| name.starts_with(it))
+            || (message == EditedMessage::Response
+                && (name == "retry-after" || (name == "vary" && !field.starts_with('+'))));
+        if is_own {
+            return Err(format!("the gateway writes {name} itself"));
+        }
+        let set = || {
+            Ok::<_, String>(FieldValue {
+                name: name.clone(),
+                value: placeholders::field_value(value)?,
+            })
+        };
+        match field.chars().next() {
+            Some('?') => return Err("no edit sets a field only where it is absent".to_owned()),
+            Some('-') => {
+                self.forget(&name);
+                self.remove.push(name);
+            }
+            Some('+') => self.add.push(set()?),
+            _ => {
+                let edit = set()?;
+                self.forget(&name);
+                self.set.push(edit);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the edits of a directive that come after these.
+    pub(super) fn extend(&mut self, later: &Self) {
+        for name in later
+            .remove
+            .iter()
+            .chain(later.set.iter().map(|it| &it.name))
+        {
+            self.forget(name);
+        }
+        self.remove.extend(later.remove.iter().cloned());
+        self.set.extend(later.set.iter().cloned());
+        self.add.extend(later.add.iter().cloned());
+    }
+
+    fn forget(&mut self, name: &str) {
+        self.set.retain(|it| it.name != name);
+        self.add.retain(|it| it.name != name);
+        self.remove.retain(|it| it != name);
+    }
+
+    /// Returns the edits as TOML; `None` where there are none.
+    pub(super) fn table(&self) -> Option<String> {
+        let pairs = |edits: &[FieldValue]| {
+            let mut names: Vec<&str> = edits.iter().map(|it| it.name.as_str()).collect();
+            names.dedup();
+            let pairs = edits
+                .iter()
+                .map(|it| format!("{} = {}", toml::key(&it.name), toml::quoted(&it.value)));
+            pairs.collect::<Vec<_>>().join(", ")
+        };
+        let mut keys = Vec::new();
+        for (key, edits) in [("set", &self.set), ("add", &self.add)] {
+            if !edits.is_empty() {
+                keys.push(format!("{key} = {{ {} }}", pairs(edits)));
+            }
+        }
+        if !self.remove.is_empty() {
+            keys.push(format!("remove = {}", toml::list(&self.remove)));
+        }
+        (!keys.is_empty()).then(|| format!("{{ {} }}", keys.join(", ")))
+    }
+}
+
+/// Reads the edits of `header` or `request_header`, which stand behind its name or in its block.
+///
+/// # Errors
+///
+/// The reason for which an edit has no counterpart.
+pub(super) fn read(
+    directive: &CaddyDirective,
+    words: &[String],
+    message: EditedMessage,
+) -> Result<FieldEdits, String> {
+    let mut edits = FieldEdits::default();
+    if !words.is_empty() {
+        edits.read(words, message)?;
+    }
+    for line in directive.children() {
+        let mut words = vec![line.name.clone()];
+        words.extend(line.words.iter().cloned());
+        match line.name.as_str() {
+            // Edits are made when the response is sent in any case.
+            "defer" => {}
+            "match" => return Err("edits of fields hold for all responses of a route".to_owned()),
+            _ => edits.read(&words, message)?,
+        }
+    }
+    Ok(edits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edits(lines: &[&str]) -> Result<Option<String>, String> {
+        let mut edits = FieldEdits::default();
+        for line in lines {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            edits.read(&words, EditedMessage::Response)?;
+        }
+        Ok(edits.table())
+    }
+
+    /// Goal: edits are those of Caddy, the last of a field holds. Method: each kind, and two of one field.
+    #[test]
+    fn the_last_edit_of_a_field_holds() {
+        let table = edits(&["X-A 1", "+X-B 2", "-Server", ">X-A {host}", "X-C: 3"]);
+        let expected = "{ set = { x-a = \"{host}\", x-c = \"3\" }, add = { x-b = \"2\" }, remove = [\"server\"] }";
+        assert_eq!(table, Ok(Some(expected.to_owned())));
+    }
+
+    /// Goal: an edit without a counterpart is never another one. Method: conditions, expressions, fields of the gateway's own.
+    #[test]
+    fn edits_without_a_counterpart_are_errors() {
+        for line in [
+            "?X-A 1",
+            "X-A a b",
+            "-X-*",
+            "Content-Length 1",
+            "RateLimit 1",
+            "X-A {env.B}",
+        ] {
+            assert!(edits(&[line]).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! Makes routes of the sites of listeners: one for each cell of requests that needs one.
+
+use super::answers::StepAnswer;
+use super::conditions::RequestCondition;
+use super::division;
+use super::evaluation::{CellEvaluation, SiteEffect};
+use super::listeners::{ListenerGroup, PlacedSite};
+use super::paths::{self, CurrentPath};
+use super::redirects::{self, RoutePlace};
+use super::steps::{ChainStep, StepKind};
+use crate::bounds;
+use crate::haproxy::{self, PathTerm, RequestCell, covers_host};
+use crate::ledger::{EntryId, Ledger};
+use crate::model::{GatewayModel, Limit, Route, RouteAction, TableRemarks};
+use crate::toml;
+
+/// A site whose directives were read.
+pub(super) struct ReadSite {
+    pub(super) id: EntryId,
+    pub(super) steps: Vec<ChainStep>,
+}
+
+/// A cell of a site.
+type SiteCell = (RequestCell, SiteEffect);
+
+/// Makes the routes of a group of listeners.
+pub(super) struct SiteRouteMaker<'s> {
+    pub(super) sites: &'s [ReadSite],
+    pub(super) limits: &'s [Limit],
+    pub(super) group: &'s ListenerGroup,
+}
+
+impl SiteRouteMaker<'_> {
+    /// Adds the routes.
+    pub(super) fn add_routes(&self, gateway: &mut GatewayModel, ledger: &mut Ledger) {
+        let mut cells: Vec<SiteCell> = Vec::new();
+        for placed in &self.group.sites {
+            for host in self.hosts(placed) {
+                match self.evaluated(placed, host.as_deref(), ledger) {
+                    Ok(found) if cells.len() + found.len() > bounds::REQUEST_CELLS => {
+                        let most = bounds::REQUEST_CELLS;
+                        let reason =
+                            format!("the sites divide requests into more than {most} cases");
+                        ledger.fill_in_for(self.sites[placed.site].id, &reason);
+                    }
+                    Ok(found) => cells.extend(found),
+                    Err(reason) => ledger.fill_in_for(self.sites[placed.site].id, &reason),
+                }
+            }
+        }
+        let heads: Vec<SiteCell> = (cells.iter())
+            .filter(|(cell, _)| cell.method.as_deref() == Some(&["HEAD".to_owned()]))
+            .cloned()
+            .collect();
+        let kept = joined(with_heads(haproxy::needed(cells), &heads));
+        self.report_overlaps(&kept, ledger);
+        for group in kept.chunk_by(|(one, _), (other, _)| one.host == other.host) {
+            let open_prefixes = haproxy::open_prefixes(group.iter().map(|(cell, _)| cell));
+            for (cell, effect) in group {
+                self.add_route(cell, effect, &open_prefixes, gateway, ledger);
+            }
+        }
+        self.add_redirects(gateway);
+    }
+
+    /// Returns the hosts of a site, and those that its conditions name.
+    fn hosts(&self, placed: &PlacedSite) -> Vec<Option<String>> {
+        let mut found: Vec<Option<String>> = Vec::new();
+        let mut inner: Vec<&RequestCondition> = Vec::new();
+        collect(&self.sites[placed.site].steps, &mut inner);
+        let named = inner.into_iter().filter_map(|it| match it {
+            RequestCondition::Host(hosts) => Some(hosts),
+            _ => None,
+        });
+        let named: Vec<&String> = named.flatten().collect();
+        for host in placed.hosts.iter().cloned() {
+            if !found.contains(&host) {
+                found.push(host);
+            }
+        }
+        for host in named {
+            let owner = self.owner(host);
+            let known = Some(host.clone());
+            if owner == Some(placed.site) && !found.contains(&known) {
+                found.push(known);
+            }
+        }
+        found
+    }
+
+    /// Returns the site that takes a host.
+    fn owner(&self, host: &str) -> Option<usize> {
+        let all = self.group.sites.iter().flat_map(|placed| {
+            let hosts = placed.hosts.iter();
+            hosts.map(|own| (placed.site, own.as_deref()))
+        });
+        let taking = all.filter(|(_, own)| own.is_none_or(|own| covers_host(own, host)));
+        let rank = |own: Option<&str>| match own {
+            None => (0, 0),
+            Some(own) if own.starts_with('*') => (1, own.len()),
+            Some(_) => (2, 0),
+        };
+        let best = taking.max_by_key(|(_, own)| rank(*own));
+        best.map(|(site, _)| site)
+    }
+
+    fn evaluated(
+        &self,
+        placed: &PlacedSite,
+        host: Option<&str>,
+        ledger: &mut Ledger,
+    ) -> Result<Vec<SiteCell>, String> {
+        let scheme = self.group.scheme;
+        let steps = &self.sites[placed.site].steps;
+        let cells = division::divide(host, scheme, steps)?;
+        let mut found = Vec::with_capacity(cells.len());
+        for cell in cells {
+            let evaluation = CellEvaluation::new(&cell, scheme, steps);
+            evaluation
+                .sources
+                .iter()
+                .for_each(|id| ledger.translated(*id));
+            for (id, reason) in &evaluation.problems {
+                ledger.fill_in_for(*id, reason);
+            }
+            let effect = evaluation.effect;
+            found.push((cell, effect));
+        }
+        Ok(found)
+    }
+
+    /// Returns the number of the site of a host.
+    fn site(&self, host: Option<&str>) -> Option<&ReadSite> {
+        let exact = |placed: &&PlacedSite| placed.hosts.iter().any(|own| own.as_deref() == host);
+        let placed = self.group.sites.iter().find(exact);
+        let number = placed
+            .map(|placed| placed.site)
+            .or_else(|| self.owner(host?));
+        number.map(|number| &self.sites[number])
+    }
+
+    fn add_route(
+        &self,
+        cell: &RequestCell,
+        effect: &SiteEffect,
+        open_prefixes: &[String],
+        gateway: &mut GatewayModel,
+        ledger: &mut Ledger,
+    ) {
+        let Some(site) = self.site(cell.host.as_deref()) else {
+            return;
+        };
+        let path = match haproxy::path(cell.path.as_ref(), open_prefixes) {
+            Ok(path) => path,
+            Err(reason) => {
+                ledger.fill_in_for(site.id, &format!("a path is left out: {reason}"));
+                return;
+            }
+        };
+        let mut remarks = TableRemarks {
+            sources: vec![site.id],
+            differences: Vec::new(),
+        };
+        let evaluation = CellEvaluation::new(cell, self.group.scheme, &site.steps);
+        remarks.sources.extend(evaluation.sources);
+        let place = RoutePlace {
+            cell,
+            open_prefixes,
+            scheme: self.group.scheme,
+        };
+        let action = match place.action(effect, &mut remarks) {
+            Ok(action) => action,
+            Err(reason) => {
+                let id = remarks.sources.last().copied().unwrap_or(site.id);
+                ledger.fill_in_for(id, &format!("its requests are answered with 404: {reason}"));
+                RouteAction::Respond {
+                    status: 404,
+                    body: String::new(),
+                }
+            }
+        };
+        remarks.differences.extend(differences(cell, effect));
+        let limits = effect.limits.iter().map(|at| self.limits[*at].name.clone());
+        gateway.routes.push(Route {
+            remarks,
+            host: cell.host.clone(),
+            methods: cell.method.clone().unwrap_or_default(),
+            client: cell.client.clone().unwrap_or_default(),
+            limits: limits.collect(),
+            max_body: effect.max_body.clone(),
+            keys: self.keys(cell, effect),
+            ..Route::new(path, action)
+        });
+    }
+
+    /// Returns the further keys of a route.
+    fn keys(&self, cell: &RequestCell, effect: &SiteEffect) -> Vec<(&'static str, String)> {
+        let mut keys = Vec::new();
+        if !self.group.names.is_empty() {
+            keys.push(("listeners", toml::list(&self.group.names)));
+        }
+        for key in ["headers", "query"] {
+            let values = cell.values.iter().filter(|it| it.key == key);
+            let pairs: Vec<String> = values
+                .map(|it| format!("{} = {}", toml::key(&it.name), toml::quoted(&it.value)))
+                .collect();
+            if !pairs.is_empty() {
+                keys.push((key, format!("{{ {} }}", pairs.join(", "))));
+            }
+        }
+        let request = effect.request_fields.table();
+        // An answer of the gateway's own reads no fields.
+        let is_forwarded = matches!(effect.answer, Some(StepAnswer::Forward(_)));
+        keys.extend(
+            request
+                .filter(|_| is_forwarded)
+                .map(|it| ("request_headers", it)),
+        );
+        keys.extend(
+            effect
+                .response_fields
+                .table()
+                .map(|it| ("response_headers", it)),
+        );
+        keys.extend(effect.compress.clone().map(|it| ("compress", it)));
+        keys
+    }
+
+    /// Adds the redirects of automatic HTTPS beside sites in clear text.
+    fn add_redirects(&self, gateway: &mut GatewayModel) {
+        for (host, port) in &self.group.redirected {
+            let port = match port {
+                443 => String::new(),
+                port => format!(":{port}"),
+            };
+            let action = RouteAction::Redirect {
+                to: format!("https://{{host}}{port}/{{rest}}"),
+                status: 308,
+            };
+            let mut route = Route::new("/*".to_owned(), action);
+            route.host = Some(host.clone());
+            if !self.group.names.is_empty() {
+                let names = toml::list(&self.group.names);
+                route.keys.push(("listeners", names));
+            }
+            gateway.routes.push(route);
+        }
+    }
+
+    /// Records the paths whose requests another route takes, by which a guard is lost.
+    fn report_overlaps(&self, cells: &[SiteCell], ledger: &mut Ledger) {
+        let differs = |one: &SiteEffect, other: &SiteEffect| {
+            one.loses(other) || (!one.is_refusal() && one.answer != other.answer)
+        };
+        for (first, second) in haproxy::lost_overlaps(cells, differs) {
+            let is_possible = match (first, second) {
+                // A cell of both stands before them.
+                (PathTerm::Ending(_), PathTerm::Beginning(_)) => false,
+                (PathTerm::Expression(text), other) | (other, PathTerm::Expression(text)) => {
+                    may_be_both(text, other)
+                }
+                _ => true,
+            };
+            if !is_possible {
+                continue;
+            }
+            ledger.fill_in(format!(
+                "[[route]]: a path with both {} and {} is taken by the route of the first; make a route of both where that matters",
+                shown(first),
+                shown(second)
+            ));
+        }
+    }
+}
+
+/// Returns false if no path fits both an expression and another term.
+fn may_be_both(expression: &str, other: &PathTerm) -> bool {
+    match other {
+        PathTerm::Beginning(begin) => paths::may_begin(expression, begin),
+        PathTerm::Ending(end) => paths::may_end(expression, end),
+        PathTerm::Between(begin, end) => {
+            paths::may_begin(expression, begin) && paths::may_end(expression, end)
+        }
+        _ => true,
+    }
+}
+
+/// Returns what a route means otherwise than the site.
+fn differences(cell: &RequestCell, effect: &SiteEffect) -> Vec<String> {
+    let mut found = Vec::new();
+    let host = cell.host.as_deref().unwrap_or_default();
+    if host.starts_with('*') {
+        found.push("`*` is names at any depth; in Caddy it is one label".to_owned());
+    }
+    if effect.limits.len() > 1 {
+        let difference = "a request that one limit refuses is counted in none; Caddy counts it in each zone that it looks at before";
+        found.push(difference.to_owned());
+    }
+    found
+}
+
+/// Returns a path as Caddy writes it.
+fn shown(term: &PathTerm) -> String {
+    match term {
+        PathTerm::Exact(text) => format!("`{text}`"),
+        PathTerm::Beginning(text) => format!("`{text}*`"),
+        PathTerm::Ending(text) => format!("`*{text}`"),
+        PathTerm::Between(begin, end) => format!("`{begin}*{end}`"),
+        PathTerm::Containing(text) => format!("`*{text}*`"),
+        PathTerm::Segments(text) | PathTerm::Expression(text) => format!("`~ {text}`"),
+    }
+}
+
+/// Collects the terms of all conditions.
+fn collect<'s>(steps: &'s [ChainStep], into: &mut Vec<&'s RequestCondition>) {
+    for step in steps {
+        if let Ok(condition) = &step.matcher.condition {
+            division::leaves(condition, into);
+        }
+        match &step.kind {
+            StepKind::Block(steps) => collect(steps, into),
+            StepKind::Limits(zones) => {
+                for zone in zones {
+                    division::leaves(&zone.condition, into);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Adds the cells of HEAD that the route for GET would take with another effect.
+fn with_heads(cells: Vec<SiteCell>, heads: &[SiteCell]) -> Vec<SiteCell> {
+    let mut found: Vec<SiteCell> = Vec::new();
+    let has_method = |cell: &RequestCell, method: &str| {
+        cell.method
+            .as_ref()
+            .is_some_and(|own| own.iter().any(|it| it == method))
+    };
+    for (cell, effect) in &cells {
+        found.push((cell.clone(), effect.clone()));
+        if !has_method(cell, "GET") {
+            continue;
+        }
+        let head = RequestCell {
+            method: Some(vec!["HEAD".to_owned()]),
+            ..cell.clone()
+        };
+        let is_kept = cells.iter().any(|(known, _)| *known == head);
+        let other = heads
+            .iter()
+            .find(|(known, other)| *known == head && other != effect);
+        found.extend(other.filter(|_| !is_kept).cloned());
+    }
+    found
+}
+
+/// Makes one cell of those that differ in their methods only.
+fn joined(cells: Vec<SiteCell>) -> Vec<SiteCell> {
+    let mut found: Vec<SiteCell> = Vec::new();
+    for (cell, effect) in cells {
+        if let Some((last, known)) = found.last_mut()
+            && let (Some(methods), Some(more)) = (&mut last.method, &cell.method)
+            && *known == effect
+            && (&last.host, &last.path, &last.client) == (&cell.host, &cell.path, &cell.client)
+            && last.values == cell.values
+        {
+            methods.extend(more.iter().cloned());
+            continue;
+        }
+        found.push((cell, effect));
+    }
+    found
+}
+
+impl RoutePlace<'_> {
+    fn action(
+        &self,
+        effect: &SiteEffect,
+        remarks: &mut TableRemarks,
+    ) -> Result<RouteAction, String> {
+        let action = match &effect.answer {
+            None => {
+                let difference = "no directive answers, so Caddy answers 200 without a body";
+                remarks.differences.push(difference.to_owned());
+                RouteAction::Respond {
+                    status: 200,
+                    body: String::new(),
+                }
+            }
+            Some(StepAnswer::Respond { status, body }) => RouteAction::Respond {
+                status: *status,
+                body: body.clone(),
+            },
+            Some(StepAnswer::Redirect { to, status }) => {
+                let url = redirects::url(to, self, effect.path.as_ref())?;
+                remarks
+                    .differences
+                    .extend(url.difference.map(str::to_owned));
+                RouteAction::Redirect {
+                    to: url.to,
+                    status: *status,
+                }
+            }
+            Some(StepAnswer::Forward(forward)) => {
+                let change = self.path_change(effect.path.as_ref())?;
+                RouteAction::Forward {
+                    origin: forward.origin.clone(),
+                    strip_prefix: change.strip_prefix,
+                    rewrite: change.rewrite,
+                }
+            }
+        };
+        Ok(action)
+    }
+
+    /// Returns the path that the origin gets.
+    fn path_change(&self, path: Option<&CurrentPath>) -> Result<OriginPath, String> {
+        let mut change = OriginPath::default();
+        let Some(path) = path else {
+            return Ok(change);
+        };
+        let no_name = "the route has no name for the rest of its path";
+        let path = path.template.as_deref().ok_or(no_name)?;
+        let own = CurrentPath::new(self.cell.path.as_ref()).template;
+        let prefix = own.as_deref().and_then(|own| own.strip_suffix(path));
+        let is_expression = haproxy::is_expression(self.cell.path.as_ref(), self.open_prefixes);
+        match prefix.filter(|prefix| prefix.starts_with('/') && !is_expression) {
+            Some(prefix) => change.strip_prefix = Some(prefix.to_owned()),
+            None if own.as_deref() == Some(path) => {}
+            None => change.rewrite = Some(self.rendered(path)),
+        }
+        Ok(change)
+    }
+}
+
+/// The keys of a route for the path that the origin gets.
+#[derive(Default)]
+struct OriginPath {
+    strip_prefix: Option<String>,
+    rewrite: Option<String>,
+}

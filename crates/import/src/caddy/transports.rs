@@ -1,0 +1,214 @@
+//! Reads `transport http`, health checks and passive checks of a `reverse_proxy` as keys of an origin.
+
+use super::tree::CaddyDirective;
+use super::units;
+use super::upstreams::UpstreamScheme;
+use crate::model::Origin;
+use crate::toml::{duration, list, quoted};
+
+/// The settings of an origin that several lines make.
+#[derive(Debug, Default)]
+pub(super) struct TransportSettings {
+    pub(super) scheme: UpstreamScheme,
+    /// Keys of `tls`.
+    tls: Vec<(&'static str, String)>,
+    /// Keys of `circuit_breaker`.
+    breaker: Vec<(&'static str, String)>,
+    checks_health: bool,
+    health: Vec<(&'static str, String)>,
+    /// The time for which a failed server is out of use.
+    ejection: Option<u64>,
+    failures: Option<u32>,
+    failed_statuses: Vec<String>,
+}
+
+/// Lines that change no answer.
+const WITHOUT_EFFECT: [&str; 10] = [
+    "compression",
+    "dial_fallback_delay",
+    "expect_continue_timeout",
+    "keepalive_idle_conns",
+    "keepalive_idle_conns_per_host",
+    "keepalive_interval",
+    "read_buffer",
+    "tls_renegotiation",
+    "tls_timeout",
+    "write_buffer",
+];
+
+/// The longest timeout of the configuration, in milliseconds.
+const LONGEST: u64 = 86_400_000;
+
+impl TransportSettings {
+    /// Takes a line in the block of `transport http`. Returns false if it changes no answer.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which it has no counterpart.
+    pub(super) fn take(
+        &mut self,
+        line: &CaddyDirective,
+        origin: &mut Origin,
+    ) -> Result<bool, String> {
+        let value = line.word(0);
+        let time = || Ok::<_, String>(duration(units::millis(value)?.clamp(1, LONGEST)));
+        match line.name.as_str() {
+            "tls" => self.scheme = UpstreamScheme::Https,
+            "tls_insecure_skip_verify" => {
+                self.scheme = UpstreamScheme::Https;
+                self.tls.push(("verify", quoted("off")));
+            }
+            "tls_server_name" => {
+                self.scheme = UpstreamScheme::Https;
+                self.tls.push(("server_name", quoted(value)));
+            }
+            "tls_trusted_ca_certs" | "tls_trust_pool" => {
+                let files = match line.name.as_str() {
+                    "tls_trust_pool" if value == "file" => &line.words[1..],
+                    "tls_trusted_ca_certs" => &line.words,
+                    _ => return Err("the authorities of an origin are a file".to_owned()),
+                };
+                let [file] = files else {
+                    return Err("the authorities of an origin are one file".to_owned());
+                };
+                self.scheme = UpstreamScheme::Https;
+                self.tls.push(("ca_file", quoted(file)));
+            }
+            "tls_client_auth" => {
+                let [cert, key] = line.words.as_slice() else {
+                    return Err("the certificate of the gateway is two files".to_owned());
+                };
+                self.scheme = UpstreamScheme::Https;
+                self.tls.push(("cert_file", quoted(cert)));
+                self.tls.push(("key_file", quoted(key)));
+            }
+            "versions" if line.words == ["h2c", "2"] || line.words == ["h2c"] => {
+                self.scheme = UpstreamScheme::H2c;
+            }
+            "versions" if line.words == ["2"] => origin.protocol = Some("h2"),
+            "versions" if line.words.iter().any(|it| it == "1.1") => return Ok(false),
+            "dial_timeout" => origin.timeouts.push(("connect", time()?)),
+            "read_timeout" | "response_header_timeout" => {
+                if !origin.timeouts.iter().any(|(key, _)| *key == "read") {
+                    origin.timeouts.push(("read", time()?));
+                }
+            }
+            "write_timeout" => origin.timeouts.push(("write", time()?)),
+            "keepalive" if value == "off" => return Ok(false),
+            "keepalive" => origin.timeouts.push(("idle", time()?)),
+            "max_conns_per_host" => self.limit("max_connections", value)?,
+            name if WITHOUT_EFFECT.contains(&name) => return Ok(false),
+            name => return Err(format!("an origin has no counterpart of {name}")),
+        }
+        Ok(true)
+    }
+
+    fn limit(&mut self, key: &'static str, value: &str) -> Result<(), String> {
+        let most: u32 = value.parse().map_err(|_| format!("{value} is no count"))?;
+        self.breaker.push((key, most.max(1).to_string()));
+        Ok(())
+    }
+
+    /// Takes a line of `reverse_proxy` about the health of servers. Returns false if it is none.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which it has no counterpart.
+    pub(super) fn take_health(&mut self, line: &CaddyDirective) -> Result<bool, String> {
+        let value = line.word(0);
+        let count = || {
+            value
+                .parse::<u32>()
+                .map_err(|_| format!("{value} is no count"))
+        };
+        let time = |most| Ok::<_, String>(duration(units::millis(value)?.clamp(10, most)));
+        match line.name.as_str() {
+            "health_uri" | "health_path" => {
+                self.checks_health = true;
+                self.health.push(("path", quoted(value)));
+            }
+            "health_interval" => self.health.push(("interval", time(3_600_000)?)),
+            "health_timeout" => self.health.push(("timeout", time(60_000)?)),
+            "health_status" => {
+                let status = match value.strip_suffix("xx") {
+                    Some(class) => format!("{class}00-{class}99"),
+                    None => value.to_owned(),
+                };
+                self.health.push(("statuses", list(&[status])));
+            }
+            "health_passes" => self
+                .health
+                .push(("healthy_after", count()?.max(1).to_string())),
+            "health_fails" => self
+                .health
+                .push(("unhealthy_after", count()?.max(1).to_string())),
+            "fail_duration" => self.ejection = Some(units::millis(value)?.clamp(100, LONGEST)),
+            "max_fails" => self.failures = Some(count()?.max(1)),
+            "unhealthy_status" => {
+                for status in &line.words {
+                    match status.strip_suffix("xx") {
+                        Some("5") => self.failed_statuses.push("\"500-599\"".to_owned()),
+                        None if status.starts_with('5') && status.parse::<u16>().is_ok() => {
+                            self.failed_statuses.push(status.clone());
+                        }
+                        _ => return Err(format!("a server does not fail by {status}")),
+                    }
+                }
+            }
+            "unhealthy_request_count" => self.limit("max_requests", value)?,
+            name if name.starts_with("health_") || name.starts_with("unhealthy_") => {
+                return Err(format!("a check of an origin has no counterpart of {name}"));
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Writes the settings into the origin.
+    pub(super) fn finish(mut self, origin: &mut Origin) {
+        let inline = |keys: &[(&'static str, String)]| {
+            let pairs = keys.iter().map(|(key, value)| format!("{key} = {value}"));
+            format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
+        };
+        match self.scheme {
+            UpstreamScheme::Https if self.tls.is_empty() => origin.tls = Some("{}".to_owned()),
+            UpstreamScheme::Https => origin.tls = Some(inline(&self.tls)),
+            UpstreamScheme::H2c => origin.protocol = Some("h2c"),
+            UpstreamScheme::Http => {}
+        }
+        if self.checks_health {
+            // The defaults of Caddy.
+            for (key, value) in [
+                ("interval", "\"30s\""),
+                ("timeout", "\"5s\""),
+                ("statuses", "[\"200-299\"]"),
+                ("unhealthy_after", "1"),
+            ] {
+                if !self.health.iter().any(|(known, _)| *known == key) {
+                    self.health.push((key, value.to_owned()));
+                }
+            }
+            origin.health = Some(self.health);
+        }
+        if let Some(ejection) = self.ejection {
+            let mut on = vec!["\"connect\"".to_owned(), "\"timeout\"".to_owned()];
+            on.push("\"reset\"".to_owned());
+            on.extend(self.failed_statuses);
+            let time = duration(ejection);
+            let keys = [
+                (
+                    "consecutive_failures",
+                    self.failures.unwrap_or(1).to_string(),
+                ),
+                ("on", format!("[{}]", on.join(", "))),
+                ("base_ejection_time", time.clone()),
+                ("max_ejection_time", time),
+                ("max_percent", "100".to_owned()),
+            ];
+            origin.keys.push(("outlier_detection", inline(&keys)));
+        }
+        if !self.breaker.is_empty() {
+            origin.keys.push(("circuit_breaker", inline(&self.breaker)));
+        }
+    }
+}
