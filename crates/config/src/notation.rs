@@ -80,11 +80,8 @@ fn mistake(notation: Notation, file: &str) -> ParseError {
         Notation::Json => "this is JSON, not TOML",
     };
     let advice = match notation {
-        Notation::Nginx | Notation::Haproxy => {
+        Notation::Nginx | Notation::Haproxy | Notation::Caddyfile => {
             format!("translate it with `sluicegate import {file}`, and check the result")
-        }
-        Notation::Caddyfile => {
-            "`sluicegate import` does not read it; a configuration of Sluicegate begins with [[listener]]".to_owned()
         }
         Notation::Yaml | Notation::Json => format!(
             "translate Ingress resources with `sluicegate import {file}`; a configuration of Sluicegate begins with [[listener]]"
