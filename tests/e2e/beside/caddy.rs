@@ -3,7 +3,7 @@
 use super::*;
 
 /// Whether there is a Caddy; continuous integration must have one.
-fn has_caddy() -> bool {
+pub fn has_caddy() -> bool {
     let found = Command::new("caddy")
         .arg("version")
         .stdout(Stdio::null())

@@ -23,6 +23,8 @@ use tempfile::TempDir;
 
 use crate::harness::*;
 
+pub use self::caddy::has_caddy;
+
 /// A file of `conf/examples/beside`, with other addresses in it.
 fn example(name: &str, addresses: &[(&str, &str)]) -> String {
     let file = format!("conf/examples/beside/{name}");

@@ -1,4 +1,4 @@
-//! A real nginx or HAProxy with a configuration of the test's own, and the gateway with what is imported of the same text.
+//! A real nginx, HAProxy or Caddy with a configuration of the test's own, and the gateway with what is imported of the same text.
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};
@@ -26,7 +26,7 @@ pub struct Peer {
 impl Peer {
     /// Starts nginx with this text, as one process without a master.
     pub async fn nginx(text: &str, origin: &Origin) -> Self {
-        Self::start(text, origin, |directory, file| {
+        Self::start(text, origin, |directory, file, _| {
             let home = directory.path().display();
             let text = fs::read_to_string(file).unwrap();
             let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
@@ -53,9 +53,26 @@ impl Peer {
 
     /// Starts HAProxy with this text.
     pub async fn haproxy(text: &str, origin: &Origin) -> Self {
-        Self::start(text, origin, |_, file| {
+        Self::start(text, origin, |_, file, _| {
             let mut command = Command::new("haproxy");
             command.args(["-db", "-f", file]);
+            command
+        })
+        .await
+    }
+
+    /// Starts Caddy with this text, whose sites are at port 8080.
+    pub async fn caddy(text: &str, origin: &Origin) -> Self {
+        let text = format!("{{\nadmin off\nauto_https off\n}}\n{text}");
+        Self::start(&text, origin, |directory, file, address| {
+            let text = fs::read_to_string(file).unwrap();
+            let text = text.replace(":8080", &format!(":{}", address.port()));
+            fs::write(file, text).unwrap();
+            let mut command = Command::new("caddy");
+            command.args(["run", "--config", file, "--adapter", "caddyfile"]);
+            for name in ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"] {
+                command.env(name, directory.path());
+            }
             command
         })
         .await
@@ -64,7 +81,7 @@ impl Peer {
     async fn start(
         text: &str,
         origin: &Origin,
-        command: impl Fn(&TempDir, &str) -> Command,
+        command: impl Fn(&TempDir, &str, SocketAddr) -> Command,
     ) -> Self {
         for _ in 0..START_ATTEMPTS {
             let directory = TempDir::new().unwrap();
@@ -75,12 +92,14 @@ impl Peer {
                 .replace(ORIGIN, &origin.address().to_string());
             fs::write(&file, text).unwrap();
             let errors = directory.path().join("stderr.log");
-            let child = command(&directory, file.to_str().unwrap())
+            let child = command(&directory, file.to_str().unwrap(), address)
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(File::create(&errors).unwrap())
                 .spawn()
-                .unwrap_or_else(|error| panic!("{error}; `./dev test` installs nginx and HAProxy"));
+                .unwrap_or_else(|error| {
+                    panic!("{error}; `./dev test` installs nginx, HAProxy and Caddy")
+                });
             let mut peer = Self {
                 child,
                 address,
