@@ -54,6 +54,8 @@ pub struct Listener {
     pub remarks: TableRemarks,
     /// IP address and port.
     pub address: String,
+    /// Its name, where routes refer to it.
+    pub name: Option<String>,
     /// Blocks of the proxies that announce clients by the PROXY protocol, where it is required.
     pub proxy_protocol_from: Option<Vec<String>>,
     /// Redirects to HTTPS.
@@ -66,8 +68,6 @@ pub struct Listener {
     pub tls: Vec<(&'static str, &'static str)>,
     /// Names for which certificates are ordered.
     pub acme: Vec<String>,
-    /// `name`, where routes name the listener.
-    pub name: Option<String>,
 }
 
 /// `[list.NAME]`.
@@ -301,6 +301,8 @@ pub struct Route {
     pub host: Option<String>,
     /// `path`.
     pub path: String,
+    /// Listeners by name, where not every one is meant.
+    pub listeners: Vec<String>,
     /// Methods, where not every method is meant.
     pub methods: Vec<String>,
     /// A field with its value.
@@ -335,6 +337,7 @@ impl Route {
             remarks: TableRemarks::default(),
             host: None,
             path,
+            listeners: Vec::new(),
             methods: Vec::new(),
             header: None,
             query: None,

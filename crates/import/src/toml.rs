@@ -113,10 +113,10 @@ impl TomlText<'_> {
 
     fn listener(&mut self, listener: &Listener) {
         let mut keys = TableKeys::default();
+        keys.text("address", &listener.address);
         if let Some(name) = &listener.name {
             keys.text("name", name);
         }
-        keys.text("address", &listener.address);
         if let Some(from) = &listener.proxy_protocol_from {
             keys.text("proxy_protocol", "required");
             keys.texts("proxy_protocol_from", from);
@@ -244,6 +244,7 @@ impl TomlText<'_> {
             keys.text("host", host);
         }
         keys.text("path", &route.path);
+        keys.texts("listeners", &route.listeners);
         keys.texts("methods", &route.methods);
         let pair =
             |(name, value): &(String, String)| format!("{{ {} = {} }}", key(name), quoted(value));

@@ -2,6 +2,7 @@
 //!
 //! Rates are so slow that nothing drains while a test runs, unless requests wait for it.
 
+mod addresses;
 mod caddy;
 mod client_fields;
 mod command;

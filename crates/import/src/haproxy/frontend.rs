@@ -352,6 +352,7 @@ impl<'s> FrontendImporter<'s> {
             remarks,
             host: cell.host.clone(),
             path,
+            listeners: Vec::new(),
             methods: cell.method.clone().unwrap_or_default(),
             header: None,
             query: None,

@@ -367,6 +367,7 @@ impl IngressImporter {
             },
             host,
             path: rule.path,
+            listeners: Vec::new(),
             methods: Vec::new(),
             header: None,
             query: None,

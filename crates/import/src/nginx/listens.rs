@@ -1,4 +1,4 @@
-//! Makes listeners of `listen`, and decides which hosts each server block has.
+//! Makes listeners of `listen`.
 
 use std::collections::BTreeSet;
 
@@ -40,14 +40,6 @@ impl ListenAddress<'_> {
     }
 }
 
-/// The hosts of a server block.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct ServerHosts {
-    /// Every host that no other server block names.
-    pub(super) any: bool,
-    pub(super) names: Vec<String>,
-}
-
 /// Reads the addresses of a server block.
 pub(super) fn server_block<'d>(
     directive: &'d Directive,
@@ -81,20 +73,22 @@ pub(super) fn server_block<'d>(
 /// Gives each address the properties that one block states for all: nginx takes TLS and the PROXY protocol of any `listen` of the address,
 /// and `ssl on` of its default server.
 pub(super) fn share_properties(servers: &mut [ServerBlock<'_>]) {
-    let addresses: BTreeSet<String> = servers
-        .iter()
-        .flat_map(|server| server.listens.iter().map(|it| it.address.clone()))
-        .collect();
+    let texts = |server: &ServerBlock<'_>| -> Vec<String> {
+        let listens = server.listens.iter();
+        listens.map(|it| it.address.clone()).collect()
+    };
+    let written: Vec<Vec<String>> = servers.iter().map(texts).collect();
+    let addresses: BTreeSet<&String> = written.iter().flatten().collect();
     for address in addresses {
         let has = |property: fn(&ListenAddress<'_>) -> bool| {
             let mut all = servers.iter().flat_map(|server| &server.listens);
-            all.any(|it| it.address == address && property(it))
+            all.any(|it| it.address == *address && property(it))
         };
-        let default = default_of(servers, &address).and_then(|number| servers.get(number));
+        let default = default_of(servers, &written, &address).and_then(|it| servers.get(it));
         let has_tls = has(|it| it.has_tls) || default.is_some_and(|it| is_on(it.scope.ssl));
         let has_proxy_protocol = has(|it| it.has_proxy_protocol);
         for listen in servers.iter_mut().flat_map(|server| &mut server.listens) {
-            if listen.address == address {
+            if listen.address == *address {
                 listen.has_tls = has_tls;
                 listen.has_proxy_protocol = has_proxy_protocol;
             }
@@ -102,21 +96,33 @@ pub(super) fn share_properties(servers: &mut [ServerBlock<'_>]) {
     }
 }
 
-/// Returns the block that takes the hosts of an address that none names: the one that is marked, or else the first.
-fn default_of(servers: &[ServerBlock<'_>], address: &str) -> Option<usize> {
+/// Returns the addresses that each block's connections come to: those that nginx binds.
+pub(super) fn bound_addresses(servers: &[ServerBlock<'_>]) -> Vec<Vec<String>> {
+    let all = || servers.iter().flat_map(|server| &server.listens);
+    let bound = |inner: &ListenAddress<'_>| {
+        let outer = all().filter(|outer| covers(&outer.address, &inner.address));
+        // An address of IPv6 takes those of IPv4 too.
+        let widest = outer.max_by_key(|outer| outer.address.starts_with('['));
+        widest.map_or_else(|| inner.address.clone(), |outer| outer.address.clone())
+    };
+    let of_block = |server: &ServerBlock<'_>| server.listens.iter().map(bound).collect();
+    servers.iter().map(of_block).collect()
+}
+
+/// Returns the block that takes the hosts of an address that none names: the one that is marked, or else the first. `addresses` are those
+/// of each block.
+pub(super) fn default_of(
+    servers: &[ServerBlock<'_>],
+    addresses: &[Vec<String>],
+    address: &str,
+) -> Option<usize> {
     let position = |is_meant: fn(&ListenAddress<'_>) -> bool| {
-        servers.iter().position(|server| {
-            let mut listens = server.listens.iter();
-            listens.any(|it| it.address == address && is_meant(it))
+        servers.iter().zip(addresses).position(|(server, bound)| {
+            let mut listens = server.listens.iter().zip(bound);
+            listens.any(|(it, bound)| bound == address && is_meant(it))
         })
     };
     position(|it| it.is_default).or_else(|| position(|_| true))
-}
-
-/// Returns true if a block takes the hosts of one of its addresses that none names.
-pub(super) fn is_default_somewhere(servers: &[ServerBlock<'_>], number: usize) -> bool {
-    let mut listens = servers[number].listens.iter();
-    listens.any(|it| default_of(servers, &it.address) == Some(number))
 }
 
 fn listen(directive: &Directive) -> Result<ListenAddress<'_>, String> {
@@ -196,6 +202,7 @@ pub(super) fn listeners(
             if let Some(directive) = other.directive {
                 ledger.translated(directive.id);
                 listener.remarks.sources.push(directive.id);
+                require_address(directive, server, other, &listen.address, ledger);
             }
             if other.has_tls {
                 listener_tls::add_certificates(&server.scope, &mut listener, ledger);
@@ -247,6 +254,24 @@ fn is_covered(listen: &ListenAddress<'_>, servers: &[&ServerBlock<'_>]) -> bool 
     others.any(|other| covers(&other.address, &listen.address))
 }
 
+/// Records a `listen` for one address of the machine whose connections come to a listener for all of them, `bound`.
+fn require_address(
+    directive: &Directive,
+    server: &ServerBlock<'_>,
+    listen: &ListenAddress<'_>,
+    bound: &str,
+    ledger: &mut Ledger,
+) {
+    let address = listen.address.parse::<std::net::SocketAddr>();
+    let is_of_one = address.is_ok_and(|address| !address.ip().is_unspecified());
+    if is_of_one && !server.listens.iter().any(|it| it.address == bound) {
+        let what = format!(
+            "{bound} takes its connections, so clients reach this server block there too; write a listener for each address of this machine"
+        );
+        ledger.fill_in_for(directive.id, &what);
+    }
+}
+
 fn covers(outer: &str, inner: &str) -> bool {
     let parse = |text: &str| text.parse::<std::net::SocketAddr>().ok();
     let (Some(outer), Some(inner)) = (parse(outer), parse(inner)) else {
@@ -256,96 +281,4 @@ fn covers(outer: &str, inner: &str) -> bool {
         return false;
     }
     outer.is_ipv6() || (inner.is_ipv4() && !inner.ip().is_unspecified())
-}
-
-/// Decides which server block takes which hosts. A host belongs to the first block that names it, on whichever address.
-pub(super) fn hosts(servers: &[ServerBlock<'_>], ledger: &mut Ledger) -> Vec<ServerHosts> {
-    let default = default_server(servers);
-    let mut taken: Vec<String> = Vec::new();
-    let mut found = Vec::new();
-    for (number, server) in servers.iter().enumerate() {
-        let mut hosts = ServerHosts {
-            any: default == Some(number),
-            names: Vec::new(),
-        };
-        for directive in server
-            .directive
-            .children()
-            .iter()
-            .filter(|it| it.name == "server_name")
-        {
-            for name in directive.arguments() {
-                let name = name.to_ascii_lowercase();
-                for host in forms(&name) {
-                    // Its requests are redirected, whichever block they are for.
-                    if https_redirect::is_all_of(server) {
-                        ledger.translated(directive.id);
-                        continue;
-                    }
-                    match host {
-                        Ok(host) if taken.contains(&host) => {
-                            let reason = format!(
-                                "{host} belongs to another server block, and routes hold on every listener; \
-                                 import this block into its own file"
-                            );
-                            ledger.left_out(directive.id, reason.clone());
-                            ledger.fill_in_for(server.directive.id, &reason);
-                        }
-                        Ok(host) => {
-                            taken.push(host.clone());
-                            hosts.names.push(host);
-                            ledger.translated(directive.id);
-                        }
-                        Err(_) if hosts.any => ledger.translated(directive.id),
-                        Err(reason) => {
-                            // `_` and the like are names that nobody asks for.
-                            if name.starts_with('~') || name.contains('*') {
-                                let comment = ledger.comment(directive.id);
-                                ledger.fill_in(format!(
-                                    "{comment}: requests for these hosts have no route; write `host` in some"
-                                ));
-                            }
-                            ledger.left_out(directive.id, reason);
-                        }
-                    }
-                }
-            }
-        }
-        found.push(hosts);
-    }
-    found
-}
-
-/// Returns the block that takes the hosts that none names: the default of the first address that has other content than a redirect.
-fn default_server(servers: &[ServerBlock<'_>]) -> Option<usize> {
-    let serving = |server: &&ServerBlock<'_>| {
-        !https_redirect::is_all_of(server) && !server.refuses_handshakes()
-    };
-    let first = servers.iter().find(serving)?;
-    let address = &first.listens.first()?.address;
-    let of_address = |listen: &&ListenAddress<'_>| listen.address == *address;
-    let marked = servers.iter().position(|server| {
-        server
-            .listens
-            .iter()
-            .filter(of_address)
-            .any(|it| it.is_default)
-    });
-    let first = servers
-        .iter()
-        .position(|server| serving(&server) && server.listens.iter().any(|it| of_address(&it)));
-    marked.or(first)
-}
-
-/// Returns the hosts that a name of a server block stands for.
-fn forms(name: &str) -> Vec<Result<String, String>> {
-    if let Some(parent) = name.strip_prefix('.') {
-        return vec![Ok(parent.to_owned()), Ok(format!("*.{parent}"))];
-    }
-    let inner = name.strip_prefix("*.").unwrap_or(name);
-    let is_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
-    if inner.is_empty() || !inner.chars().all(is_host) {
-        return vec![Err(format!("{name:?} is no host, and no request has it"))];
-    }
-    vec![Ok(name.to_owned())]
 }

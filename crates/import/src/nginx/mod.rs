@@ -9,6 +9,7 @@ mod elsewhere;
 mod encryption;
 mod fields;
 mod guards;
+mod hosts;
 mod https_redirect;
 mod jumps;
 mod keys;
@@ -107,17 +108,14 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
         client: real_ip::client(http, &servers, ledger),
         ..GatewayModel::default()
     };
-    let hosts = listens::hosts(&servers, ledger);
-    let default = servers.iter().zip(&hosts).find(|(_, hosts)| hosts.any);
-    let answer = default.and_then(|(server, _)| only_answer(server.directive));
-    let is_answer_of_default =
-        |server: &ServerBlock<'_>| answer.is_some() && only_answer(server.directive) == answer;
+    let hosts = hosts::assign(&servers, ledger);
     let imported: Vec<&ServerBlock<'_>> = servers
         .iter()
         .zip(&hosts)
         .filter(|(server, hosts)| {
-            let has_routes = hosts.any || !hosts.names.is_empty() || is_answer_of_default(server);
-            has_routes || https_redirect::is_all_of(server) || server.refuses_handshakes()
+            let is_listener_alone =
+                https_redirect::is_all_of(server) || server.refuses_handshakes();
+            !hosts.is_empty() || is_listener_alone
         })
         .map(|(server, _)| server)
         .collect();
@@ -139,12 +137,12 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
             https_redirect::say_if_left_out(server.directive, ledger);
             continue;
         }
-        if server.refuses_handshakes() || (is_answer_of_default(server) && !hosts.any) {
+        if server.refuses_handshakes() {
             server_without_routes(server, ledger);
             continue;
         }
-        if !hosts.any && hosts.names.is_empty() {
-            leave_server_out(&servers, number, ledger);
+        if hosts.is_empty() {
+            leave_server_out(server, ledger);
             continue;
         }
         ledger.translated(server.directive.id);
@@ -159,20 +157,11 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
     gateway.origins = maker.origins.origins;
     gateway.limits = maker.limits.limits;
     gateway.routes = maker.routes;
+    hosts::name_listeners(&mut gateway.listeners, &mut gateway.routes);
     gateway
 }
 
-/// Returns the answer of a block without locations, which is the same for all requests.
-fn only_answer(server: &Directive) -> Option<&[String]> {
-    let mut children = server.children().iter();
-    if children.any(|it| matches!(it.name.as_str(), "location" | "if" | "rewrite")) {
-        return None;
-    }
-    let answer = server.children().iter().find(|it| it.name == "return")?;
-    Some(&answer.words)
-}
-
-/// Records a block whose requests are answered by the routes of another one, or by no route.
+/// Records a block whose clients fail to connect.
 fn server_without_routes(server: &ServerBlock<'_>, ledger: &mut Ledger) {
     ledger.translated(server.directive.id);
     for child in server.directive.children() {
@@ -184,22 +173,17 @@ fn server_without_routes(server: &ServerBlock<'_>, ledger: &mut Ledger) {
     }
 }
 
-/// Leaves a server block out whose hosts are those of other blocks, or none. It changes no answer where no request comes to it.
-fn leave_server_out(servers: &[ServerBlock<'_>], number: usize, ledger: &mut Ledger) {
-    let directive = servers[number].directive;
-    if listens::is_default_somewhere(servers, number) {
-        let reason = "routes without a host hold on every listener, and those of another server block are taken";
-        leave_out(directive, reason, ledger);
-        return;
-    }
-    let names = directive
-        .children()
-        .iter()
-        .filter(|it| it.name == "server_name");
-    let is_host = |name: &str| name.starts_with('~') || name.contains('.');
-    match names.flat_map(Directive::arguments).any(is_host) {
-        true => leave_out(directive, "no host leads to this server block", ledger),
-        false => leave_without_effect(directive, "no request comes to it in nginx either", ledger),
+/// Leaves a server block out that no host leads to. It changes no answer where no request comes to it.
+fn leave_server_out(server: &ServerBlock<'_>, ledger: &mut Ledger) {
+    let directive = server.directive;
+    let children = directive.children().iter();
+    let mut names = children.filter(|it| it.name == "server_name");
+    if server.listens.is_empty() {
+        leave_out(directive, "no listener has one of its addresses", ledger);
+    } else if names.any(|it| ledger.has_lost_effect(it.id)) {
+        leave_out(directive, "no host leads to this server block", ledger);
+    } else {
+        leave_without_effect(directive, "no request comes to it in nginx either", ledger);
     }
 }
 

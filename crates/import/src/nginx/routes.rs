@@ -3,9 +3,9 @@
 use super::access::{self, ClientAccess, ClientBlocks};
 use super::cases::{self, CaseList, RouteCase};
 use super::fields;
+use super::hosts::ServerHost;
 use super::jumps::{Destination, JumpTable};
 use super::limits::{LimitMaker, LocationLimits};
-use super::listens::ServerHosts;
 use super::locations::{self, LocationBlock, LocationMatch, PlacedLocation};
 use super::origins::{OriginMaker, is_files};
 use super::passes::PassPath;
@@ -34,7 +34,7 @@ impl<'d> RouteMaker<'d> {
         &mut self,
         server: &super::listens::ServerBlock<'d>,
         number: usize,
-        hosts: &ServerHosts,
+        hosts: &[ServerHost],
         ledger: &mut Ledger,
     ) {
         let children = server.directive.children();
@@ -65,15 +65,11 @@ impl<'d> RouteMaker<'d> {
             });
         }
         let placed = locations::place(found, ledger);
-        let hosts: Vec<Option<String>> = match hosts.any {
-            true => vec![None],
-            false => hosts.names.iter().cloned().map(Some).collect(),
-        };
         for location in placed {
             let placed_in = ServerPlace {
                 server,
                 number,
-                hosts: &hosts,
+                hosts,
                 table: &table,
             };
             self.add_location(&location, &placed_in, ledger);
@@ -152,7 +148,8 @@ impl<'d> RouteMaker<'d> {
             for case in &cases {
                 let mut route = Route {
                     remarks: remarks.clone(),
-                    host: host.clone(),
+                    host: host.name.clone(),
+                    listeners: host.listeners.clone(),
                     methods: case.methods.clone(),
                     client: case.client.clone(),
                     limits: case.limits.clone(),
@@ -186,7 +183,8 @@ impl<'d> RouteMaker<'d> {
             };
             self.routes.push(Route {
                 remarks: remarks.clone(),
-                host: host.clone(),
+                host: host.name.clone(),
+                listeners: host.listeners.clone(),
                 ..Route::new(placed.path.clone(), action)
             });
         }
@@ -354,7 +352,7 @@ fn record_jumps(destination: &Destination<'_>, action: &RouteAction, ledger: &mu
 struct ServerPlace<'p, 'd> {
     server: &'p super::listens::ServerBlock<'d>,
     number: usize,
-    hosts: &'p [Option<String>],
+    hosts: &'p [ServerHost],
     table: &'p JumpTable<'d>,
 }
 
