@@ -111,7 +111,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Makes one server of those with the same address: it gets the sum of their weights.
+    /// Makes one server of those with the same address: it gets the sum of their weights. A backup that is no other server goes.
     pub fn merge_servers(&mut self) {
         let mut merged: Vec<Server> = Vec::new();
         for server in self.servers.drain(..) {
@@ -125,6 +125,13 @@ impl Origin {
                 None => merged.push(server),
             }
         }
+        let is_primary = |it: &Server| !it.backup;
+        let primaries: Vec<String> = merged
+            .iter()
+            .filter(|it| is_primary(it))
+            .map(|it| it.address.clone())
+            .collect();
+        merged.retain(|it| is_primary(it) || !primaries.contains(&it.address));
         self.servers = merged;
     }
 }
@@ -358,7 +365,8 @@ impl Route {
 mod tests {
     use super::*;
 
-    /// Goal: a server that stands twice gets twice the requests. Method: equal addresses with and without a weight, one of them as backup.
+    /// Goal: a server that stands twice gets twice the requests. Method: equal addresses with and without a weight, one of them as backup,
+    /// and a backup of its own.
     #[test]
     fn servers_with_one_address_are_one() {
         let server = |address: &str, weight, backup| Server {
@@ -373,6 +381,7 @@ mod tests {
                 server("a:1", None, false),
                 server("b:1", Some(9), false),
                 server("a:1", None, true),
+                server("c:1", None, true),
             ],
             ..Origin::default()
         };
@@ -382,7 +391,7 @@ mod tests {
             [
                 server("a:1", Some(2), false),
                 server("b:1", Some(256), false),
-                server("a:1", None, true),
+                server("c:1", None, true),
             ]
         );
     }

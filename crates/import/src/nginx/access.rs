@@ -51,13 +51,16 @@ pub(super) fn read_all(levels: &[Vec<&Directive>], ledger: &mut Ledger) -> Clien
     access
 }
 
-/// Reads the directives of a level.
+/// Reads the directives of a level. Those of clients at Unix sockets hold for nobody, since listeners have IP addresses.
 fn read(directives: &[&Directive], ledger: &mut Ledger) -> ClientAccess {
     let mut blocks = Vec::new();
     let mut verdict: Option<bool> = None;
     let mut last = None;
     for directive in directives {
         let word = directive.word(0).unwrap_or_default();
+        if word == "unix:" {
+            continue;
+        }
         let allows = directive.name == "allow";
         if word == "all" {
             last = Some(allows);

@@ -1,6 +1,6 @@
 //! Decides which directives guard: they limit, restrict, authenticate or encrypt. A guard that is not carried over is to be filled in.
 //!
-//! A guard that is left out and changes no answer in nginx either is not: each level below has its own, or nginx answers before it.
+//! A guard that is left out and changes no answer in nginx either is not: no level below takes it, or nginx answers before it.
 
 use super::encryption;
 use super::tree::Directive;
@@ -49,7 +49,7 @@ const KNOWN: [&str; 38] = [
 ];
 
 /// Guards by the beginnings of their names, those of other modules among them.
-const BEGINNINGS: [&str; 25] = [
+const BEGINNINGS: [&str; 26] = [
     "access_by",
     "app_protect",
     "auth_",
@@ -63,6 +63,7 @@ const BEGINNINGS: [&str; 25] = [
     "mainrule",
     "modsecurity",
     "oidc_",
+    "proxy_cookie_flags",
     "proxy_limit_rate",
     "proxy_ssl_",
     "rewrite_by_lua",
@@ -156,7 +157,7 @@ pub(super) fn require(directives: &[Directive], ledger: &mut Ledger) {
         if KNOWN.contains(&directive.name.as_str()) {
             let reason = "no route that is imported takes it";
             match is_overridden && !is_block(directive) {
-                true => ledger.without_effect(directive.id, "each level below has its own"),
+                true => ledger.without_effect(directive.id, "no level below takes it"),
                 false => ledger.left_out_with(directive.id, reason),
             }
         }
@@ -191,6 +192,8 @@ fn guards(directive: &Directive) -> bool {
         "include" => !PLAIN_FILES.iter().any(|file| value.contains(file)),
         "satisfy" => value == "any",
         "add_header" => SECURITY_FIELDS.contains(&value.to_ascii_lowercase().as_str()),
+        // Fields of clients and bodies are kept from origins.
+        "proxy_pass_request_headers" | "proxy_pass_request_body" => value == "off",
         "ssl_protocols" | "proxy_ssl_protocols" | "grpc_ssl_protocols" => {
             encryption::least_version(directive) != Some("1.2")
         }

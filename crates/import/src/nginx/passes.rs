@@ -10,6 +10,9 @@ use crate::ledger::EntryId;
 /// Variables with the path of a request.
 const PATHS: [&str; 3] = ["${request_uri}", "${uri}", "${document_uri}"];
 
+/// Why no origin is the target.
+const VARIABLE_TARGET: &str = "the target depends on variables";
+
 /// The target of a pass.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PassUrl {
@@ -40,7 +43,12 @@ pub(super) fn read(pass: &Directive, scope: &SettingScope<'_>) -> Result<PassUrl
     let written = pass.word(0).unwrap_or_default();
     let mut assignments = Vec::new();
     let url = assigned(written, scope, bounds::VARIABLE_DEPTH, &mut assignments)?;
-    let (scheme, rest) = url.split_once("://").unwrap_or(("grpc", &url));
+    let (scheme, rest) = match url.split_once("://") {
+        Some(parts) => parts,
+        None if pass.name == "grpc_pass" => ("grpc", url.as_str()),
+        None if url.contains('$') => return Err(VARIABLE_TARGET.to_owned()),
+        None => return Err("a target begins with its protocol".to_owned()),
+    };
     if !matches!(scheme, "http" | "https" | "grpc" | "grpcs") {
         return Err(format!("{scheme:?} is none of the protocols of origins"));
     }
@@ -49,7 +57,7 @@ pub(super) fn read(pass: &Directive, scope: &SettingScope<'_>) -> Result<PassUrl
     }
     let (authority, path) = authority_and_path(rest);
     if authority.is_empty() || authority.contains('$') {
-        return Err("the target depends on variables".to_owned());
+        return Err(VARIABLE_TARGET.to_owned());
     }
     let path = match path {
         "" => PassPath::Unchanged,
@@ -157,6 +165,8 @@ mod tests {
         );
         for text in [
             "proxy_pass http://$host;",
+            "proxy_pass http:/$uri;",
+            "proxy_pass app:80;",
             "set $up a; if ($x) { set $up b; } proxy_pass http://$up;",
             "set $a $a; proxy_pass http://$a;",
         ] {

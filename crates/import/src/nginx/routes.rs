@@ -446,6 +446,9 @@ fn answer(directive: &Directive, placed: &PlacedLocation<'_>) -> Result<RouteAct
         if before.contains('$') {
             return Err("a redirect has no slot for these variables".to_owned());
         }
+        if !before.contains("://") && !text.starts_with('/') {
+            return Err("a redirect has a URL or a path".to_owned());
+        }
         // The query goes along in any case.
         let prefix = placed.location.text.replace('{', "{{").replace('}', "}}");
         let rest = match placed.location.match_kind {
