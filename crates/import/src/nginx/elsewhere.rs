@@ -89,9 +89,15 @@ pub(super) fn reason(name: &str) -> Option<&'static str> {
         "proxy_next_upstream" | "proxy_next_upstream_tries" | "proxy_next_upstream_timeout" => {
             "see [origin.NAME.retry]"
         }
-        "proxy_redirect" | "proxy_cookie_path" | "proxy_cookie_domain" | "sub_filter" => {
-            "the gateway does not rewrite what origins write into answers"
-        }
+        "proxy_pass_request_headers"
+        | "proxy_pass_request_body"
+        | "proxy_set_body"
+        | "proxy_method" => "origins get the method, the fields and the body of the client",
+        "proxy_redirect"
+        | "proxy_cookie_path"
+        | "proxy_cookie_domain"
+        | "proxy_cookie_flags"
+        | "sub_filter" => "the gateway does not rewrite what origins write into answers",
         "proxy_ssl_server_name"
         | "proxy_ssl_name"
         | "proxy_ssl_trusted_certificate"

@@ -223,6 +223,8 @@ impl LimitMaker {
             let difference =
                 "the zone is used in another way too; there and here counters are separate";
             ledger.differs(zone_use.directive.id, difference);
+            let what = format!("{difference}, so a client has the rate of each");
+            ledger.fill_in_for(zone_use.directive.id, &what);
             if let Some(limit) = self
                 .limits
                 .iter_mut()
