@@ -84,7 +84,7 @@ pub(super) fn share_properties(servers: &mut [ServerBlock<'_>]) {
             let mut all = servers.iter().flat_map(|server| &server.listens);
             all.any(|it| it.address == *address && property(it))
         };
-        let default = default_of(servers, &written, &address).and_then(|it| servers.get(it));
+        let default = default_of(servers, &written, address).and_then(|it| servers.get(it));
         let has_tls = has(|it| it.has_tls) || default.is_some_and(|it| is_on(it.scope.ssl));
         let has_proxy_protocol = has(|it| it.has_proxy_protocol);
         for listen in servers.iter_mut().flat_map(|server| &mut server.listens) {
