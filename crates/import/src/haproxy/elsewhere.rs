@@ -10,11 +10,21 @@ use crate::ledger::Ledger;
 /// The reason for lines that other lines refer to, or that hold in sections without routes.
 const UNUSED: &str = "nothing that is imported depends on it";
 
+/// The reason for lines with a variable.
+const IN_ENVIRONMENT: &str = "a value stands in the environment of HAProxy; write it in place of the variable, and import again";
+
 /// Records of each line that is about something else where the gateway has that.
 pub(super) fn say(sections: &[ConfigSection], ledger: &mut Ledger) {
     for section in sections {
         if let Some(reason) = section_reason(section, ledger) {
             ledger.left_out(section.id, reason);
+        }
+        for line in &section.unread {
+            let reason = match (depends_on_value(line), line_reason(section, line)) {
+                (false, Some(reason)) => reason,
+                _ => IN_ENVIRONMENT,
+            };
+            ledger.left_out(line.id, reason);
         }
         for line in &section.lines {
             if has_lines_of_its_own(section) && is_implied(line) {
@@ -33,8 +43,16 @@ pub(super) fn fill_in(sections: &[ConfigSection], ledger: &mut Ledger) {
         if !is_used {
             continue;
         }
-        for line in &section.lines {
-            if ledger.is_translated(line.id) || changes_no_answer(section, line) {
+        let unread = section.unread.iter().map(|line| {
+            let is_harmless = !depends_on_value(line) && changes_no_answer(section, line);
+            (line, is_harmless)
+        });
+        let lines = section
+            .lines
+            .iter()
+            .map(|line| (line, changes_no_answer(section, line)));
+        for (line, is_harmless) in lines.chain(unread) {
+            if ledger.is_translated(line.id) || is_harmless {
                 continue;
             }
             if let Some(reason) = ledger.reason(line.id) {
@@ -43,6 +61,15 @@ pub(super) fn fill_in(sections: &[ConfigSection], ledger: &mut Ledger) {
             }
         }
     }
+}
+
+/// Returns true for lines whose translation depends on their values.
+fn depends_on_value(line: &SectionLine) -> bool {
+    is_rule(line)
+        || matches!(
+            line.word(0),
+            "acl" | "bind" | "default_backend" | "server" | "stick-table"
+        )
 }
 
 fn has_lines_of_its_own(section: &ConfigSection) -> bool {

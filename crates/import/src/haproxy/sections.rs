@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::lexer;
+use super::lexer::{self, LineWords};
 use crate::bounds;
 use crate::ledger::{EntryId, Ledger};
 use crate::position::{Position, SyntaxError};
@@ -47,6 +47,8 @@ pub(super) struct ConfigSection {
     /// The `defaults` section that it names.
     from: Option<String>,
     pub(super) lines: Vec<SectionLine>,
+    /// Lines with values that stand in HAProxy's environment.
+    pub(super) unread: Vec<SectionLine>,
 }
 
 /// A line with its words.
@@ -101,7 +103,10 @@ pub(super) fn parse(
     let mut condition = None;
     for (number, line) in text.lines().enumerate() {
         position.line = number + 1;
-        let words = lexer::words(line, &position)?;
+        let LineWords {
+            words,
+            has_variable,
+        } = lexer::cut(line, &position)?;
         let Some(first) = words.first() else { continue };
         count += 1;
         if count > bounds::DIRECTIVES {
@@ -127,9 +132,14 @@ pub(super) fn parse(
                 from: (words.iter().position(|word| word == "from"))
                     .and_then(|at| words.get(at + 1).cloned()),
                 lines: Vec::new(),
+                unread: Vec::new(),
             });
         } else if let Some(section) = sections.last_mut() {
-            section.lines.push(SectionLine { id, words });
+            let lines = match has_variable {
+                true => &mut section.unread,
+                false => &mut section.lines,
+            };
+            lines.push(SectionLine { id, words });
         } else {
             return Err(position.error(format!(
                 "{first:?} stands in no section; expected one of {}",

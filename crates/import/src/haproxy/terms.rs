@@ -211,7 +211,7 @@ impl AclTable {
         let mut open: Vec<Vec<SignedTerm>> = vec![Vec::new()];
         let mut words = words.iter();
         while let Some(word) = words.next() {
-            if word == "||" || word == "or" {
+            if word == "||" || word.eq_ignore_ascii_case("or") {
                 condition.alternatives.append(&mut open);
                 open = vec![Vec::new()];
                 continue;
