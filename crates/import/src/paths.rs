@@ -58,6 +58,109 @@ pub(crate) fn searched(expression: &str) -> Result<String, String> {
     checked(format!("{begin}{expression}{end}"))
 }
 
+/// Returns an expression that is searched in a path, for one that is searched in paths with a beginning; `None` where none is known to be.
+pub(crate) fn below_prefix(prefix: &str, expression: &str) -> Option<String> {
+    if prefix == "/" {
+        return Some(expression.to_owned());
+    }
+    let is_whole = !has_alternatives(expression);
+    let text = regex::escape(prefix).replace("\\-", "-");
+    match expression.strip_prefix('^') {
+        Some(inner) if is_whole => {
+            let rest = inner
+                .strip_prefix("/.*")
+                .or_else(|| inner.strip_prefix(".*"));
+            if literal_beginning(inner).starts_with(prefix) {
+                Some(expression.to_owned())
+            } else {
+                rest.map(|rest| format!("^{text}.*{rest}"))
+            }
+        }
+        None if is_whole => Some(match text.strip_suffix('/') {
+            // The slash of the prefix may be that of the expression.
+            Some(text) if expression.starts_with('/') => format!("^{text}(?:/.*)?{expression}"),
+            _ => format!("^{text}.*{expression}"),
+        }),
+        None if !expression.contains('^') => Some(format!("^{text}.*(?:{expression})")),
+        _ => None,
+    }
+}
+
+/// Returns an expression that is searched in a path, for one that is searched in paths in which another one is found; `None` where none is
+/// known to be.
+pub(crate) fn below_expression(outer: &str, inner: &str) -> Option<String> {
+    if has_alternatives(outer) || has_alternatives(inner) {
+        return None;
+    }
+    let begins = |expression: &str| expression.starts_with('^');
+    let ends = |expression: &str| expression.ends_with('$') && !expression.ends_with("\\$");
+    if begins(outer) && !ends(outer) {
+        let beginning = &outer[1..];
+        let literal = literal_beginning(beginning);
+        if regex::escape(&literal).replace("\\-", "-") == beginning || literal == beginning {
+            return below_prefix(&literal, inner);
+        }
+        return (!begins(inner)).then(|| format!("^{}.*{inner}", without_groups(beginning)));
+    }
+    let is_order_known = !begins(outer) && begins(inner) && !ends(inner);
+    is_order_known.then(|| format!("{inner}.*{}", without_groups(outer)))
+}
+
+/// Returns the text at the beginning of an expression.
+fn literal_beginning(expression: &str) -> String {
+    let mut text = String::new();
+    let mut characters = expression.chars().peekable();
+    while let Some(c) = characters.next() {
+        let literal = match c {
+            '\\' => characters.next().filter(|c| !c.is_ascii_alphanumeric()),
+            c => (!"^$.|?*+()[]{}".contains(c)).then_some(c),
+        };
+        let is_repeated = characters.peek().is_some_and(|c| "?*+{".contains(*c));
+        match literal {
+            Some(c) if !is_repeated => text.push(c),
+            _ => break,
+        }
+    }
+    text
+}
+
+/// Returns an expression whose groups capture nothing.
+fn without_groups(expression: &str) -> String {
+    let mut out = String::new();
+    let mut in_class = false;
+    let mut characters = expression.chars().peekable();
+    while let Some(c) = characters.next() {
+        out.push(c);
+        match c {
+            '\\' => out.extend(characters.next()),
+            '[' => in_class = true,
+            ']' => in_class = false,
+            '(' if !in_class => {
+                if characters.peek() != Some(&'?') {
+                    out.push_str("?:");
+                } else if let Some(rest) = named_group(&characters.clone().collect::<String>()) {
+                    characters.by_ref().take(rest).for_each(drop);
+                    out.push_str("?:");
+                }
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+/// Returns the number of characters of a group's name behind its parenthesis.
+fn named_group(text: &str) -> Option<usize> {
+    let name = text
+        .strip_prefix("?P<")
+        .or_else(|| text.strip_prefix("?<"))?;
+    let length = name.find('>')?;
+    let is_name = name[..length]
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || c == '_');
+    (is_name && length > 0).then(|| text.len() - name.len() + length + 1)
+}
+
 fn checked(expression: String) -> Result<String, String> {
     match PathRegex::new(&expression) {
         Ok(_) => Ok(format!("~ {expression}")),
@@ -110,6 +213,32 @@ mod tests {
         assert_eq!(searched("/(a|b)").unwrap(), "~ ^.*/(a|b).*$");
         assert!(searched("(?!x)").is_err());
         assert!(searched("(").is_err());
+    }
+
+    /// Goal: an expression within a location takes paths of that location alone. Method: prefixes with and without a slash at the end,
+    /// anchors at either side, groups of the outer expression, pairs that no expression is known for.
+    #[test]
+    fn an_expression_within_a_location_has_its_paths() {
+        let below = |prefix: &str, inner: &str| below_prefix(prefix, inner);
+        let all = r"\.php$".to_owned();
+        assert_eq!(below("/", r"\.php$"), Some(all));
+        assert_eq!(below("/up/", r"\.php$").unwrap(), r"^/up/.*\.php$");
+        assert_eq!(below("/up/", "/x/").unwrap(), "^/up(?:/.*)?/x/");
+        assert_eq!(below("/a", "/x/").unwrap(), "^/a.*/x/");
+        assert_eq!(
+            below("/iso/", r"^/iso/.*\.sig$").unwrap(),
+            r"^/iso/.*\.sig$"
+        );
+        assert_eq!(below("/blog/", r"^/.*\.php$").unwrap(), r"^/blog/.*\.php$");
+        assert_eq!(below("/a/", "x|y").unwrap(), "^/a/.*(?:x|y)");
+        assert_eq!(below("/a/", "^/(a|b)/"), None);
+        let both = |outer: &str, inner: &str| below_expression(outer, inner);
+        assert_eq!(both("^/up/", "/x/").unwrap(), "^/up(?:/.*)?/x/");
+        assert_eq!(both("^/(a|b)/", r"\.php$").unwrap(), r"^/(?:a|b)/.*\.php$");
+        assert_eq!(both("^/(?<n>[(]+)/", "(x)").unwrap(), "^/(?:[(]+)/.*(x)");
+        assert_eq!(both(r"\.php$", "^/admin/").unwrap(), r"^/admin/.*\.php$");
+        assert_eq!(both(r"\.php$", "/admin/"), None);
+        assert_eq!(both("^/a$|^/b$", "x"), None);
     }
 
     /// Goal: prefixes are taken as text. Method: characters that mean something in expressions and in patterns.

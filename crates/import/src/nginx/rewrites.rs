@@ -59,6 +59,7 @@ pub(super) fn split<'d>(
             children: &[],
             rest: "",
             rewrite: Some(rewrite),
+            outer: Vec::new(),
         });
     }
     locations.extend(added);

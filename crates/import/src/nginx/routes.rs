@@ -39,7 +39,7 @@ impl<'d> RouteMaker<'d> {
     ) {
         let children = server.directive.children();
         let mut found = Vec::new();
-        locations::collect(children, &server.scope, &mut found, ledger);
+        locations::collect(children, &server.scope, None, &mut found, ledger);
         let table = JumpTable::new(found.clone());
         let takes_all =
             |it: &LocationBlock<'_>| it.match_kind != LocationMatch::Exact && it.text == "/";
@@ -62,6 +62,7 @@ impl<'d> RouteMaker<'d> {
                 children,
                 rest: "",
                 rewrite: None,
+                outer: Vec::new(),
             });
         }
         let placed = locations::place(found, ledger);

@@ -144,6 +144,20 @@ impl<'d> SettingScope<'d> {
         }
     }
 
+    /// Returns true if the limits and lists of another level hold here too.
+    pub(super) fn has_guards_of(&self, other: &Self) -> bool {
+        let guards = |scope: &Self| {
+            let lists = [&scope.requests, &scope.connections, &scope.access];
+            lists
+                .into_iter()
+                .flatten()
+                .map(|it| it.id)
+                .collect::<Vec<_>>()
+        };
+        let own = guards(self);
+        guards(other).iter().all(|id| own.contains(id))
+    }
+
     /// Replaces the limits.
     pub(super) fn take_limits(&mut self, counted: Self) {
         self.requests = counted.requests;
