@@ -332,11 +332,16 @@ fn with_port(address: &str, port: u16) -> String {
     if address.starts_with(SOCKET) {
         return address.to_owned();
     }
+    // A connection to no address in particular reaches this machine.
+    let address = match address.strip_prefix("0.0.0.0") {
+        Some(port) => format!("127.0.0.1{port}"),
+        None => address.replacen("[::]", "[::1]", 1),
+    };
     let has_port = address
         .rsplit_once(':')
         .is_some_and(|(host, _)| !host.contains(':') || host.ends_with(']'));
     if has_port {
-        address.to_owned()
+        address
     } else {
         format!("{address}:{port}")
     }
