@@ -42,3 +42,6 @@ pub const ROUTE_LIMITS: usize = 8;
 
 /// Characters of a directive that comments and reports show.
 pub const SHOWN: usize = 100;
+
+/// Locations of a server block for which routes are written before those of expressions; each pair of a prefix and an expression is one.
+pub const ARRANGED_LOCATIONS: usize = 4096;

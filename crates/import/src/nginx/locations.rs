@@ -2,9 +2,12 @@
 //!
 //! nginx takes the exact location, else the longest prefix; if that is no `^~`, the first expression that matches goes before it. Routes
 //! are ranked: text, then expressions in the order of the file, then patterns. A prefix that ends with a slash is a pattern. Any other
-//! prefix also takes `/prefixed`, so it is an expression; longer prefixes then are expressions before it. nginx looks at an expression within a
-//! location for requests of this location alone, and before it looks at those around.
+//! prefix also takes `/prefixed`, so it is an expression; longer prefixes then are expressions before it. nginx looks at an expression
+//! within a location for requests of this location alone, and before it looks at those around.
 
+use std::collections::BTreeSet;
+
+use super::precedence;
 use super::scope::SettingScope;
 use super::tree::Directive;
 use crate::ledger::{EntryId, Ledger};
@@ -30,8 +33,8 @@ pub(super) struct LocationBlock<'d> {
 /// A location with a prefix that others stand within.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OuterPrefix {
-    id: EntryId,
-    text: String,
+    pub(super) id: EntryId,
+    pub(super) text: String,
 }
 
 impl LocationBlock<'_> {
@@ -50,28 +53,6 @@ impl LocationBlock<'_> {
     /// Returns the location as reports name it.
     pub(super) fn shown(&self) -> String {
         format!("location {}", self.text)
-    }
-
-    /// Returns true if it stands within a location.
-    fn is_within(&self, outer: &OuterPrefix) -> bool {
-        self.outer.iter().any(|it| it.id == outer.id)
-    }
-
-    /// Returns true if nginx looks at an expression for requests of this prefix.
-    fn meets(&self, expression: &LocationBlock<'_>) -> bool {
-        let own = self.directive.map(|it| it.id);
-        let holds = |outer: &OuterPrefix| self.is_within(outer) || own == Some(outer.id);
-        expression.match_kind == LocationMatch::Expression && expression.outer.iter().all(holds)
-    }
-
-    /// Returns true if an expression takes paths of this prefix, of which nginx looks here only: it stands within another, shorter prefix.
-    fn is_foreign(&self, expression: &LocationBlock<'_>) -> bool {
-        let is_beside = |outer: &OuterPrefix| {
-            self.text.len() > outer.text.len()
-                && self.text.starts_with(&outer.text)
-                && !self.is_within(outer)
-        };
-        expression.match_kind == LocationMatch::Expression && expression.outer.iter().any(is_beside)
     }
 }
 
@@ -156,7 +137,8 @@ fn read_match(directive: &Directive) -> Result<(LocationMatch, String), String> 
     match directive.words.as_slice() {
         [text] if text.starts_with('@') => Ok((LocationMatch::Named, text.clone())),
         [text] => {
-            let found = kinds.find_map(|(modifier, kind)| Some((kind, text.strip_prefix(modifier)?)));
+            let found =
+                kinds.find_map(|(modifier, kind)| Some((kind, text.strip_prefix(modifier)?)));
             let (kind, text) = found.unwrap_or((LocationMatch::Prefix, text));
             Ok((kind, text.to_owned()))
         }
@@ -193,23 +175,13 @@ pub(super) fn place<'d>(
         .filter(|it| is_prefix(it.match_kind) && !it.text.ends_with('/'))
         .map(|it| it.text.clone())
         .collect();
-    let has_expressions = locations
-        .iter()
-        .any(|it| it.match_kind == LocationMatch::Expression);
-    let prefixes: Vec<String> = locations
-        .iter()
-        .filter(|it| it.match_kind == LocationMatch::Prefix)
-        .map(|it| it.text.clone())
-        .collect();
-    let all = locations.clone();
     let mut placed: Vec<(PathOrder, PlacedLocation<'d>)> = Vec::new();
-    for mut location in locations {
+    for arranged in precedence::arrange(locations, ledger) {
+        let mut location = arranged.location;
         let text = &location.text;
-        let is_before_foreign = goes_before_foreign(&location, &all, ledger);
-        let is_final = is_before_foreign
-            || (location.match_kind == LocationMatch::FinalPrefix && has_expressions);
         let is_expression = is_prefix(location.match_kind)
-            && (is_final || open.iter().any(|other| text.starts_with(other.as_str())));
+            && (arranged.goes_with.is_some()
+                || open.iter().any(|other| text.starts_with(other.as_str())));
         let path = match location.match_kind {
             LocationMatch::Named => continue,
             LocationMatch::Exact => literal(text),
@@ -228,32 +200,43 @@ pub(super) fn place<'d>(
                 continue;
             }
         };
-        if let Some(directive) = location.directive {
-            ledger.translated(directive.id);
-            let longer =
-                |other: &String| other.len() > text.len() && other.starts_with(text.as_str());
-            if is_final && prefixes.iter().any(longer) {
-                let difference =
-                    "expressions do not go before longer prefixes within this one either";
-                ledger.differs(directive.id, difference);
-            }
-        }
         let order = match location.match_kind {
             LocationMatch::Expression if location.rewrite.is_some() => PathOrder::Rewrite,
             LocationMatch::Exact => PathOrder::Exact,
-            LocationMatch::Expression => match location.outer.last() {
-                Some(outer) => PathOrder::InnerExpression(usize::MAX - outer.text.len()),
-                None => PathOrder::Expression,
+            kind => match (arranged.goes_with, location.outer.last()) {
+                (Some(length), _) => PathOrder::BeforeExpressions(usize::MAX - length),
+                (None, Some(outer)) if kind == LocationMatch::Expression => {
+                    PathOrder::InnerExpression(usize::MAX - outer.text.len())
+                }
+                (None, None) if kind == LocationMatch::Expression => PathOrder::Expression,
+                _ if is_expression => PathOrder::OpenPrefix(usize::MAX - text.len()),
+                _ => PathOrder::Pattern(usize::MAX - text.len()),
             },
-            _ if is_final => PathOrder::FinalPrefix(usize::MAX - text.len()),
-            _ if is_expression => PathOrder::OpenPrefix(usize::MAX - text.len()),
-            _ => PathOrder::Pattern(usize::MAX - text.len()),
         };
         location.rest = if is_expression { "{path.1}" } else { "{rest}" };
         placed.push((order, PlacedLocation { location, path }));
     }
     placed.sort_by_key(|(order, _)| *order);
-    placed.into_iter().map(|(_, location)| location).collect()
+    without_copies(placed.into_iter().map(|(_, location)| location), ledger)
+}
+
+/// Returns the first of the locations with each path. nginx takes the first of equal expressions, and a prefix before the same one around.
+fn without_copies<'d>(
+    placed: impl Iterator<Item = PlacedLocation<'d>>,
+    ledger: &mut Ledger,
+) -> Vec<PlacedLocation<'d>> {
+    let mut known = BTreeSet::new();
+    let (first, copies): (Vec<_>, Vec<_>) = placed.partition(|it| known.insert(it.path.clone()));
+    for directive in first.iter().filter_map(|it| it.location.directive) {
+        ledger.translated(directive.id);
+    }
+    for directive in copies.iter().filter_map(|it| it.location.directive) {
+        if !ledger.is_translated(directive.id) {
+            let reason = "another location takes all of its requests";
+            super::leave_without_effect(directive, reason, ledger);
+        }
+    }
+    first
 }
 
 /// The order of routes in the file; longer prefixes come first.
@@ -262,7 +245,8 @@ enum PathOrder {
     /// By the server block, before a location is looked for.
     Rewrite,
     Exact,
-    FinalPrefix(usize),
+    /// A prefix that goes before expressions, and the expressions that nginx looks at for requests of it.
+    BeforeExpressions(usize),
     /// Within a prefix, where nginx looks at it before those around.
     InnerExpression(usize),
     Expression,
@@ -270,36 +254,7 @@ enum PathOrder {
     Pattern(usize),
 }
 
-/// Returns true for a prefix whose route goes before all expressions, since some of them take paths of it that they do not take in nginx.
-/// Where others take paths of it in nginx too, its guards are to be filled in.
-fn goes_before_foreign(
-    location: &LocationBlock<'_>,
-    all: &[LocationBlock<'_>],
-    ledger: &mut Ledger,
-) -> bool {
-    if !is_prefix(location.match_kind) {
-        return false;
-    }
-    let mut foreign = all.iter().filter(|it| location.is_foreign(it)).peekable();
-    if foreign.peek().is_none() {
-        return false;
-    }
-    let meets_others = all.iter().any(|it| location.meets(it));
-    let is_guarded = |it: &LocationBlock<'_>| !it.scope.has_guards_of(&location.scope);
-    if meets_others
-        && let Some(other) = foreign.find(|it| is_guarded(it))
-        && let Some(directive) = location.directive
-    {
-        let what = format!(
-            "requests for its paths that {} fits as well do not meet its limits and lists; write routes for them",
-            other.shown()
-        );
-        ledger.fill_in_for(directive.id, &what);
-    }
-    !meets_others
-}
-
-fn is_prefix(kind: LocationMatch) -> bool {
+pub(super) fn is_prefix(kind: LocationMatch) -> bool {
     matches!(kind, LocationMatch::Prefix | LocationMatch::FinalPrefix)
 }
 

@@ -21,6 +21,7 @@ mod location_index;
 mod locations;
 mod origins;
 mod passes;
+mod precedence;
 mod real_ip;
 mod rewrites;
 mod routes;
