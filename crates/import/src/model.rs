@@ -330,6 +330,8 @@ pub struct Route {
     pub max_body: Option<String>,
     /// `request_headers.set`.
     pub set_headers: Vec<(String, String)>,
+    /// `request_headers.remove`.
+    pub remove_headers: Vec<String>,
     /// The status of refusals on this route, where it is not that of its limits.
     pub status: Option<u16>,
     /// Further keys, as TOML.
@@ -355,6 +357,7 @@ impl Route {
             action,
             max_body: None,
             set_headers: Vec::new(),
+            remove_headers: Vec::new(),
             status: None,
             keys: Vec::new(),
         }

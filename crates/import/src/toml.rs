@@ -289,15 +289,9 @@ impl TomlText<'_> {
         if let Some(status) = route.status {
             keys.set("refusal", format!("{{ status = {status} }}"));
         }
-        if !route.set_headers.is_empty() {
-            let pairs = route.set_headers.iter();
-            let pairs: Vec<String> = pairs
-                .map(|(name, value)| format!("{} = {}", key(name), quoted(value)))
-                .collect();
-            keys.set(
-                "request_headers",
-                format!("{{ set = {{ {} }} }}", pairs.join(", ")),
-            );
+        let edits = header_edits(route);
+        if !edits.is_empty() {
+            keys.set("request_headers", format!("{{ {} }}", edits.join(", ")));
         }
         for (key, value) in &route.keys {
             keys.set(key, value);
@@ -440,6 +434,22 @@ pub(crate) fn quoted(text: &str) -> String {
     }
     out.push('"');
     out
+}
+
+/// Returns the edits of request fields, as keys of an inline table.
+fn header_edits(route: &Route) -> Vec<String> {
+    let mut edits = Vec::new();
+    if !route.set_headers.is_empty() {
+        let pairs = route.set_headers.iter();
+        let pairs = pairs.map(|(name, value)| format!("{} = {}", key(name), quoted(value)));
+        let pairs: Vec<String> = pairs.collect();
+        edits.push(format!("set = {{ {} }}", pairs.join(", ")));
+    }
+    if !route.remove_headers.is_empty() {
+        let names: Vec<String> = route.remove_headers.iter().map(|it| quoted(it)).collect();
+        edits.push(format!("remove = [{}]", names.join(", ")));
+    }
+    edits
 }
 
 #[cfg(test)]

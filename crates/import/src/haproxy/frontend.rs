@@ -363,6 +363,7 @@ impl<'s> FrontendImporter<'s> {
             action,
             max_body: None,
             set_headers: effect.set_headers.clone(),
+            remove_headers: Vec::new(),
             status: None,
             keys: Vec::new(),
         });

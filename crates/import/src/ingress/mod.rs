@@ -382,6 +382,7 @@ impl IngressImporter {
             },
             max_body: annotations.max_body.clone(),
             set_headers: Vec::new(),
+            remove_headers: Vec::new(),
             status: None,
             keys: Vec::new(),
         };

@@ -5,33 +5,52 @@ use super::scope::SettingScope;
 use crate::ledger::Ledger;
 use crate::own_fields::is_own_field;
 
-/// Returns the fields that a route sets, and records the others.
-pub(super) fn set_headers(scope: &SettingScope<'_>, ledger: &mut Ledger) -> Vec<(String, String)> {
-    let mut fields: Vec<(String, String)> = Vec::new();
+/// The edits of request fields of a route.
+#[derive(Default)]
+pub(super) struct HeaderEdits {
+    pub(super) set: Vec<(String, String)>,
+    pub(super) remove: Vec<String>,
+}
+
+/// Returns the edits of a route. One that no edit says is to be filled in: the field of the client goes to the origin in its place, and may
+/// be one that the origin believes.
+pub(super) fn header_edits(scope: &SettingScope<'_>, ledger: &mut Ledger) -> HeaderEdits {
+    let mut edits = HeaderEdits::default();
     for directive in &scope.set_headers {
         let [name, value] = directive.words.as_slice() else {
             ledger.left_out(directive.id, "a name and a value are expected");
             continue;
         };
         let name = name.to_ascii_lowercase();
-        if is_own_field(&name) {
+        let is_known =
+            edits.remove.contains(&name) || edits.set.iter().any(|(known, _)| *known == name);
+        if is_own_field(&name) || is_of_client(&name, value) || is_known {
             ledger.translated(directive.id);
             continue;
         }
         match template(value) {
-            Some(text) if !text.is_empty() && is_field_name(&name) => {
+            Some(text) if is_field_name(&name) => {
                 ledger.translated(directive.id);
-                if !fields.iter().any(|(known, _)| *known == name) {
-                    fields.push((name, text));
+                match text.is_empty() {
+                    // nginx sends no field without a value.
+                    true => edits.remove.push(name),
+                    false => edits.set.push((name, text)),
                 }
             }
-            _ => ledger.left_out(
-                directive.id,
-                "no slot of request_headers is this; `[route.request_headers]` sets and removes fields",
-            ),
+            _ => {
+                let reason = "no slot of request_headers is this; `[route.request_headers]` sets and removes fields";
+                ledger.left_out(directive.id, reason);
+                ledger.fill_in_for(directive.id, reason);
+            }
         }
     }
-    fields
+    edits
+}
+
+/// Returns true for the field as the client sends it, such as `$http_x_key` for X-Key.
+fn is_of_client(name: &str, value: &str) -> bool {
+    let variable = value.strip_prefix("$http_");
+    variable.is_some_and(|it| it.eq_ignore_ascii_case(&name.replace('-', "_")))
 }
 
 /// Returns a text with the slots of the gateway in place of variables.

@@ -2,7 +2,7 @@
 
 use super::access::{self, ClientAccess, ClientBlocks};
 use super::cases::{self, CaseList, RouteCase};
-use super::fields;
+use super::fields::{self, HeaderEdits};
 use super::hosts::ServerHost;
 use super::jumps::{Destination, JumpTable};
 use super::limits::{LimitMaker, LocationLimits};
@@ -120,9 +120,9 @@ impl<'d> RouteMaker<'d> {
         let mut bounds = destination.max_body_before.clone();
         bounds.extend(scope.max_body);
         let max_body = max_body(&bounds, ledger);
-        let set_headers = match is_answer {
-            true => Vec::new(),
-            false => fields::set_headers(scope, ledger),
+        let headers = match is_answer {
+            true => HeaderEdits::default(),
+            false => fields::header_edits(scope, ledger),
         };
         let access = match is_answer {
             true => ClientAccess::default(),
@@ -156,7 +156,8 @@ impl<'d> RouteMaker<'d> {
                     limits: case.limits.clone(),
                     allow: allow.iter().cloned().collect(),
                     max_body: max_body.clone(),
-                    set_headers: set_headers.clone(),
+                    set_headers: headers.set.clone(),
+                    remove_headers: headers.remove.clone(),
                     status: status.filter(|_| !case.limits.is_empty()),
                     ..Route::new(placed.path.clone(), action.clone())
                 };
@@ -207,6 +208,7 @@ impl<'d> RouteMaker<'d> {
                     block: Vec::new(),
                     max_body: None,
                     set_headers: Vec::new(),
+                    remove_headers: Vec::new(),
                     status: None,
                     action: RouteAction::Respond {
                         status: 403,
