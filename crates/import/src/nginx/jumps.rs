@@ -268,7 +268,9 @@ impl<'d> JumpTable<'d> {
         };
         let page = statuses.iter().find_map(of_status)?;
         let last = page.words.last()?;
-        let target = self.locate(last)?;
+        // Without `=` a path is that of a page, which nginx answers with the status of the error.
+        let is_answer = last.starts_with('@') || page.arguments().any(|word| word.starts_with('='));
+        let target = self.locate(last).filter(|_| is_answer)?;
         // A page that is a file is no other way to an origin.
         let is_other = !same(location, target) && !answers_at_once(target) && leads_on(target);
         is_other.then(|| LocationJump {
