@@ -200,6 +200,8 @@ fn guards(directive: &Directive) -> bool {
         "ssl_ciphers" | "proxy_ssl_ciphers" | "grpc_ssl_ciphers" => {
             !encryption::permits_all_suites(value)
         }
+        // Requests that nginx sends elsewhere come to an origin.
+        "rewrite" => super::jumps::is_redirect(directive),
         // A server of an upstream is no block.
         "server" => directive.block.is_some(),
         _ if matches!(value, "off" | "0") => false,
