@@ -1,7 +1,8 @@
 //! Parses YAML into a tree whose values have their entries in the ledger.
 //!
-//! Aliases are refused: no manifest needs them, and they make small files large.
+//! An alias is the value that it names, with the same entries. All values count against a bound, since aliases make small files large.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use saphyr_parser::{Event, Parser, Span};
@@ -10,9 +11,12 @@ use crate::bounds;
 use crate::ledger::{EntryId, Ledger};
 use crate::position::{Position, SyntaxError};
 
+/// The member by which a map has those of other maps too.
+const MERGE: &str = "<<";
+
 /// A value.
 #[derive(Clone, Debug)]
-pub(super) enum YamlNode {
+pub(crate) enum YamlNode {
     Scalar {
         id: EntryId,
         text: String,
@@ -24,7 +28,7 @@ pub(super) enum YamlNode {
 
 impl YamlNode {
     /// Returns a member.
-    pub(super) fn get(&self, name: &str) -> Option<&YamlNode> {
+    pub(crate) fn get(&self, name: &str) -> Option<&YamlNode> {
         match self {
             Self::Map(members) => members
                 .iter()
@@ -35,12 +39,12 @@ impl YamlNode {
     }
 
     /// Returns a member of members.
-    pub(super) fn at(&self, names: &[&str]) -> Option<&YamlNode> {
+    pub(crate) fn at(&self, names: &[&str]) -> Option<&YamlNode> {
         names.iter().try_fold(self, |node, name| node.get(name))
     }
 
     /// Returns the elements of a list.
-    pub(super) fn elements(&self) -> &[YamlNode] {
+    pub(crate) fn elements(&self) -> &[YamlNode] {
         match self {
             Self::List(elements) => elements,
             _ => &[],
@@ -48,7 +52,7 @@ impl YamlNode {
     }
 
     /// Returns the members of a map.
-    pub(super) fn members(&self) -> &[(String, YamlNode)] {
+    pub(crate) fn members(&self) -> &[(String, YamlNode)] {
         match self {
             Self::Map(members) => members,
             _ => &[],
@@ -56,15 +60,24 @@ impl YamlNode {
     }
 
     /// Returns a text.
-    pub(super) fn text(&self) -> Option<&str> {
+    pub(crate) fn text(&self) -> Option<&str> {
         match self {
             Self::Scalar { text, .. } => Some(text),
             _ => None,
         }
     }
 
+    /// Returns the number of values, this one and all within it.
+    fn size(&self) -> usize {
+        match self {
+            Self::Scalar { .. } => 1,
+            Self::List(elements) => 1 + elements.iter().map(Self::size).sum::<usize>(),
+            Self::Map(members) => 1 + members.iter().map(|(_, it)| it.size()).sum::<usize>(),
+        }
+    }
+
     /// Returns the entries of this value and of all within it.
-    pub(super) fn entries(&self) -> Vec<EntryId> {
+    pub(crate) fn entries(&self) -> Vec<EntryId> {
         match self {
             Self::Scalar { id, .. } => vec![*id],
             Self::List(elements) => elements.iter().flat_map(Self::entries).collect(),
@@ -74,7 +87,7 @@ impl YamlNode {
 }
 
 /// Parses all documents of a text.
-pub(super) fn parse(
+pub(crate) fn parse(
     name: &str,
     text: &str,
     ledger: &mut Ledger,
@@ -89,6 +102,7 @@ pub(super) fn parse(
         file,
         ledger,
         nodes: 0,
+        anchors: BTreeMap::new(),
     };
     let mut documents = Vec::new();
     while let Some((event, span)) = reader.next()? {
@@ -109,6 +123,8 @@ struct YamlReader<'r> {
     file: Arc<str>,
     ledger: &'r mut Ledger,
     nodes: usize,
+    /// The values that aliases name.
+    anchors: BTreeMap<usize, YamlNode>,
 }
 
 impl<'r> YamlReader<'r> {
@@ -133,58 +149,103 @@ impl<'r> YamlReader<'r> {
         depth: usize,
     ) -> Result<YamlNode, SyntaxError> {
         let position = self.position(span.start.line(), span.start.col());
-        self.nodes += 1;
-        if self.nodes > bounds::DIRECTIVES {
-            let most = bounds::DIRECTIVES;
-            return Err(position.error(format!("the input has more than {most} values")));
-        }
+        self.count(1, &position)?;
         if depth > bounds::DEPTH {
             let most = bounds::DEPTH;
             return Err(position.error(format!("more than {most} values within each other")));
         }
-        match event {
-            Event::Scalar(text, ..) => {
+        let (anchor, node) = match event {
+            Event::Scalar(text, _, anchor, _) => {
                 let text = text.into_owned();
                 let id = self.ledger.enter(position, &format!("{path}: {text}"));
-                Ok(YamlNode::Scalar { id, text })
+                (anchor, YamlNode::Scalar { id, text })
             }
-            Event::SequenceStart(..) => {
-                let mut elements = Vec::new();
-                loop {
-                    let (event, span) = self.expected(&position)?;
-                    if event == Event::SequenceEnd {
-                        return Ok(YamlNode::List(elements));
-                    }
-                    let path = format!("{path}[{}]", elements.len());
-                    elements.push(self.node(event, span, path, depth + 1)?);
-                }
-            }
-            Event::MappingStart(..) => {
-                let mut members: Vec<(String, YamlNode)> = Vec::new();
-                loop {
-                    let (event, span) = self.expected(&position)?;
-                    let key = match event {
-                        Event::MappingEnd => return Ok(YamlNode::Map(members)),
-                        Event::Scalar(text, ..) => text.into_owned(),
-                        _ => return Err(position.error("the name of a member is a text")),
-                    };
-                    let at = self.position(span.start.line(), span.start.col());
-                    if members.iter().any(|(known, _)| *known == key) {
-                        return Err(at.error(format!("{key:?} stands here twice")));
-                    }
-                    let path = if path.is_empty() {
-                        key.clone()
-                    } else {
-                        format!("{path}.{key}")
-                    };
-                    let (event, span) = self.expected(&at)?;
-                    let value = self.node(event, span, path, depth + 1)?;
-                    members.push((key, value));
-                }
-            }
-            Event::Alias(_) => Err(position.error("aliases are not read; write the value")),
-            _ => Err(position.error("a value is expected")),
+            Event::SequenceStart(anchor, _) => (anchor, self.list(&position, &path, depth)?),
+            Event::MappingStart(anchor, _) => (anchor, self.map(&position, &path, depth)?),
+            Event::Alias(anchor) => return self.aliased(anchor, &position),
+            _ => return Err(position.error("a value is expected")),
+        };
+        if anchor != 0 {
+            self.anchors.insert(anchor, node.clone());
         }
+        Ok(node)
+    }
+
+    /// Reads the elements of a list.
+    fn list(
+        &mut self,
+        position: &Position,
+        path: &str,
+        depth: usize,
+    ) -> Result<YamlNode, SyntaxError> {
+        let mut elements = Vec::new();
+        loop {
+            let (event, span) = self.expected(position)?;
+            if event == Event::SequenceEnd {
+                return Ok(YamlNode::List(elements));
+            }
+            let path = format!("{path}[{}]", elements.len());
+            elements.push(self.node(event, span, path, depth + 1)?);
+        }
+    }
+
+    /// Reads the members of a map. Those of a merge key (`<<: *name`) are weaker than its own.
+    fn map(
+        &mut self,
+        position: &Position,
+        path: &str,
+        depth: usize,
+    ) -> Result<YamlNode, SyntaxError> {
+        let mut members: Vec<(String, YamlNode)> = Vec::new();
+        let mut merged: Vec<YamlNode> = Vec::new();
+        loop {
+            let (event, span) = self.expected(position)?;
+            let key = match event {
+                Event::MappingEnd => break,
+                Event::Scalar(text, ..) => text.into_owned(),
+                _ => return Err(position.error("the name of a member is a text")),
+            };
+            let at = self.position(span.start.line(), span.start.col());
+            if members.iter().any(|(known, _)| *known == key) {
+                return Err(at.error(format!("{key:?} stands here twice")));
+            }
+            let path = if path.is_empty() {
+                key.clone()
+            } else {
+                format!("{path}.{key}")
+            };
+            let (event, span) = self.expected(&at)?;
+            match self.node(event, span, path, depth + 1)? {
+                YamlNode::List(maps) if key == MERGE => merged.extend(maps),
+                value if key == MERGE => merged.push(value),
+                value => members.push((key, value)),
+            }
+        }
+        for (key, value) in merged.iter().flat_map(YamlNode::members) {
+            if !members.iter().any(|(known, _)| known == key) {
+                members.push((key.clone(), value.clone()));
+            }
+        }
+        Ok(YamlNode::Map(members))
+    }
+
+    /// Returns the value that an alias names.
+    fn aliased(&mut self, anchor: usize, position: &Position) -> Result<YamlNode, SyntaxError> {
+        let Some(node) = self.anchors.get(&anchor).cloned() else {
+            return Err(position.error("an alias names a value before it"));
+        };
+        self.count(node.size(), position)?;
+        Ok(node)
+    }
+
+    /// Counts values.
+    fn count(&mut self, values: usize, position: &Position) -> Result<(), SyntaxError> {
+        self.nodes += values;
+        if self.nodes > bounds::DIRECTIVES {
+            let most = bounds::DIRECTIVES;
+            return Err(position.error(format!("the input has more than {most} values")));
+        }
+        Ok(())
     }
 
     fn expected(&mut self, position: &Position) -> Result<(Event<'r>, Span), SyntaxError> {
@@ -214,13 +275,26 @@ mod tests {
     /// Goal: a wrong text is an error with its place. Method: an alias, a member twice, depth, an open bracket.
     #[test]
     fn errors_have_a_place() {
-        assert_eq!(
-            error("a: &x 1\nb: *x"),
-            "i:2:4: aliases are not read; write the value"
-        );
+        assert!(error("a: 1\nb: *x").starts_with("i:2:"));
+        let doubled: String = (1..30)
+            .map(|it| format!("a{it}: &a{it} [*a{}, *a{}]\n", it - 1, it - 1))
+            .collect();
+        let bomb = format!("a0: &a0 x\n{doubled}");
+        assert!(error(&bomb).ends_with("the input has more than 200000 values"));
         assert_eq!(error("a: 1\na: 2"), "i:2:1: \"a\" stands here twice");
         assert!(error(&"[".repeat(100)).starts_with("i:1:"));
         assert!(error("a: [1").starts_with("i:"));
+    }
+
+    /// Goal: an alias is the value that it names, and members of a map are stronger than those that it merges. Method: both.
+    #[test]
+    fn aliases_are_values() {
+        let text = "a: &x {b: 1, c: 2}\nd: {<<: *x, c: 3}\ne: *x\n";
+        let documents = parse("i", text, &mut Ledger::default()).unwrap();
+        let text = |names: &[&str]| documents[0].at(names).and_then(YamlNode::text);
+        assert_eq!(text(&["d", "b"]), Some("1"));
+        assert_eq!(text(&["d", "c"]), Some("3"));
+        assert_eq!(text(&["e", "c"]), Some("2"));
     }
 
     /// Goal: values of all documents are found. Method: two documents with lists and maps.
