@@ -13,6 +13,10 @@ pub struct GatewayModel {
     pub client: ClientRules,
     /// Where clients connect.
     pub listeners: Vec<Listener>,
+    /// Keys of `[acme]` with their values in TOML.
+    pub acme: Vec<(&'static str, String)>,
+    /// The directives that `acme` is made of.
+    pub acme_sources: Vec<EntryId>,
     /// Lists of clients.
     pub lists: Vec<ClientList>,
     /// Where requests go.
@@ -21,8 +25,6 @@ pub struct GatewayModel {
     pub limits: Vec<Limit>,
     /// Which requests.
     pub routes: Vec<Route>,
-    /// Keys of `[acme]`, as TOML.
-    pub acme: Vec<(&'static str, String)>,
 }
 
 /// Comments of a table: the directives that it is made of, and what it means otherwise than they do.
@@ -62,12 +64,12 @@ pub struct Listener {
     pub redirect_to_https: Option<String>,
     /// Files of certificate and key.
     pub certificates: Vec<(String, String)>,
+    /// Names whose certificates are ordered.
+    pub acme: Vec<String>,
     /// The file of the authorities of client certificates.
     pub client_ca: Option<String>,
     /// Further keys of `tls` with texts.
     pub tls: Vec<(&'static str, &'static str)>,
-    /// Names for which certificates are ordered.
-    pub acme: Vec<String>,
 }
 
 /// `[list.NAME]`.
@@ -214,6 +216,8 @@ impl KeyPart {
 pub enum LimitAlgorithm {
     /// `gcra` with this burst.
     Gcra(u64),
+    /// `token-bucket` with this burst.
+    TokenBucket(u64),
     /// `leaky-bucket` with this queue and, where the default is too short, this longest wait in milliseconds.
     LeakyBucket(u64, Option<u64>),
     /// `sliding-window`.
@@ -297,6 +301,14 @@ pub struct RouteValue {
     pub name: String,
     /// The value; `*` is any value of a parameter.
     pub value: String,
+}
+
+impl RouteValue {
+    /// Returns true if a request with the other value has this one.
+    pub(crate) fn takes(&self, other: &Self) -> bool {
+        let is_same = self.key == other.key && self.name == other.name;
+        is_same && (self.value == other.value || self.value == "*")
+    }
 }
 
 /// `[[route]]`.

@@ -22,7 +22,7 @@ pub(crate) fn write(gateway: &GatewayModel, ledger: &Ledger) -> String {
     };
     text.head();
     text.server(gateway);
-    text.acme(&gateway.acme);
+    text.acme(gateway);
     text.client(&gateway.client);
     gateway.listeners.iter().for_each(|it| text.listener(it));
     gateway.lists.iter().for_each(|it| text.list(it));
@@ -91,14 +91,6 @@ impl TomlText<'_> {
         self.table("[server]", &remarks, keys);
     }
 
-    fn acme(&mut self, keys: &[(&'static str, String)]) {
-        if !keys.is_empty() {
-            let mut table = TableKeys::default();
-            keys.iter().for_each(|(key, value)| table.set(key, value));
-            self.table("[acme]", &TableRemarks::default(), table);
-        }
-    }
-
     fn client(&mut self, client: &ClientRules) {
         let mut keys = TableKeys::default();
         keys.texts("trusted_proxies", &client.trusted_proxies);
@@ -145,6 +137,20 @@ impl TomlText<'_> {
             }
         }
         self.table("[[listener]]", &listener.remarks, keys);
+    }
+
+    fn acme(&mut self, gateway: &GatewayModel) {
+        let remarks = TableRemarks {
+            sources: gateway.acme_sources.clone(),
+            differences: Vec::new(),
+        };
+        let mut keys = TableKeys::default();
+        for (key, value) in &gateway.acme {
+            keys.set(key, value);
+        }
+        if !keys.0.is_empty() {
+            self.table("[acme]", &remarks, keys);
+        }
     }
 
     fn list(&mut self, list: &ClientList) {
@@ -362,6 +368,10 @@ fn algorithm(algorithm: LimitAlgorithm, keys: &mut TableKeys) {
     match algorithm {
         LimitAlgorithm::Gcra(burst) => {
             keys.text("algorithm", "gcra");
+            keys.set("burst", burst.to_string());
+        }
+        LimitAlgorithm::TokenBucket(burst) => {
+            keys.text("algorithm", "token-bucket");
             keys.set("burst", burst.to_string());
         }
         LimitAlgorithm::LeakyBucket(queue, max_wait) => {

@@ -16,13 +16,13 @@ pub(crate) struct RequestCell {
     pub(crate) host: Option<String>,
     pub(crate) path: Option<PathTerm>,
     pub(crate) client: Option<Vec<String>>,
-    /// Fields and parameters, which no condition of HAProxy becomes.
+    /// Fields and parameters.
     pub(crate) values: Vec<RouteValue>,
     pub(crate) method: Option<Vec<String>>,
 }
 
 /// Terms that hold together.
-pub(super) type TermList = [SignedTerm];
+pub(crate) type TermList = [SignedTerm];
 
 /// The dimensions in which cells differ, in the order in which requests are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +40,7 @@ pub(crate) enum CellDimension {
 /// # Errors
 ///
 /// That there are too many cells.
-pub(super) fn divide<'c>(
+pub(crate) fn divide<'c>(
     hosts: &[String],
     conditions: impl Fn(&RequestCell) -> Vec<&'c TermList>,
 ) -> Result<Vec<RequestCell>, String> {
@@ -63,12 +63,7 @@ pub(super) fn divide<'c>(
                     ..cell.clone()
                 };
                 let possible = cell.possible(&possible, CellDimension::Client);
-                for method in options(&methods(&possible)) {
-                    cells.push(RequestCell {
-                        method,
-                        ..cell.clone()
-                    });
-                }
+                divide_further(&cell, &possible, &mut cells);
                 if cells.len() > bounds::REQUEST_CELLS {
                     let most = bounds::REQUEST_CELLS;
                     return Err(format!(
@@ -81,8 +76,27 @@ pub(super) fn divide<'c>(
     Ok(cells)
 }
 
+/// Divides the requests of a cell by fields, parameters and methods.
+fn divide_further(cell: &RequestCell, conditions: &[&TermList], cells: &mut Vec<RequestCell>) {
+    for field in options(&values(conditions, "headers")) {
+        for parameter in options(&values(conditions, "query")) {
+            let cell = RequestCell {
+                values: field.iter().cloned().chain(parameter).collect(),
+                ..cell.clone()
+            };
+            let possible = cell.possible(conditions, CellDimension::Value);
+            for method in options(&methods(&possible)) {
+                cells.push(RequestCell {
+                    method,
+                    ..cell.clone()
+                });
+            }
+        }
+    }
+}
+
 /// Returns the hosts that conditions name.
-pub(super) fn hosts<'c>(conditions: impl Iterator<Item = &'c TermList>) -> Vec<String> {
+pub(crate) fn hosts<'c>(conditions: impl Iterator<Item = &'c TermList>) -> Vec<String> {
     let mut found = Vec::new();
     for term in conditions.flatten().map(|literal| &literal.term) {
         if let ConditionTerm::Host(hosts) = term {
@@ -103,6 +117,14 @@ fn paths(conditions: &[&TermList]) -> Vec<PathTerm> {
 fn clients(conditions: &[&TermList]) -> Vec<Vec<String>> {
     let named = terms(conditions).filter_map(|term| match term {
         ConditionTerm::Client(blocks) => Some(blocks.clone()),
+        _ => None,
+    });
+    distinct(named)
+}
+
+fn values(conditions: &[&TermList], key: &str) -> Vec<RouteValue> {
+    let named = terms(conditions).filter_map(|term| match term {
+        ConditionTerm::Value(value) if value.key == key => Some(value.clone()),
         _ => None,
     });
     distinct(named)
@@ -143,7 +165,7 @@ impl RequestCell {
     }
 
     /// Returns true if terms can hold together, where the dimensions up to this one are known.
-    pub(super) fn may_hold(&self, terms: &TermList, known: CellDimension) -> bool {
+    pub(crate) fn may_hold(&self, terms: &TermList, known: CellDimension) -> bool {
         terms.iter().all(|literal| {
             let is_known = dimension(&literal.term).is_none_or(|it| it <= known);
             !is_known || self.holds(literal) != Some(false)
@@ -151,7 +173,7 @@ impl RequestCell {
     }
 
     /// Returns true if terms hold together for certain, where only the host is known.
-    pub(super) fn holds_for_host(&self, terms: &TermList) -> bool {
+    pub(crate) fn holds_for_host(&self, terms: &TermList) -> bool {
         terms.iter().all(|literal| {
             let is_known = dimension(&literal.term).is_none_or(|it| it == CellDimension::Host);
             is_known && self.holds(literal) == Some(true)
@@ -159,7 +181,7 @@ impl RequestCell {
     }
 
     /// Returns the alternatives of a condition that can hold here, each with the terms that depend on counters.
-    pub(super) fn remaining<'c>(&self, condition: &'c RuleCondition) -> Vec<Vec<&'c SignedTerm>> {
+    pub(crate) fn remaining<'c>(&self, condition: &'c RuleCondition) -> Vec<Vec<&'c SignedTerm>> {
         let mut found = Vec::new();
         for alternative in &condition.alternatives {
             if alternative.iter().all(|it| self.holds(it) != Some(false)) {
@@ -171,7 +193,7 @@ impl RequestCell {
     }
 
     /// Returns true if a condition holds here whatever counters say.
-    pub(super) fn always(&self, condition: &RuleCondition) -> bool {
+    pub(crate) fn always(&self, condition: &RuleCondition) -> bool {
         self.remaining(condition).iter().any(Vec::is_empty)
     }
 
@@ -200,6 +222,7 @@ impl RequestCell {
                 .client
                 .as_ref()
                 .is_some_and(|own| own.iter().all(|it| covers_block(blocks, it))),
+            ConditionTerm::Value(value) => self.values.iter().any(|own| value.takes(own)),
             ConditionTerm::Method(methods) => self
                 .method
                 .as_ref()
@@ -219,6 +242,7 @@ fn dimension(term: &ConditionTerm) -> Option<CellDimension> {
         ConditionTerm::Host(_) => Some(CellDimension::Host),
         ConditionTerm::Path(_) => Some(CellDimension::Path),
         ConditionTerm::Client(_) => Some(CellDimension::Client),
+        ConditionTerm::Value(_) => Some(CellDimension::Value),
         ConditionTerm::Method(_) => Some(CellDimension::Method),
         ConditionTerm::Above(..) | ConditionTerm::Tls | ConditionTerm::Constant(_) => None,
     }

@@ -5,19 +5,19 @@
 
 mod backends;
 mod binds;
-mod cells;
+pub(crate) mod cells;
 mod elsewhere;
 mod evaluation;
 mod frontend;
 mod lexer;
 mod limits;
 mod redirects;
-mod reduction;
+pub(crate) mod reduction;
 mod rules;
 mod samples;
 mod sections;
 mod tables;
-mod terms;
+pub(crate) mod terms;
 mod tls;
 
 use self::elsewhere::FrontendOmission;

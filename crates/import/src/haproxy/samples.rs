@@ -5,7 +5,7 @@ use crate::model::KeyPart;
 
 /// A counter of a stick table, by which entry it is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct TableCounter {
+pub(crate) struct TableCounter {
     pub(super) kind: CounterKind,
     /// The number of the sticky counter; `None` for the entry of the client's address.
     pub(super) tracked: Option<u8>,
@@ -15,7 +15,7 @@ pub(super) struct TableCounter {
 
 /// The events that a counter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum CounterKind {
+pub(crate) enum CounterKind {
     /// `http_req_rate`
     Requests,
     /// `http_err_rate`

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use super::samples::{TableCounter, counter, pieces, with_converters};
 use super::sections::{ConfigSection, SectionLine};
 use crate::ledger::EntryId;
+use crate::model::RouteValue;
 
 /// A comparison of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ConditionTerm {
+pub(crate) enum ConditionTerm {
     /// The host, in lower case; one of these.
     Host(Vec<String>),
     /// The whole path.
@@ -16,6 +17,8 @@ pub(super) enum ConditionTerm {
     Method(Vec<String>),
     /// Blocks of the client's address.
     Client(Vec<String>),
+    /// A request field, or a parameter of the query.
+    Value(RouteValue),
     /// A counter above a number: the most that is let through.
     Above(TableCounter, u64),
     /// The connection has TLS.
@@ -26,7 +29,7 @@ pub(super) enum ConditionTerm {
 
 /// A term that depends on nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TermTruth {
+pub(crate) enum TermTruth {
     True,
     False,
 }
@@ -84,7 +87,7 @@ impl PathTerm {
     }
 
     /// Returns true if a path may exist for which both hold.
-    pub(super) fn overlaps(&self, other: &Self) -> bool {
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Expression(_), _) | (_, Self::Expression(_)) => true,
             (Self::Exact(_) | Self::Beginning(_), Self::Exact(_) | Self::Beginning(_))
@@ -119,7 +122,7 @@ impl PathTerm {
     }
 
     /// Returns the term as HAProxy writes it.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let (word, value) = match self {
             Self::Exact(value) => ("path", value),
             Self::Beginning(value) => ("path_beg", value),
@@ -135,17 +138,17 @@ impl PathTerm {
 
 /// A term, or its opposite.
 #[derive(Clone, Debug)]
-pub(super) struct SignedTerm {
-    pub(super) term: ConditionTerm,
-    pub(super) is_negated: bool,
+pub(crate) struct SignedTerm {
+    pub(crate) term: ConditionTerm,
+    pub(crate) is_negated: bool,
 }
 
 /// Alternatives of terms that hold together. No alternative is never, an alternative without terms is always.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RuleCondition {
-    pub(super) alternatives: Vec<Vec<SignedTerm>>,
+pub(crate) struct RuleCondition {
+    pub(crate) alternatives: Vec<Vec<SignedTerm>>,
     /// The `acl` lines that it names.
-    pub(super) sources: Vec<EntryId>,
+    pub(crate) sources: Vec<EntryId>,
 }
 
 /// The `acl` lines of a section by their names.

@@ -2,11 +2,11 @@
 //!
 //! Each Ingress has zones of its own, which all its paths share, and so it has limits of its own here.
 
-mod annotations;
+pub(crate) mod annotations;
 mod precedence;
 mod services;
 mod settings;
-mod yaml;
+pub(crate) mod yaml;
 
 use self::annotations::IngressAnnotations;
 use self::precedence::{PathClaims, PathStrength};
