@@ -129,7 +129,7 @@ fn count(id: EntryId, text: &str) -> Result<Option<(EntryId, u64)>, String> {
 }
 
 /// Returns the blocks of a list.
-pub(super) fn blocks(text: &str) -> Result<Vec<String>, String> {
+pub(crate) fn blocks(text: &str) -> Result<Vec<String>, String> {
     let parse = |block: &str| {
         let network = block.parse::<IpNet>().map(|it| it.trunc().to_string());
         let address = || block.parse::<std::net::IpAddr>().map(|it| it.to_string());
@@ -174,6 +174,9 @@ fn seconds(text: &str) -> Result<String, String> {
 /// Returns where the gateway has what an annotation is about.
 fn elsewhere(name: &str) -> &'static str {
     let begins = |beginning: &str| name.starts_with(beginning);
+    if begins("auth-tls-") {
+        return "see [listener.tls] client_ca_file and client_auth";
+    }
     if begins("auth-") || name == "satisfy" || begins("enable-global-auth") {
         return "the gateway does not authenticate requests";
     }
@@ -198,8 +201,11 @@ fn elsewhere(name: &str) -> &'static str {
     if begins("enable-cors") || begins("cors-") {
         return "see [route.cors]";
     }
-    if begins("opentelemetry") || begins("enable-opentelemetry") || begins("enable-opentracing") {
+    if begins("opent") || begins("enable-open") {
         return "see [tracing]";
+    }
+    if begins("influxdb") || name == "enable-influxdb" {
+        return "see the metrics of [admin]";
     }
     match name {
         "configuration-snippet" | "server-snippet" | "stream-snippet" => {
@@ -251,8 +257,10 @@ fn changes_no_answer(name: &str, text: &str) -> bool {
         || begins("session-cookie-")
         || begins("mirror-")
         || begins("canary")
-        || begins("opentelemetry")
+        || begins("opent")
         || begins("enable-open")
+        || begins("influxdb")
+        || name == "enable-influxdb"
         || matches!(
             name,
             "client-body-buffer-size"
