@@ -1,6 +1,6 @@
 //! Fuzzes the configurations of other proxies that `import` reads.
 //!
-//! A case is a letter for the format (`n`, `h`, `i`), the input, and the files that it may include. The check is that of the crate's
+//! A case is a letter for the format (`n`, `h`, `i`, `t`), the input, and the files that it may include. The check is that of the crate's
 //! property test: no text panics, what comes out is TOML, and each directive that is left out stands in it.
 #![no_main]
 

@@ -43,6 +43,8 @@ enum FormatName {
     Ingress,
     /// A Caddyfile.
     Caddy,
+    /// Files, labels of Compose and objects of Kubernetes of Traefik.
+    Traefik,
 }
 
 impl FormatName {
@@ -52,6 +54,7 @@ impl FormatName {
             Self::Haproxy => Format::Haproxy,
             Self::Ingress => Format::Ingress,
             Self::Caddy => Format::Caddy,
+            Self::Traefik => Format::Traefik,
         }
     }
 }
@@ -82,7 +85,7 @@ impl ImportCommand {
             None => Format::detect(&text).ok_or_else(|| {
                 let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
                 let message = format!(
-                    "{name}: unknown format; write --format {}; docs/importing.md has the counterparts of rules of Traefik and Cloudflare",
+                    "{name}: unknown format; write --format {}; docs/importing.md has the counterparts of rules of Cloudflare",
                     names.join(", --format ")
                 );
                 (USAGE, message)

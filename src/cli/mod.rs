@@ -82,7 +82,7 @@ enum Command {
     Suggest(suggest::SuggestCommand),
     /// Show a running gateway in the terminal: its limits, the keys nearest to one of them, and its origins.
     Top(top::TopCommand),
-    /// Translate a configuration of nginx, HAProxy, ingress-nginx or Caddy into one of Sluicegate, and name each difference and omission.
+    /// Translate a configuration of nginx, HAProxy, ingress-nginx, Caddy or Traefik, and name each difference and omission.
     Import(import::ImportCommand),
     /// Start an origin and a gateway with a limit on /auth/sendOTP, and show the requests.
     Demo,

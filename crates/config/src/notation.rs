@@ -84,7 +84,8 @@ fn mistake(notation: Notation, file: &str) -> ParseError {
             format!("translate it with `sluicegate import {file}`, and check the result")
         }
         Notation::Yaml | Notation::Json => format!(
-            "translate Ingress resources with `sluicegate import {file}`; a configuration of Sluicegate begins with [[listener]]"
+            "translate Ingress resources and configurations of Traefik with `sluicegate import {file}`; \
+             a configuration of Sluicegate begins with [[listener]]"
         ),
     };
     ParseError::with_advice(message, advice)

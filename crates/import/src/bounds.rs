@@ -45,3 +45,5 @@ pub const SHOWN: usize = 100;
 
 /// Locations of a server block for which routes are written before those of expressions; each pair of a prefix and an expression is one.
 pub const ARRANGED_LOCATIONS: usize = 4096;
+/// Alternatives of one rule of Traefik.
+pub const RULE_ALTERNATIVES: usize = 256;

@@ -2,6 +2,7 @@
 
 use crate::caddy;
 use crate::haproxy::{PREPROCESSOR, SECTIONS};
+use crate::traefik::is_traefik;
 
 /// The proxy that a configuration is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,11 +15,19 @@ pub enum Format {
     Ingress,
     /// A Caddyfile.
     Caddy,
+    /// Traefik: files, labels of Compose, objects of Kubernetes.
+    Traefik,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 4] = [Self::Nginx, Self::Haproxy, Self::Ingress, Self::Caddy];
+    pub const ALL: [Self; 5] = [
+        Self::Nginx,
+        Self::Haproxy,
+        Self::Ingress,
+        Self::Caddy,
+        Self::Traefik,
+    ];
 
     /// Returns the name that the command line has for it.
     #[must_use]
@@ -28,6 +37,7 @@ impl Format {
             Self::Haproxy => "haproxy",
             Self::Ingress => "ingress",
             Self::Caddy => "caddy",
+            Self::Traefik => "traefik",
         }
     }
 
@@ -45,6 +55,9 @@ impl Format {
         let is_haproxy = SECTIONS.contains(&word) || PREPROCESSOR.contains(&word);
         if is_haproxy && !code.ends_with([';', '{']) {
             return Some(Self::Haproxy);
+        }
+        if is_traefik(text) {
+            return Some(Self::Traefik);
         }
         let is_manifest = |line: &str| line.starts_with("apiVersion:") || line.starts_with("kind:");
         if text.lines().any(is_manifest) {
@@ -69,15 +82,42 @@ mod tests {
     #[test]
     fn other_notations_are_no_nginx() {
         for text in [
-            "http:\n  routers:\n    rule: \"Path(`/{id}`)\"\n",
             "{\"rules\": [{\"action\": \"block\"}]}\n",
-            "[http.routers]\nrule = \"Path(`/{id}`)\"\n",
             "resource \"cloudflare_ruleset\" \"x\" {\n}\n",
         ] {
             assert_eq!(Format::detect(text), None, "{text}");
         }
         assert_eq!(Format::detect("# x\nuser www;\n"), Some(Format::Nginx));
         assert_eq!(Format::detect("server\n{\n"), Some(Format::Nginx));
+    }
+
+    /// Goal: each notation of Traefik is told from manifests of ingress-nginx and from other files. Method: the beginnings of some.
+    #[test]
+    fn notations_of_traefik_are_recognized() {
+        for text in [
+            "http:\n  routers:\n    a:\n      rule: \"Path(`/{id}`)\"\n",
+            "[http.routers]\nrule = \"Path(`/{id}`)\"\n",
+            "# x\nentryPoints:\n  web:\n    address: \":80\"\n",
+            "[entryPoints.web]\naddress = \":80\"\n",
+            "services:\n  a:\n    labels:\n      - \"traefik.enable=true\"\n",
+            "services:\n  a:\n    labels:\n      traefik.http.routers.a.rule: Host(`a`)\n",
+            "services:\n  t:\n    command:\n      - --entrypoints.web.address=:80\n",
+            "apiVersion: traefik.io/v1alpha1\nkind: IngressRoute\n",
+            "apiVersion: v1\nkind: List\nitems:\n- apiVersion: traefik.containo.us/v1alpha1\n",
+            "tls:\n  options:\n    default: {}\nhttp:\n  middlewares:\n    a: {}\n",
+        ] {
+            assert_eq!(Format::detect(text), Some(Format::Traefik), "{text}");
+        }
+        for (text, format) in [
+            (
+                "apiVersion: networking.k8s.io/v1\nkind: Ingress\n",
+                Some(Format::Ingress),
+            ),
+            ("services:\n  a:\n    image: nginx\n", None),
+            ("[[route]]\npath = \"/\"\n", None),
+        ] {
+            assert_eq!(Format::detect(text), format, "{text}");
+        }
     }
 
     /// Goal: a configuration of HAProxy may begin with any section. Method: each of them behind comments, and those of the preprocessor.

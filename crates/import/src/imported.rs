@@ -10,6 +10,7 @@ use crate::nginx;
 use crate::position::SyntaxError;
 use crate::source::IncludedFiles;
 use crate::toml;
+use crate::traefik;
 
 /// A configuration that was imported.
 #[derive(Debug)]
@@ -37,6 +38,7 @@ pub fn import(
         Format::Haproxy => haproxy::read(name, text, &mut ledger)?,
         Format::Ingress => ingress::read(name, text, &mut ledger)?,
         Format::Caddy => caddy::read(name, text, files, &mut ledger)?,
+        Format::Traefik => traefik::read(name, text, files, &mut ledger)?,
     };
     for origin in &mut gateway.origins {
         origin.merge_servers();

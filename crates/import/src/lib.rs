@@ -1,9 +1,9 @@
 //! Translates configurations of other proxies into a configuration of Sluicegate.
 //!
-//! [`import`] reads the text of a configuration of nginx, HAProxy, ingress-nginx or Caddy and returns an [`Imported`]: the TOML, and a
-//! [`Ledger`] that has each directive of the input once, as translated, as translated with a difference, or as left out with the reason.
-//! A directive that no translator handles is left out, so nothing is dropped silently. The crate has no I/O: [`IncludedFiles`] reads the
-//! files that the input includes.
+//! [`import`] reads the text of a configuration of nginx, HAProxy, ingress-nginx, Caddy or Traefik and returns an [`Imported`]: the TOML,
+//! and a [`Ledger`] that has each directive of the input once, as translated, as translated with a difference, or as left out with the
+//! reason. A directive that no translator handles is left out, so nothing is dropped silently. The crate has no I/O: [`IncludedFiles`]
+//! reads the files that the input includes.
 //!
 //! The way of a configuration: a parser makes a tree of directives, each with its [`Position`] and its entry in the ledger; a translator
 //! makes a [`model::GatewayModel`] of the tree; the module `toml` writes that with comments.
@@ -47,6 +47,7 @@ mod shapes;
 mod source;
 mod tls_suites;
 mod toml;
+mod traefik;
 
 pub use self::format::Format;
 pub use self::imported::{Imported, import};

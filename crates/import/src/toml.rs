@@ -417,6 +417,14 @@ pub(crate) fn list(values: &[String]) -> String {
     format!("[{}]", values.join(", "))
 }
 
+/// Returns an inline table.
+pub(crate) fn inline(keys: &[String]) -> String {
+    match keys {
+        [] => "{}".to_owned(),
+        keys => format!("{{ {} }}", keys.join(", ")),
+    }
+}
+
 /// Returns a duration as TOML.
 pub(crate) fn duration(millis: u64) -> String {
     match millis {

@@ -35,8 +35,9 @@ fn inputs(format: Format) -> Vec<PathBuf> {
         .join(format.name());
     let files = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
     let is_input = |path: &PathBuf| {
+        let names = ["conf", "cfg", "yaml", "caddyfile", "traefik"];
         path.extension()
-            .is_some_and(|it| it == "conf" || it == "cfg" || it == "yaml" || it == "caddyfile")
+            .is_some_and(|it| names.iter().any(|name| it == *name))
     };
     let mut files: Vec<PathBuf> = files.filter(is_input).collect();
     files.sort();
@@ -204,7 +205,7 @@ fn nearly() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn no_input_makes_an_import_panic(text in nearly(), random in ".{0,200}") {
-        for letter in ["n", "h", "i", "c"] {
+        for letter in ["n", "h", "i", "c", "t"] {
             for text in [&text, &random] {
                 hostile::check(&format!("{letter}{text}"));
             }

@@ -106,9 +106,7 @@ fn is_unordered<T: PartialEq>(
     is_expression(cell)
         && kept.iter().any(|(other, other_result)| {
             is_expression(other)
-                && (other.client.is_some()
-                    || !other.values.is_empty()
-                    || other.method.is_some())
+                && (other.client.is_some() || !other.values.is_empty() || other.method.is_some())
                 && other_result != result
                 && overlaps(other, cell)
         })

@@ -36,6 +36,7 @@ pub(crate) fn check(case: &str) {
         Some('h') => Format::Haproxy,
         Some('i') => Format::Ingress,
         Some('c') => Format::Caddy,
+        Some('t') => Format::Traefik,
         _ => return,
     };
     let mut texts = letters.as_str().split(SEPARATOR);

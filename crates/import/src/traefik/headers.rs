@@ -1,0 +1,234 @@
+//! Reads the middleware `headers`: fields of requests and responses, and the rules for pages of other origins.
+
+use super::account::TreeAccount;
+use super::chain::{MiddlewareFields, MiddlewareHeaders, MiddlewareStep};
+use super::rules::is_field_name;
+use super::tree::{self, is_on, member, number, texts};
+use crate::ingress::yaml::YamlNode;
+use crate::own_fields::is_own_field;
+use crate::toml::{inline, list};
+
+/// Fields of responses for which `headers` has members, with the values.
+const RESPONSE_SWITCHES: [(&str, &str, &str); 3] = [
+    ("frameDeny", "x-frame-options", "DENY"),
+    ("contentTypeNosniff", "x-content-type-options", "nosniff"),
+    ("browserXssFilter", "x-xss-protection", "1; mode=block"),
+];
+
+/// Members that are the value of a field of responses.
+const RESPONSE_VALUES: [(&str, &str); 8] = [
+    ("customFrameOptionsValue", "x-frame-options"),
+    ("customBrowserXSSValue", "x-xss-protection"),
+    ("contentSecurityPolicy", "content-security-policy"),
+    (
+        "contentSecurityPolicyReportOnly",
+        "content-security-policy-report-only",
+    ),
+    ("publicKey", "public-key-pins"),
+    ("referrerPolicy", "referrer-policy"),
+    ("permissionsPolicy", "permissions-policy"),
+    ("featurePolicy", "feature-policy"),
+];
+
+/// Members of Strict-Transport-Security.
+const STS: [&str; 4] = [
+    "stsSeconds",
+    "stsIncludeSubdomains",
+    "stsPreload",
+    "forceSTSHeader",
+];
+
+/// Returns the steps of the middleware.
+pub(super) fn steps(
+    node: &YamlNode,
+    name: &str,
+    account: &mut TreeAccount<'_>,
+) -> Vec<MiddlewareStep> {
+    let mut edits = MiddlewareHeaders::default();
+    let place = format!("http.middlewares.{name}.headers");
+    for (member, value) in node.members() {
+        let is = |name: &str| member.eq_ignore_ascii_case(name);
+        if is_cors(member) || STS.iter().any(|it| is(it)) {
+            continue;
+        }
+        if is("customRequestHeaders") {
+            custom(value, FieldDirection::Request, &mut edits.request, account);
+        } else if is("customResponseHeaders") {
+            custom(
+                value,
+                FieldDirection::Response,
+                &mut edits.response,
+                account,
+            );
+        } else if let Some((_, field, text)) = RESPONSE_SWITCHES.iter().find(|it| is(it.0)) {
+            account.translated(value);
+            if is_on(node, member) {
+                edits
+                    .response
+                    .set
+                    .push(((*field).to_owned(), (*text).to_owned()));
+            }
+        } else if let Some((_, field)) = RESPONSE_VALUES.iter().find(|it| is(it.0)) {
+            let edit = value.text().and_then(value_text);
+            match edit {
+                Some(text) if !text.is_empty() => {
+                    account.translated(value);
+                    edits.response.extend(&MiddlewareFields {
+                        set: vec![((*field).to_owned(), text)],
+                        remove: Vec::new(),
+                    });
+                }
+                _ => account.lost(value, &place, "no field has this value"),
+            }
+        } else if is("isDevelopment") || matches!(value.text(), Some("false" | "0" | "")) {
+            account.idle(value, "it is off");
+        } else {
+            account.lost(value, &place, "it has no counterpart");
+        }
+    }
+    edits.response.extend(&transport_security(node, account));
+    let mut steps = vec![MiddlewareStep::Headers(edits)];
+    steps.extend(cors(node, &place, account));
+    steps
+}
+
+/// The direction of a message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FieldDirection {
+    Request,
+    Response,
+}
+
+/// Takes fields with values; an empty value removes the field.
+fn custom(
+    node: &YamlNode,
+    direction: FieldDirection,
+    edits: &mut MiddlewareFields,
+    account: &mut TreeAccount<'_>,
+) {
+    for (name, value) in node.members() {
+        let field = name.to_ascii_lowercase();
+        let text = value.text().and_then(value_text);
+        let text = text.filter(|_| is_field_name(&field));
+        let is_limit = field.starts_with("ratelimit") || field.starts_with("x-ratelimit");
+        let is_response_only = matches!(field.as_str(), "retry-after" | "vary");
+        let request = direction == FieldDirection::Request;
+        match text {
+            None => account.lost(value, name, "no field has this name and value"),
+            Some(_) if field == "host" && request => {
+                account.lost(value, name, "see [origin.NAME] host");
+            }
+            Some(_) if is_own_field(&field) && request => {
+                account.differs(value, "the gateway writes this field itself");
+            }
+            Some(_) if is_own_field(&field) || is_limit || (is_response_only && !request) => {
+                account.lost(value, name, "the gateway writes this field itself");
+            }
+            Some(text) if text.is_empty() => {
+                account.translated(value);
+                edits.remove.push(field);
+            }
+            Some(text) => {
+                account.translated(value);
+                edits.set.push((field, text));
+            }
+        }
+    }
+}
+
+/// Returns a value as a template without slots; `None` where no field has it.
+fn value_text(text: &str) -> Option<String> {
+    let text = text.trim();
+    let is_plain = text.chars().all(|c| c == ' ' || c.is_ascii_graphic());
+    is_plain.then(|| text.replace('{', "{{").replace('}', "}}"))
+}
+
+fn transport_security(node: &YamlNode, account: &mut TreeAccount<'_>) -> MiddlewareFields {
+    let mut edits = MiddlewareFields::default();
+    let seconds = number(node, "stsSeconds").unwrap_or(0);
+    for name in STS {
+        if let Some(value) = member(node, name) {
+            match seconds {
+                0 => account.idle(value, "without seconds there is no field"),
+                _ => account.differs(
+                    value,
+                    "the field is in answers in clear text too, where browsers ignore it",
+                ),
+            }
+        }
+    }
+    if seconds > 0 {
+        let mut value = format!("max-age={seconds}");
+        for (name, text) in [
+            ("stsIncludeSubdomains", "; includeSubDomains"),
+            ("stsPreload", "; preload"),
+        ] {
+            if is_on(node, name) {
+                value.push_str(text);
+            }
+        }
+        edits
+            .set
+            .push(("strict-transport-security".to_owned(), value));
+    }
+    edits
+}
+
+/// Returns true for the members about pages of other origins.
+fn is_cors(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.starts_with("accesscontrol") || name == "addvaryheader"
+}
+
+/// Returns the key `cors` of a route.
+fn cors(node: &YamlNode, place: &str, account: &mut TreeAccount<'_>) -> Option<MiddlewareStep> {
+    let members: Vec<&YamlNode> = node
+        .members()
+        .iter()
+        .filter(|(name, _)| is_cors(name))
+        .map(|(_, value)| value)
+        .collect();
+    if members.is_empty() {
+        return None;
+    }
+    let mut origins = texts(member(node, "accessControlAllowOriginList"));
+    origins.extend(texts(member(node, "accessControlAllowOrigin")));
+    let is_origin = |it: &String| {
+        let host = it.split_once("://").map(|(_, host)| host);
+        it == "*"
+            || host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '*', '?', '@']))
+    };
+    let has_expressions = tree::at(node, "accessControlAllowOriginListRegex").is_some();
+    let is_any = origins.iter().any(|it| it == "*");
+    let credentials = is_on(node, "accessControlAllowCredentials");
+    let is_sayable = !origins.is_empty()
+        && origins.iter().all(is_origin)
+        && !has_expressions
+        && !(is_any && (credentials || origins.len() > 1));
+    if !is_sayable {
+        for value in members {
+            account.lost(value, place, "no [route.cors] has these origins");
+        }
+        return None;
+    }
+    members.iter().for_each(|it| account.translated(it));
+    let mut keys = vec![format!("origins = {}", list(&origins))];
+    for (name, to) in [
+        ("accessControlAllowMethods", "methods"),
+        ("accessControlAllowHeaders", "headers"),
+        ("accessControlExposeHeaders", "expose"),
+    ] {
+        let values = texts(member(node, name));
+        let is_any = to == "methods" && values.iter().any(|it| it == "*");
+        if !is_any && !values.is_empty() {
+            keys.push(format!("{to} = {}", list(&values)));
+        }
+    }
+    if credentials {
+        keys.push("credentials = true".to_owned());
+    }
+    if let Some(age) = number(node, "accessControlMaxAge").filter(|it| *it > 0) {
+        keys.push(format!("max_age = \"{}s\"", age.min(86_400)));
+    }
+    Some(MiddlewareStep::Further("cors", inline(&keys)))
+}

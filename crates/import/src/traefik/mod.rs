@@ -1,0 +1,306 @@
+//! Translates configurations of Traefik, version 3 and version 2.
+//!
+//! Files in YAML and TOML, labels of containers and objects of Kubernetes become one [`tree`], which the other modules read. Routers have
+//! priorities, and the gateway takes the most specific route; so the requests of an entry point are divided into cases, as those of a
+//! frontend of HAProxy, and each case has what the strongest router gives.
+
+mod account;
+mod chain;
+mod entry_points;
+mod headers;
+mod kubernetes;
+mod labels;
+mod limits;
+mod listener_tls;
+mod middlewares;
+mod notations;
+mod paths;
+mod routers;
+mod routes;
+mod rules;
+mod services;
+mod transports;
+mod tree;
+
+use self::account::TreeAccount;
+use self::chain::MiddlewareStep;
+use self::entry_points::EntryPoint;
+use self::middlewares::MiddlewareTable;
+use self::notations::TraefikConfig;
+pub(crate) use self::notations::is_traefik;
+use self::routers::TraefikRouter;
+use self::routes::{ConnectionKind, RouterRoutes};
+use self::services::TraefikOrigins;
+use crate::client_fields;
+use crate::ledger::Ledger;
+use crate::model::GatewayModel;
+use crate::position::SyntaxError;
+use crate::source::IncludedFiles;
+
+/// The entry points that routers belong to where the input names none.
+const PLAIN: &str = "web";
+const SECURE: &str = "websecure";
+
+/// Translates a text.
+pub(crate) fn read(
+    name: &str,
+    text: &str,
+    files: &dyn IncludedFiles,
+    ledger: &mut Ledger,
+) -> Result<GatewayModel, SyntaxError> {
+    let mut account = TreeAccount::new(ledger);
+    let config = notations::read(name, text, files, &mut account)?;
+    let mut gateway = GatewayModel::default();
+    let mut routers = routers::read(&config, &mut account);
+    let mut entry_points = placed(&config, &mut routers, &mut gateway, &mut account);
+    let lists = routers.iter().map(|it| names_of(it, &entry_points));
+    let lists: Vec<Vec<String>> = lists.collect();
+    let proxies = gateway.client.trusted_proxies.clone();
+    let mut table = MiddlewareTable::new(&config, lists.iter().cloned(), &proxies);
+    for (router, names) in routers.iter_mut().zip(&lists) {
+        router.chain = table.chain(router.name, names, &mut account);
+    }
+    let mut services = TraefikOrigins::new(&config);
+    listeners(
+        &config,
+        &routers,
+        &mut entry_points,
+        &mut gateway,
+        &mut account,
+    );
+    routes(
+        &routers,
+        &mut entry_points,
+        &mut services,
+        &mut gateway,
+        &mut account,
+    );
+    gateway.listeners = entry_points.into_iter().map(|it| it.listener).collect();
+    gateway.origins = std::mem::take(&mut services.origins);
+    table.report_unused(&mut account);
+    services.report_unused(&mut account);
+    report_unrouted(&config, &mut account);
+    let client = &mut gateway.client;
+    for proxy in table.proxies {
+        if !client.trusted_proxies.contains(&proxy) {
+            client.trusted_proxies.push(proxy);
+        }
+    }
+    client_fields::identify_clients(client, &table.fields, account.ledger);
+    gateway.limits = table.limits;
+    let GatewayModel { limits, routes, .. } = &mut gateway;
+    limits.retain(|limit| routes.iter().any(|it| it.limits.contains(&limit.name)));
+    account.finish(&config.entries);
+    Ok(gateway)
+}
+
+/// Returns the entry points of the input, and gives each router its own.
+fn placed(
+    config: &TraefikConfig,
+    routers: &mut [TraefikRouter<'_>],
+    gateway: &mut GatewayModel,
+    account: &mut TreeAccount<'_>,
+) -> Vec<EntryPoint> {
+    let is_declared = !config.members("entryPoints").is_empty();
+    let mut named: Vec<String> = Vec::new();
+    for router in routers.iter_mut() {
+        if router.entry_points.is_empty() && !is_declared {
+            let name = if router.tls.is_some() { SECURE } else { PLAIN };
+            router.entry_points.push(name.to_owned());
+        }
+        for name in &router.entry_points {
+            if !named.contains(name) {
+                named.push(name.clone());
+            }
+        }
+    }
+    let mut entry_points = entry_points::read(config, &named, gateway, account);
+    let usual = entry_points.iter().filter(|it| it.is_usual);
+    let usual: Vec<String> = usual.map(|it| it.name.clone()).collect();
+    for router in routers.iter_mut().filter(|it| it.entry_points.is_empty()) {
+        router.entry_points.clone_from(&usual);
+    }
+    entry_points::resolve_redirects(&mut entry_points);
+    entry_points
+}
+
+/// Returns the names of the middlewares of a router: those of its entry points, then its own.
+fn names_of(router: &TraefikRouter<'_>, entry_points: &[EntryPoint]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for entry_point in entry_points.iter().filter(|it| has(router, it)) {
+        for name in &entry_point.middlewares {
+            if !found.contains(name) {
+                found.push(name.clone());
+            }
+        }
+    }
+    found.extend(router.middlewares.iter().cloned());
+    found
+}
+
+fn has(router: &TraefikRouter<'_>, entry_point: &EntryPoint) -> bool {
+    let mut names = router.entry_points.iter();
+    names.any(|it| it.eq_ignore_ascii_case(&entry_point.name))
+}
+
+/// Returns the routers of an entry point that clients of this kind reach.
+fn reached<'r, 'c>(
+    routers: &'r [TraefikRouter<'c>],
+    entry_point: &EntryPoint,
+    connection: ConnectionKind,
+) -> Vec<&'r TraefikRouter<'c>> {
+    let is_reached = |router: &&TraefikRouter<'_>| {
+        let has_tls = router.tls.is_some() || entry_point.tls.is_some();
+        has(router, entry_point) && has_tls == (connection == ConnectionKind::Tls)
+    };
+    routers.iter().filter(is_reached).collect()
+}
+
+/// Returns how clients connect to an entry point. Traefik tells both kinds apart on one port; a listener has one.
+fn connection(routers: &[TraefikRouter<'_>], entry_point: &EntryPoint) -> ConnectionKind {
+    let has_tls = !reached(routers, entry_point, ConnectionKind::Tls).is_empty();
+    let has_clear = !reached(routers, entry_point, ConnectionKind::ClearText).is_empty();
+    let is_redirected = entry_point.listener.redirect_to_https.is_some();
+    match has_tls && !is_redirected && (!has_clear || entry_point.is_for_https()) {
+        true => ConnectionKind::Tls,
+        false => ConnectionKind::ClearText,
+    }
+}
+
+/// Gives listeners their TLS, and the redirect to HTTPS where all routers of one redirect.
+fn listeners(
+    config: &TraefikConfig,
+    routers: &[TraefikRouter<'_>],
+    entry_points: &mut [EntryPoint],
+    gateway: &mut GatewayModel,
+    account: &mut TreeAccount<'_>,
+) {
+    let kinds: Vec<ConnectionKind> = entry_points
+        .iter()
+        .map(|it| connection(routers, it))
+        .collect();
+    let is_tls = |at: usize| kinds[at] == ConnectionKind::Tls;
+    let reachable = |router: &TraefikRouter<'_>, entry_points: &[EntryPoint]| {
+        (0..entry_points.len()).any(|at| {
+            let own = reached(routers, &entry_points[at], kinds[at]);
+            own.iter().any(|it| it.name == router.name)
+        })
+    };
+    for router in routers {
+        if !router.entry_points.is_empty() && !reachable(router, entry_points) {
+            account.ledger.fill_in(format!(
+                "[[route]] of the router {}: no listener has its kind of connection; with TLS and without are two listeners",
+                router.name
+            ));
+        }
+    }
+    for at in 0..entry_points.len() {
+        let own = reached(routers, &entry_points[at], kinds[at]);
+        let entry_point = &mut entry_points[at];
+        if is_tls(at) {
+            let tls = entry_point.tls.clone();
+            listener_tls::apply(
+                config,
+                &own,
+                tls.as_ref(),
+                (&mut entry_point.listener, gateway),
+                account,
+            );
+        } else if let Some(to) = redirect_of_all(&own) {
+            entry_point.listener.redirect_to_https.get_or_insert(to);
+            for router in own {
+                account.differs(
+                    router.node,
+                    "the listener redirects every host with 308, except for what certificate authorities ask for",
+                );
+            }
+        }
+    }
+}
+
+/// Returns `redirect_to_https` where all routers redirect to it.
+fn redirect_of_all(routers: &[&TraefikRouter<'_>]) -> Option<String> {
+    let port = |router: &&TraefikRouter<'_>| match router.chain.first() {
+        Some((_, MiddlewareStep::ToScheme(redirect))) if redirect.scheme == "https" => {
+            Some(match redirect.port.as_deref() {
+                None | Some("443") => "true".to_owned(),
+                Some(port) => port.to_owned(),
+            })
+        }
+        _ => None,
+    };
+    let ports: Option<Vec<String>> = routers.iter().map(port).collect();
+    let ports = ports?;
+    let first = ports.first()?.clone();
+    ports.iter().all(|it| *it == first).then_some(first)
+}
+
+/// Makes the routes of all entry points. Those of entry points with the same routers are the same.
+fn routes<'c>(
+    routers: &[TraefikRouter<'c>],
+    entry_points: &mut [EntryPoint],
+    services: &mut TraefikOrigins<'c>,
+    gateway: &mut GatewayModel,
+    account: &mut TreeAccount<'_>,
+) {
+    let mut groups: Vec<(Vec<String>, ConnectionKind, Vec<&TraefikRouter<'c>>)> = Vec::new();
+    for entry_point in entry_points
+        .iter()
+        .filter(|it| it.listener.redirect_to_https.is_none())
+    {
+        let connection = connection(routers, entry_point);
+        let own = reached(routers, entry_point, connection);
+        let names: Vec<&str> = own.iter().map(|it| it.name).collect();
+        let same = |known: &&mut (Vec<String>, ConnectionKind, Vec<&TraefikRouter<'_>>)| {
+            known.1 == connection && known.2.iter().map(|it| it.name).eq(names.iter().copied())
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.0.push(entry_point.name.clone()),
+            None if own.is_empty() && entry_points.len() > 1 => {}
+            None => groups.push((vec![entry_point.name.clone()], connection, own)),
+        }
+    }
+    let is_one = groups.len() == 1;
+    for (names, connection, own) in groups {
+        let mut listeners: Vec<String> = Vec::new();
+        let named = entry_points
+            .iter_mut()
+            .filter(|it| names.contains(&it.name));
+        for entry_point in named.filter(|_| !is_one) {
+            let name = crate::names::plain(&entry_point.name);
+            entry_point.listener.name = Some(name.clone());
+            listeners.push(name);
+        }
+        let mut maker = RouterRoutes {
+            routers: &own,
+            connection,
+            listeners: &listeners,
+            services,
+        };
+        gateway.routes.extend(maker.routes(account));
+    }
+}
+
+/// Accounts for what no router reaches: routers of connections, options of TLS and transports that nobody names, resolvers.
+fn report_unrouted(config: &TraefikConfig, account: &mut TreeAccount<'_>) {
+    for (section, reason) in [
+        ("tcp", "the gateway forwards no connections"),
+        ("udp", "the gateway forwards no datagrams"),
+    ] {
+        if let Some(node) = tree::member(&config.root, section) {
+            account.lost(node, section, reason);
+        }
+    }
+    let sections = [
+        "tls.options",
+        "tls.certificates",
+        "tls.stores",
+        "http.serversTransports",
+        "certificatesResolvers",
+    ];
+    for section in sections {
+        if let Some(node) = tree::at(&config.root, section) {
+            account.idle(node, "no listener or origin needs it");
+        }
+    }
+}
