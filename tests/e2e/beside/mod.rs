@@ -57,7 +57,7 @@ async fn gateway_with(lines: &[(&str, &str)]) -> (Gateway, SocketAddr) {
 
 /// The program that a variable names, or the one of this name; `None` where there is none, which continuous integration refuses. With
 /// `version` it prints its version.
-fn program(variable: &str, name: &str, version: &str) -> Option<String> {
+pub fn program(variable: &str, name: &str, version: &str) -> Option<String> {
     let program = std::env::var(variable).unwrap_or_else(|_| name.to_owned());
     let found = Command::new(&program)
         .arg(version)

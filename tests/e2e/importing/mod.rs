@@ -8,6 +8,7 @@ mod client_fields;
 mod command;
 mod jumps;
 mod peer;
+mod traefik;
 
 use std::net::SocketAddr;
 

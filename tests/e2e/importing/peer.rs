@@ -1,4 +1,5 @@
-//! A real nginx, HAProxy or Caddy with a configuration of the test's own, and the gateway with what is imported of the same text.
+//! A real nginx, HAProxy, Caddy or Traefik with a configuration of the test's own, and the gateway with what is imported of the same
+//! text.
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};
@@ -78,7 +79,8 @@ impl Peer {
         .await
     }
 
-    async fn start(
+    /// Starts a program, whose command is made of its directory, of the file with the text and of its address.
+    pub async fn start(
         text: &str,
         origin: &Origin,
         command: impl Fn(&TempDir, &str, SocketAddr) -> Command,
