@@ -30,16 +30,21 @@ async fn two_are_left(fleet: &Fleet, redis: &Redis) {
 
 #[tokio::test]
 async fn a_gateway_that_starts_beside_a_deleted_seed_resets_no_key() {
-    // Goal: a new gateway does not replace the fleet's seed. Method: the seed is deleted while the gateways that hold it are
-    // stopped, and a fourth one starts; then they go on.
+    // Goal: a new gateway does not replace the fleet's seed. Method: a fourth gateway runs without the store. The three that hold the seed
+    // are stopped, the seed is deleted, and the fourth is told of the store by a reload, well within the time for which the others
+    // count; then they go on.
     let (redis, origin) = (Redis::start().await, Origin::echo());
     let mut fleet = three_with_three_of_five(&origin, &redis).await;
+    let mut fourth = Gateway::before(&origin, "[[route]]\npath = \"/a\"\norigin = \"app\"").await;
     for node in &fleet.nodes {
-        node.signal(Signal::SIGSTOP);
+        node.pause().await;
     }
-    redis.command(&["DEL", SEED]);
+    // Twice: what they had sent may be read after the first.
+    for _ in 0..2 {
+        redis.command(&["DEL", SEED]);
+    }
     let store = format!("[store]\n{}\ntimeout = \"5s\"\n", at(&redis));
-    let fourth = Gateway::before(&origin, &format!("{store}{}", five())).await;
+    fourth.reload(&format!("{store}{}", five())).await;
     // It has no seed before the others write theirs back.
     eventually("the fourth has a connection", async || {
         let status = fourth.status().await;
