@@ -58,6 +58,14 @@ struct ConfigurationPage<'a> {
     file: String,
     generation: u64,
     configuration: &'a serde_json::Value,
+    files: Vec<FileSection<'a>>,
+}
+
+/// A file of the configuration: its text as written, without secrets.
+#[derive(Serialize)]
+struct FileSection<'a> {
+    file: &'a str,
+    text: &'a str,
 }
 
 #[derive(Serialize)]
@@ -114,10 +122,16 @@ impl ReloadSection {
 /// Returns the page of `/config`: the configuration as written, without secrets.
 pub(super) fn page(process: &GatewayProcess) -> AdminPage {
     let snapshot = process.shared.snapshot();
+    let written = &snapshot.rules.written;
+    let files = written.files().iter().map(|file| FileSection {
+        file: &file.file,
+        text: &file.text,
+    });
     AdminPage::json(&ConfigurationPage {
         file: process.reloader.file().display().to_string(),
         generation: snapshot.generation,
-        configuration: &snapshot.rules.written.for_readers(),
+        configuration: &written.for_readers(),
+        files: files.collect(),
     })
 }
 

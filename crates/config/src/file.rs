@@ -252,7 +252,7 @@ fn read_in(
     if extent == ConfigExtent::Part {
         part::complete(&mut table);
     }
-    let written = Arc::new(WrittenConfig::of(&table));
+    let written = Arc::new(WrittenConfig::of(&report.source, &table));
     env_variables::fill(&mut table, &report);
     let rules = walk(&table, &report, review).map(|rules| Rules {
         written,

@@ -87,6 +87,7 @@ mod tier;
 mod units;
 mod unknown_keys;
 mod written;
+mod written_files;
 mod zone;
 
 pub use self::action::{Action, Share};
@@ -111,3 +112,4 @@ pub use self::schema::schema;
 pub use self::units::read_duration;
 pub use self::written::SECRET;
 pub use self::written::WrittenConfig;
+pub use self::written_files::WrittenFile;

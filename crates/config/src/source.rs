@@ -62,6 +62,14 @@ impl<'t> SourceText<'t> {
         }
     }
 
+    /// The name of each file, and the bytes that it has.
+    pub(super) fn files(&self) -> impl Iterator<Item = (&str, Range<usize>)> {
+        let ends = self.parts.iter().skip(1).map(|part| part.start);
+        let ends = ends.chain([self.text.len()]);
+        let spans = self.parts.iter().zip(ends);
+        spans.map(|(part, end)| (&*part.file, part.start..end))
+    }
+
     /// The text of a span; what lies outside the file is left out.
     pub(super) fn slice(&self, span: &Range<usize>) -> &'t str {
         let start = self.text.floor_char_boundary(span.start);

@@ -1,12 +1,15 @@
 //! Owns what a configuration says as it is written, without its secrets: what `/config` shows, and what a reload compares.
 //!
 //! A secret is a value whose key is named like one, a field of a collector's requests, and the login in a URL. Files of secrets are named,
-//! not shown. A variable of the environment stays its name.
+//! not shown. A variable of the environment stays its name. `written_files` has the text of the files.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Number, Value};
 use toml::de::{DeInteger, DeTable, DeValue};
+
+use super::source::SourceText;
+use super::written_files::{WrittenFile, written_files};
 
 /// The text that replaces a secret.
 pub const SECRET: &str = "(secret)";
@@ -30,27 +33,46 @@ const FIELD_TABLES: [&str; 3] = ["set", "add", "headers"];
 /// Changes of one reload that are told.
 const TOLD: usize = 100;
 
-/// A configuration as it is written: tables, lists and values, secrets left out.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct WrittenConfig(Value);
+/// A configuration as it is written: tables, lists and values, and the text of its files, secrets left out. Two are equal if their tables
+/// are: comments and layout change nothing.
+#[derive(Clone, Debug, Default)]
+pub struct WrittenConfig {
+    tables: Value,
+    files: Vec<WrittenFile>,
+}
+
+impl PartialEq for WrittenConfig {
+    fn eq(&self, other: &Self) -> bool {
+        self.tables == other.tables
+    }
+}
 
 impl WrittenConfig {
-    /// The tables of a file.
-    pub(super) fn of(table: &DeTable<'_>) -> Self {
-        Self(shown_table("", table))
+    /// The tables of these files.
+    pub(super) fn of(source: &SourceText<'_>, table: &DeTable<'_>) -> Self {
+        Self {
+            tables: shown_table("", table),
+            files: written_files(source, table),
+        }
     }
 
     /// Returns the configuration as JSON.
     #[must_use]
     pub fn as_json(&self) -> &Value {
-        &self.0
+        &self.tables
+    }
+
+    /// Returns the text of each file, without what [`for_readers`](Self::for_readers) leaves out.
+    #[must_use]
+    pub fn files(&self) -> &[WrittenFile] {
+        &self.files
     }
 
     /// Returns the configuration as JSON, without the values of headers that routes ask for either: a proxy may add such a field to prove
     /// its identity.
     #[must_use]
     pub fn for_readers(&self) -> Value {
-        let mut shown = self.0.clone();
+        let mut shown = self.tables.clone();
         let routes = shown.get_mut("route").and_then(Value::as_array_mut);
         for route in routes.into_iter().flatten() {
             if let Some(headers) = route.get_mut("headers").and_then(Value::as_object_mut) {
@@ -66,7 +88,7 @@ impl WrittenConfig {
     #[must_use]
     pub fn changes_since(&self, before: &Self) -> Vec<String> {
         let mut changes = Vec::new();
-        compare("", &before.0, &self.0, &mut changes);
+        compare("", &before.tables, &self.tables, &mut changes);
         if changes.len() > TOLD {
             let more = changes.len() - TOLD;
             changes.truncate(TOLD);
@@ -80,8 +102,7 @@ fn shown_table(within: &str, table: &DeTable<'_>) -> Value {
     let entries = table.iter().map(|(key, value)| {
         let key = key.get_ref().to_string();
         let shown = match value.get_ref() {
-            // What a collector asks for beside an address is its password, whatever the field.
-            DeValue::Table(_) if (within, &*key) == ("otlp", "headers") => Value::from(SECRET),
+            DeValue::Table(_) if has_secret_values(within, &key) => Value::from(SECRET),
             DeValue::Table(table) => shown_table(&key, table),
             _ if is_secret(within, &key) => Value::from(SECRET),
             value => shown(&key, value),
@@ -118,8 +139,14 @@ fn number(integer: &DeInteger<'_>) -> Value {
         .map_or_else(|_| Value::from(integer.to_string()), Value::from)
 }
 
+/// Returns whether all values of the table `key` in a table named `within` are secrets: what a collector asks for beside an address is its
+/// password, whatever the field.
+pub(super) fn has_secret_values(within: &str, key: &str) -> bool {
+    (within, key) == ("otlp", "headers")
+}
+
 /// Returns whether the value of `key` in a table named `within` is kept to the gateway.
-fn is_secret(within: &str, key: &str) -> bool {
+pub(super) fn is_secret(within: &str, key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     let is_named_so = SECRET_WORDS.iter().any(|word| key.contains(word));
     if FIELD_TABLES.contains(&within) {
@@ -132,7 +159,7 @@ fn is_secret(within: &str, key: &str) -> bool {
 }
 
 /// A URL without the user and the password before its host; any other text as it is.
-fn without_login(text: &str) -> String {
+pub(super) fn without_login(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {
         return text.to_owned();
     };
@@ -299,7 +326,8 @@ mod tests {
     use super::*;
 
     fn written(text: &str) -> WrittenConfig {
-        WrittenConfig::of(DeTable::parse(text).unwrap().get_ref())
+        let source = SourceText::new("gateway.toml", text);
+        WrittenConfig::of(&source, DeTable::parse(text).unwrap().get_ref())
     }
 
     /// Goal: a reader of a log sees what a reload did. Method: two files that differ in each way.
