@@ -277,6 +277,13 @@ impl ActiveLimit {
         overrides.of(ask.key, facts)
     }
 
+    /// Returns whether the key of a request is among those that `enforce` takes; true where it has none.
+    #[must_use]
+    pub fn is_enforced_for(&self, facts: &RequestFacts<'_>, seed: &KeySeed) -> bool {
+        let ask = request_key(0, self, facts, seed, &mut MissingKeys::default());
+        ask.is_none_or(|ask| self.enforce.takes(ask.key))
+    }
+
     /// Returns whether it applies to a request that comes now.
     #[must_use]
     pub fn is_active(&self) -> bool {

@@ -19,7 +19,7 @@ use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 use sluicegate_base::received::ReceivedFields;
 
 use super::{activation, key, tier};
-use crate::admission::{ActiveLimit, KeySeed, KnownBody, TierMatch};
+use crate::admission::{ActiveLimit, KeySeed, KnownBody, RequestFacts, TierMatch};
 use crate::client::{
     AddressSource, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, hop, identify,
 };
@@ -222,10 +222,19 @@ impl RequestExplained {
             return;
         }
         let blocking = self.add_limits(snapshot, seed, located);
-        self.outcome = match blocking {
-            Some(limit) => format!("rejected with 403: the limit {limit} blocks it"),
-            None if self.limits.is_empty() => action_text(located),
-            None => format!("{}, if all of these limits admit it", action_text(located)),
+        let limits = located.limits();
+        let in_shadow = limits.iter().filter(|limit| limit.action == Action::Shadow);
+        let action = action_text(located);
+        self.outcome = match (blocking, in_shadow.count()) {
+            (Some(limit), _) => format!("rejected with 403: the limit {limit} blocks it"),
+            (None, _) if self.limits.is_empty() => action,
+            (None, 0) => format!("{action}, if all of these limits admit it"),
+            (None, all) if all == self.limits.len() => {
+                format!("{action}, whatever these limits count, since all are in shadow")
+            }
+            (None, _) => {
+                format!("{action}, if all of these limits admit it that are not in shadow")
+            }
         };
         if located.lacks_certificate() {
             let outcome = &self.outcome;
@@ -264,10 +273,11 @@ impl RequestExplained {
                 )
             });
             let line = format!(
-                "{}: {key}{}{}",
+                "{}: {key}{}{}{}",
                 limit.name,
                 tier.unwrap_or_default(),
-                when.unwrap_or_default()
+                when.unwrap_or_default(),
+                in_shadow(limit, &facts, seed).unwrap_or_default()
             );
             self.limits.push(line);
         }
@@ -300,6 +310,19 @@ fn candidates(
         crawler: Some(&crawler),
     };
     Ok(snapshot.router.candidates(&host, path, &fields))
+}
+
+/// Returns that the limit rejects no request with this key; `None` where it may.
+fn in_shadow(
+    limit: &ActiveLimit,
+    facts: &RequestFacts<'_>,
+    seed: &KeySeed,
+) -> Option<&'static str> {
+    if limit.action == Action::Shadow {
+        return Some("; in shadow: it counts and reports, and rejects nothing");
+    }
+    let is_enforced = limit.is_enforced_for(facts, seed);
+    (!is_enforced).then_some("; in shadow for this key, as for all that `enforce` leaves out")
 }
 
 fn client_text(client: ClientAddress) -> String {

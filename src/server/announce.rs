@@ -4,7 +4,10 @@ use std::path::Path;
 
 use tracing::info;
 
-use crate::config::rules::{Http2, ListenerProtocol, ListenerRules, OriginRules, Rules};
+use crate::config::rules::{
+    Http2, LimitRules, ListenerProtocol, ListenerRules, OriginRules, Rules,
+};
+use crate::config::{Action, Share};
 use crate::explain::{LimitExplained, counted};
 
 /// Maximum lines of one kind. `/status`, `/routes` and `/config` list the others.
@@ -26,7 +29,7 @@ pub(super) fn announce(file: &Path, rules: &Rules) {
     }
     let limits = rules.limits.iter().map(|(name, limit)| {
         let explained = LimitExplained::of(name, limit, rules);
-        format!("limit {name}: {}", explained.allows)
+        format!("limit {name}{}: {}", in_shadow(limit), explained.allows)
     });
     each(limits, "limits");
     let origins = rules.origins.iter();
@@ -48,6 +51,17 @@ fn each(mut lines: impl Iterator<Item = String>, what: &str) {
     }
     if let more @ 1.. = lines.count() {
         info!("and {more} more {what}");
+    }
+}
+
+/// Returns `, in shadow` for a limit that rejects nothing, and the share of keys for which it is enforced where there is one.
+fn in_shadow(limit: &LimitRules) -> String {
+    match limit.action {
+        Action::Shadow => ", in shadow".to_owned(),
+        _ if limit.enforce != Share::ALL => {
+            format!(", enforced for {} of its keys", limit.enforce)
+        }
+        _ => String::new(),
     }
 }
 

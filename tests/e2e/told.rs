@@ -175,6 +175,10 @@ async fn the_admin_listener_shows_the_configuration_without_secrets() {
     let page: Value = serde_json::from_str(&text).unwrap();
     let written = &page["configuration"];
     assert_eq!(written["limit"]["otp"]["rates"][0], "5 per 10s");
+    let file = &page["files"][0];
+    assert_eq!(file["file"], gateway.config_path().to_str().unwrap());
+    let as_written = file["text"].as_str().unwrap();
+    assert!(as_written.contains("[limit.otp]\n"), "{as_written}");
     assert_eq!(written["request_headers"]["set"]["X-Plain"], "shown");
     assert!(
         !text.contains("hunter2") && !text.contains("0123456789abcdef"),
@@ -194,4 +198,80 @@ async fn the_admin_listener_shows_the_configuration_without_secrets() {
         let text = ask(path, token).await.text().to_owned();
         assert!(!text.contains("swordfish"), "{path}: {text}");
     }
+}
+
+/// A limit that rejects nothing, alone on one route and beside another on the next; one that is enforced for no key of these.
+const SHADOWS: &str = r#"
+# Each client has its own counter.
+[limit.watch]
+key = "client.ip"
+rates = ["1 per 1h"]
+action = "shadow"
+[limit.otp]
+key = "client.ip"
+rates   = ["2 per 1h"] # as agreed
+[limit.trial]
+key = "client.ip"
+rates = ["2 per 1h"]
+enforce = "0.01%"
+[[route]]
+path = "/watched"
+limits = ["watch"]
+respond = { status = 200 }
+[[route]]
+path = "/both"
+limits = ["watch", "otp", "trial"]
+respond = { status = 200 }
+"#;
+
+#[tokio::test]
+async fn shadow_is_said_and_the_files_are_shown_as_written() {
+    // Goal: nobody takes a limit in shadow for one that protects. Method: the lines of the start, the form, `/explain`, the routes and
+    // the files of Configuration.
+    let gateway = Gateway::start(SHADOWS).await;
+    for line in [
+        "limit watch, in shadow: Allows",
+        "limit otp: Allows",
+        "limit trial, enforced for 0.01% of its keys: Allows",
+    ] {
+        assert!(gateway.stderr().contains(line), "{line}");
+    }
+    let ask = async |path: &str| {
+        let query = format!("/explain?url={path}&client=203.0.113.7");
+        gateway.admin(get(&query)).await.json()
+    };
+    let watched = ask("/watched").await;
+    assert_eq!(
+        watched["limits"][0],
+        "watch: client.ip = 203.0.113.7/32; in shadow: it counts and reports, and rejects nothing"
+    );
+    assert_eq!(
+        watched["outcome"],
+        "answered by the gateway with 200, whatever these limits count, since all are in shadow"
+    );
+    let both = ask("/both").await;
+    assert_eq!(both["limits"][1], "otp: client.ip = 203.0.113.7/32");
+    assert_eq!(
+        both["limits"][2],
+        "trial: client.ip = 203.0.113.7/32; in shadow for this key, as for all that `enforce` leaves out"
+    );
+    assert_eq!(
+        both["outcome"],
+        "answered by the gateway with 200, if all of these limits admit it that are not in shadow"
+    );
+    let ui = |view: &str| format!("http://{}/ui/#/{view}", gateway.admin_address());
+    let browser = Browser::start().await;
+    let mut page = browser
+        .open(&ui("explain?url=/watched&client=203.0.113.7"))
+        .await;
+    page.shows("whatever these limits count, since all are in shadow")
+        .await;
+    page.shows("in shadow: it counts and reports, and rejects nothing")
+        .await;
+    page.go(&ui("configuration")).await;
+    page.shows("watch (in shadow), otp, trial").await;
+    page.shows("# Each client has its own counter.\n[limit.watch]")
+        .await;
+    page.shows("rates   = [\"2 per 1h\"] # as agreed").await;
+    assert_eq!(page.complaints().await, Vec::<String>::new());
 }

@@ -1,13 +1,16 @@
-// The configuration in force: the last reload with its changes, the routes, and the files as they were read, without secrets.
+// The configuration in force: the last reload with its changes, the routes, and the files as they are written, without secrets.
 
 import { change, read } from '../access.js';
 import { failed, fill, h, table } from '../dom.js';
 import { changes } from './overview.js';
 
+/** The limits of a route; those that reject nothing are named so. */
+const limits = (route) => route.limits.map((name) => route.shadow.includes(name) ? `${name} (in shadow)` : name).join(', ');
+
 export default function configuration({ series }) {
   const last = h('div');
   const routes = h('div', {}, h('p.quiet', {}, 'Reading.'));
-  const text = h('pre', { tabindex: '0', role: 'region', 'aria-label': 'Configuration as JSON' }, '');
+  const files = h('div');
   const said = h('div', { role: 'status' });
   let generation = null;
   const reload = h('button', {
@@ -27,9 +30,9 @@ export default function configuration({ series }) {
   async function reread() {
     try {
       const [config, all] = [await read('config'), await read('routes')];
-      text.textContent = JSON.stringify(config.configuration, null, 2);
+      fill(files, config.files.map(({ file, text }) => [h('h3', {}, file), h('pre', { tabindex: '0', role: 'region', 'aria-label': file }, text)]));
       fill(routes, table('Routes, in the order of the file', [{ label: 'Route' }, { label: 'Takes' }, { label: 'Limits' }, { label: 'Then' }],
-        all.routes.map((route) => [route.name, route.takes.join(', '), route.limits.join(', ') || '–', route.action])));
+        all.routes.map((route) => [route.name, route.takes.join(', '), limits(route) || '–', route.action])));
     } catch (error) {
       fill(routes, failed(error));
     }
@@ -40,7 +43,7 @@ export default function configuration({ series }) {
     node: [h('h1', {}, 'Configuration in force'), h('div.grid', {},
       h('section.card.wide', { 'aria-label': 'Last reload' }, h('div.head', {}, h('h2', {}, 'Last reload'), reload), said, last),
       h('section.card.wide', { 'aria-label': 'Routes' }, h('h2', {}, 'Routes'), routes),
-      h('section.card.wide', { 'aria-label': 'Files' }, h('h2', {}, 'The files, without secrets and defaults'), text))],
+      h('section.card.wide', { 'aria-label': 'Files' }, h('h2', {}, 'The files as written, without secrets'), files))],
     update(name) {
       if (name !== 'all' && name !== 'overview') return;
       const { configuration: facts } = series.overview;
