@@ -45,5 +45,9 @@ pub const SHOWN: usize = 100;
 
 /// Locations of a server block for which routes are written before those of expressions; each pair of a prefix and an expression is one.
 pub const ARRANGED_LOCATIONS: usize = 4096;
+
+/// Routes of one host that are compared with each other by the case of their paths; those of larger hosts regard it.
+pub const ROUTES_COMPARED_BY_CASE: usize = 1024;
+
 /// Alternatives of one rule of Traefik.
 pub const RULE_ALTERNATIVES: usize = 256;

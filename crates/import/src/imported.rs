@@ -5,6 +5,7 @@ use crate::format::Format;
 use crate::haproxy;
 use crate::ingress;
 use crate::ledger::Ledger;
+use crate::letter_case;
 use crate::model::GatewayModel;
 use crate::nginx;
 use crate::position::SyntaxError;
@@ -43,6 +44,7 @@ pub fn import(
     for origin in &mut gateway.origins {
         origin.merge_servers();
     }
+    letter_case::relax(&mut gateway.routes, &gateway.limits);
     if gateway.routes.is_empty() {
         ledger.fill_in("[[route]]: nothing in the input became a route");
     }

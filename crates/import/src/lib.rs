@@ -37,6 +37,7 @@ mod haproxy;
 mod imported;
 mod ingress;
 pub mod ledger;
+mod letter_case;
 pub mod model;
 mod names;
 mod nginx;

@@ -1,5 +1,7 @@
 //! The configuration in the words of Sluicegate, before it is written as TOML. No other proxy is known here.
 
+use sluicegate_base::path::PathCase;
+
 use crate::ledger::EntryId;
 
 /// A whole configuration.
@@ -320,6 +322,8 @@ pub struct Route {
     pub host: Option<String>,
     /// `path`.
     pub path: String,
+    /// The treatment of case by the other proxy, and `ignore_case` in the end.
+    pub case: PathCase,
     /// Listeners by name, where not every one is meant.
     pub listeners: Vec<String>,
     /// Methods, where not every method is meant.
@@ -358,6 +362,7 @@ impl Route {
             remarks: TableRemarks::default(),
             host: None,
             path,
+            case: PathCase::Kept,
             listeners: Vec::new(),
             methods: Vec::new(),
             header: None,

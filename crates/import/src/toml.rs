@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use sluicegate_base::path::PathCase;
+
 use crate::ledger::{Ledger, printable};
 use crate::model::{
     ClientList, ClientRules, GatewayModel, KeyPart, Limit, LimitAction, LimitAlgorithm, Listener,
@@ -250,6 +252,9 @@ impl TomlText<'_> {
             keys.text("host", host);
         }
         keys.text("path", &route.path);
+        if route.case == PathCase::Kept {
+            keys.set("ignore_case", "false");
+        }
         keys.texts("listeners", &route.listeners);
         keys.texts("methods", &route.methods);
         let pair =

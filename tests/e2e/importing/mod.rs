@@ -7,6 +7,7 @@ mod caddy;
 mod client_fields;
 mod command;
 mod jumps;
+mod letter_case;
 mod peer;
 mod traefik;
 

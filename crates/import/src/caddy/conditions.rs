@@ -386,7 +386,8 @@ fn path(pattern: &str) -> Result<RequestCondition, String> {
         (2, true, true) => PathTerm::Containing(inner),
         _ => {
             let text = regex::escape(pattern).replace("\\*", "[^/]*");
-            PathTerm::Expression(format!("^{}$", text.replace("\\?", "[^/]")))
+            // Unlike `path_regexp` it ignores case.
+            PathTerm::Expression(format!("^(?i){}$", text.replace("\\?", "[^/]")))
         }
     };
     match &term {
@@ -431,7 +432,7 @@ mod tests {
         assert_eq!(term("*/x/*"), Ok(PathTerm::Containing(text("/x/"))));
         assert_eq!(
             term("/a/*/b"),
-            Ok(PathTerm::Expression(text("^/a/[^/]*/b$")))
+            Ok(PathTerm::Expression(text("^(?i)/a/[^/]*/b$")))
         );
         assert_eq!(path("/*"), Ok(RequestCondition::All(Vec::new())));
         assert!(path("/a%2Fb").is_err() && path("a").is_err());

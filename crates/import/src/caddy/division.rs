@@ -2,11 +2,11 @@
 //!
 //! The values of a later dimension are those of the conditions that can hold for the values of the earlier ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::conditions::RequestCondition;
 use super::evaluation::{KnownCell, RequestScheme};
-use super::paths::{CurrentPath, SitePathChange};
+use super::paths::{CurrentPath, SitePathChange, folded};
 use super::steps::{ChainStep, StepKind};
 use crate::bounds;
 use crate::haproxy::{CellDimension, PathTerm, RequestCell};
@@ -35,7 +35,10 @@ pub(super) fn divide(
     cells = split(cells, |cell| {
         let mut walk = ConditionWalk::new(cell, CellDimension::Host, scheme);
         walk.paths(steps);
-        let paths = with_both(distinct(walk.found_paths))?;
+        // Routes for one path in two spellings would take the same requests.
+        let mut known = BTreeSet::new();
+        walk.found_paths.retain(|path| known.insert(folded(path)));
+        let paths = with_both(walk.found_paths)?;
         Ok(with(cell, paths, |cell, path| {
             cell.path = path;
         }))
@@ -156,7 +159,7 @@ fn with_values(cell: &RequestCell, values: Vec<RouteValue>) -> Result<Vec<Reques
 
 /// Returns each value once, in the order in which they come first.
 fn distinct<T: Ord + Clone>(values: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut known = std::collections::BTreeSet::new();
+    let mut known = BTreeSet::new();
     let values = values.into_iter();
     values.filter(|value| known.insert(value.clone())).collect()
 }

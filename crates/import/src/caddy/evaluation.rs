@@ -3,7 +3,7 @@
 use super::answers::StepAnswer;
 use super::conditions::RequestCondition;
 use super::fields::FieldEdits;
-use super::paths::CurrentPath;
+use super::paths::{CurrentPath, folded};
 use super::steps::{ChainStep, StepKind};
 use crate::bounds;
 use crate::haproxy::{CellDimension, RequestCell, covers_block, covers_host};
@@ -95,7 +95,7 @@ impl KnownCell<'_> {
             }
             RequestCondition::Path(term) => {
                 let current = path.term.as_ref()?;
-                in_dimension(CellDimension::Path, term.covers(current))
+                in_dimension(CellDimension::Path, folded(term).covers(&folded(current)))
             }
             RequestCondition::Client(blocks) => {
                 let client = cell.client.as_ref();

@@ -122,7 +122,7 @@ impl CurrentPath {
             Some(PathTerm::Expression(text)) if !may_begin(text, prefix) => return Ok(()),
             _ => return Err("the path behind the prefix is not known".to_owned()),
         };
-        let rest = inner.strip_prefix(prefix).map(str::to_owned);
+        let rest = without_prefix(inner, prefix).map(str::to_owned);
         let is_whole = |rest: &String| rest.is_empty() || rest.starts_with('/');
         let Some(rest) = rest.filter(is_whole) else {
             return Ok(());
@@ -136,7 +136,7 @@ impl CurrentPath {
         };
         let template = self.template.as_ref();
         self.template = template
-            .and_then(|text| text.strip_prefix(prefix))
+            .and_then(|text| without_prefix(text, prefix))
             .map(with_slash);
         Ok(())
     }
@@ -168,11 +168,37 @@ impl CurrentPath {
     }
 }
 
+/// Returns a term as Caddy compares it: without regard to case, unless it is an expression.
+pub(super) fn folded(term: &PathTerm) -> PathTerm {
+    let lower = |text: &String| text.to_ascii_lowercase();
+    match term {
+        PathTerm::Exact(text) => PathTerm::Exact(lower(text)),
+        PathTerm::Beginning(text) => PathTerm::Beginning(lower(text)),
+        PathTerm::Ending(text) => PathTerm::Ending(lower(text)),
+        PathTerm::Between(begin, end) => PathTerm::Between(lower(begin), lower(end)),
+        PathTerm::Containing(text) => PathTerm::Containing(lower(text)),
+        PathTerm::Segments(_) | PathTerm::Expression(_) => term.clone(),
+    }
+}
+
+/// Returns the rest of a path behind a prefix in any letters.
+fn without_prefix<'p>(path: &'p str, prefix: &str) -> Option<&'p str> {
+    let begin = path.get(..prefix.len())?;
+    begin
+        .eq_ignore_ascii_case(prefix)
+        .then(|| &path[prefix.len()..])
+}
+
 /// Returns false if no path with this beginning fits an expression.
 pub(super) fn may_begin(expression: &str, beginning: &str) -> bool {
     let Some(text) = expression.strip_prefix('^') else {
         return true;
     };
+    let text = text
+        .strip_prefix("(?i)")
+        .unwrap_or(text)
+        .to_ascii_lowercase();
+    let beginning = beginning.to_ascii_lowercase();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_".contains(c);
     let end = text.find(|c| !is_plain(c)).unwrap_or(text.len());
     // The last character may be repeated, or absent.
@@ -181,7 +207,7 @@ pub(super) fn may_begin(expression: &str, beginning: &str) -> bool {
         false => &text[..end],
     };
     let has_alternatives = text.contains('|');
-    has_alternatives || literal.starts_with(beginning) || beginning.starts_with(literal)
+    has_alternatives || literal.starts_with(&beginning) || beginning.starts_with(literal)
 }
 
 /// Returns false if no path with this ending fits an expression.
@@ -189,6 +215,8 @@ pub(super) fn may_end(expression: &str, ending: &str) -> bool {
     let Some(text) = expression.strip_suffix('$') else {
         return true;
     };
+    let text = text.to_ascii_lowercase();
+    let ending = ending.to_ascii_lowercase();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_".contains(c);
     let before = text.trim_end_matches(is_plain);
     let literal = &text[before.len()..];
@@ -197,7 +225,7 @@ pub(super) fn may_end(expression: &str, ending: &str) -> bool {
         true => literal.get(1..).unwrap_or_default(),
         false => literal,
     };
-    text.contains('|') || literal.ends_with(ending) || ending.ends_with(literal)
+    text.contains('|') || literal.ends_with(&ending) || ending.ends_with(literal)
 }
 
 #[cfg(test)]
@@ -219,6 +247,11 @@ mod tests {
         let strip = SitePathChange::strip_prefix("/api/");
         let stripped = followed(beginning("/api/v1/"), std::slice::from_ref(&strip));
         assert_eq!(stripped.term, beginning("/v1/"));
+        let in_capitals = SitePathChange::strip_prefix("/API/");
+        assert_eq!(
+            followed(beginning("/api/v1/"), &[in_capitals]).term,
+            beginning("/v1/")
+        );
         assert_eq!(stripped.template.as_deref(), Some("/v1/\u{0}"));
         let same = followed(None, std::slice::from_ref(&strip));
         assert_eq!(same.template.as_deref(), Some("/\u{0}"));
@@ -243,6 +276,7 @@ mod tests {
         assert!(!may_begin("^/users/[0-9]+$", "/api/") && may_begin("^/api?", "/ap/"));
         assert!(!may_end("^/a/[^/]*/end$", ".php") && may_end("^/a/[0-9]+$", ".php"));
         assert!(may_end(r"^/\d$", ".php") && may_end(r"\.php$", ".php"));
+        assert!(may_begin("^(?i)/Api/x$", "/api/") && !may_begin("^(?i)/users$", "/api/"));
         assert!(may_begin("/users", "/api/") && may_begin("^/a|^/api", "/api/"));
         let mut current = CurrentPath::new(Some(&PathTerm::Expression("a".to_owned())));
         assert!(current.change(&SitePathChange::strip_prefix("/a")).is_err());

@@ -1,5 +1,7 @@
 //! Makes routes of the sites of listeners: one for each cell of requests that needs one.
 
+use sluicegate_base::path::PathCase;
+
 use super::answers::StepAnswer;
 use super::conditions::RequestCondition;
 use super::division;
@@ -184,6 +186,7 @@ impl SiteRouteMaker<'_> {
         gateway.routes.push(Route {
             remarks,
             host: cell.host.clone(),
+            case: path_case(cell),
             methods: cell.method.clone().unwrap_or_default(),
             client: cell.client.clone().unwrap_or_default(),
             limits: limits.collect(),
@@ -270,6 +273,14 @@ impl SiteRouteMaker<'_> {
                 shown(second)
             ));
         }
+    }
+}
+
+/// Returns the treatment of case: only `path_regexp` regards it.
+fn path_case(cell: &RequestCell) -> PathCase {
+    match cell.path {
+        Some(PathTerm::Expression(_)) => PathCase::Kept,
+        _ => PathCase::Ignored,
     }
 }
 

@@ -6,6 +6,7 @@ use super::backends;
 use super::binds;
 use super::cells::{self, RequestCell, TermList};
 use super::evaluation::{self, CellAnswer, CellEffect, EvaluatedCell, RuleEvaluation};
+use super::letter_case::FoldedPaths;
 use super::limits::LimitTable;
 use super::reduction;
 use super::rules::{self, ListenerTls, RuleKind, SectionRule};
@@ -26,6 +27,7 @@ pub(super) struct FrontendImporter<'s> {
     tls: &'s TlsDefaults,
     gateway: GatewayModel,
     limits: LimitTable<'s>,
+    folded_paths: FoldedPaths,
     origin_names: NamePool,
     /// Names of origins by those of their backends.
     origins: BTreeMap<String, String>,
@@ -92,6 +94,7 @@ impl<'s> FrontendImporter<'s> {
             tls,
             gateway: GatewayModel::default(),
             limits: LimitTable::new(tables),
+            folded_paths: FoldedPaths::read(sections),
             origin_names: NamePool::default(),
             origins: BTreeMap::new(),
             authorities: Vec::new(),
@@ -352,6 +355,7 @@ impl<'s> FrontendImporter<'s> {
             remarks,
             host: cell.host.clone(),
             path,
+            case: self.folded_paths.case(term),
             listeners: Vec::new(),
             methods: cell.method.clone().unwrap_or_default(),
             header: None,
@@ -565,7 +569,7 @@ mod tests {
         for order in [[plain, tls], [tls, plain]] {
             let (toml, ledger) = imported(&format!("{}{backends}", order.concat()));
             assert!(ledger.to_fill_in().is_empty(), "{ledger}");
-            let route = "path   = \"/.well-known/acme-challenge/*\"\norigin = \"acme\"\n";
+            let route = "path        = \"/.well-known/acme-challenge/*\"\nignore_case = false\norigin      = \"acme\"\n";
             assert!(toml.contains(route), "{toml}");
             assert!(toml.contains("redirect_to_https = true"), "{toml}");
         }

@@ -9,6 +9,7 @@ pub(crate) mod cells;
 mod elsewhere;
 mod evaluation;
 mod frontend;
+mod letter_case;
 mod lexer;
 mod limits;
 mod redirects;

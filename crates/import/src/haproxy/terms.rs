@@ -320,11 +320,13 @@ fn term(words: &[String]) -> Result<ConditionTerm, String> {
         return Err("an empty condition".to_owned());
     };
     let mut matching = None;
+    let mut ignores_case = false;
     let mut values: Vec<String> = Vec::new();
     let mut rest = rest.iter();
     while let Some(word) = rest.next() {
         match word.as_str() {
-            "-i" | "-n" | "--" => {}
+            "-i" => ignores_case = true,
+            "-n" | "--" => {}
             "-m" => matching = rest.next().map(String::as_str),
             "-f" => {
                 return Err("values in a file are not read; write `[list.NAME] file`".to_owned());
@@ -341,8 +343,15 @@ fn term(words: &[String]) -> Result<ConditionTerm, String> {
     let (name, converters) = with_converters(sample);
     let name = name.to_ascii_lowercase();
     let plain = || matches!(converters, "" | "lower").then_some(());
+    let mut paths = values.clone();
+    if ignores_case && matching != Some("reg") && name != "path_reg" {
+        // A condition on `/ADMIN` holds below `/admin/` too.
+        paths
+            .iter_mut()
+            .for_each(|path| path.make_ascii_lowercase());
+    }
     let term = host_term(&name, (converters, matching), &values)
-        .or_else(|| plain().and_then(|()| path_term(&name, matching, &values)))
+        .or_else(|| plain().and_then(|()| path_term(&name, matching, &paths)))
         .or_else(|| plain().and_then(|()| other_term(&name, matching, &values)));
     term.ok_or_else(|| unsayable(words))
 }

@@ -8,6 +8,8 @@ mod services;
 mod settings;
 pub(crate) mod yaml;
 
+use sluicegate_base::path::PathCase;
+
 use self::annotations::IngressAnnotations;
 use self::precedence::{PathClaims, PathStrength};
 use self::services::ServiceOrigins;
@@ -145,6 +147,7 @@ struct SharedRules {
 struct PathRule<'n> {
     host: Option<&'n str>,
     path: String,
+    case: PathCase,
     strength: PathStrength,
     rewrite: Option<String>,
     sources: Vec<EntryId>,
@@ -226,6 +229,7 @@ impl IngressImporter {
             let rule = PathRule {
                 host: None,
                 path: "/*".to_owned(),
+                case: PathCase::Kept,
                 strength: PathStrength::DefaultBackend,
                 rewrite: None,
                 sources: Vec::new(),
@@ -367,6 +371,7 @@ impl IngressImporter {
             },
             host,
             path: rule.path,
+            case: rule.case,
             listeners: Vec::new(),
             methods: Vec::new(),
             header: None,
@@ -465,9 +470,15 @@ fn path_rules<'n>(
         "Exact" => PathStrength::Exact,
         _ => PathStrength::Prefix,
     };
+    // Its expressions ignore case in nginx.
+    let case = match is_regex {
+        true => PathCase::Ignored,
+        false => PathCase::Kept,
+    };
     let rules = found.into_iter().map(|path| PathRule {
         host,
         path,
+        case,
         strength,
         rewrite: rewrite.clone(),
         sources: sources.clone(),

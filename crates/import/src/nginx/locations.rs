@@ -7,6 +7,8 @@
 
 use std::collections::BTreeSet;
 
+use sluicegate_base::path::PathCase;
+
 use super::precedence;
 use super::scope::SettingScope;
 use super::tree::Directive;
@@ -47,6 +49,15 @@ impl LocationBlock<'_> {
             }
             (LocationMatch::Expression, _) => Some(self.text.clone()),
             _ => None,
+        }
+    }
+
+    /// Returns the treatment of case: `~*` ignores it.
+    pub(super) fn case(&self) -> PathCase {
+        let is_folded = |text: &str| text.starts_with("(?i)");
+        match self.expression().is_some_and(|it| is_folded(&it)) {
+            true => PathCase::Ignored,
+            false => PathCase::Kept,
         }
     }
 

@@ -159,6 +159,7 @@ impl<'d> RouteMaker<'d> {
                     set_headers: headers.set.clone(),
                     remove_headers: headers.remove.clone(),
                     status: status.filter(|_| !case.limits.is_empty()),
+                    case: placed.location.case(),
                     ..Route::new(placed.path.clone(), action.clone())
                 };
                 condition(case, &mut route);
@@ -187,6 +188,7 @@ impl<'d> RouteMaker<'d> {
                 remarks: remarks.clone(),
                 host: host.name.clone(),
                 listeners: host.listeners.clone(),
+                case: placed.location.case(),
                 ..Route::new(placed.path.clone(), action)
             });
         }
