@@ -9,6 +9,7 @@ mod command;
 mod jumps;
 mod letter_case;
 mod peer;
+mod redirects;
 mod traefik;
 
 use std::net::SocketAddr;

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use super::location_index::LocationIndex;
 use super::locations::{LocationBlock, LocationMatch};
+use super::redirects;
 use super::scope::SettingScope;
 use super::templates::{self, PathChange};
 use super::tree::Directive;
@@ -226,6 +227,9 @@ impl<'d> JumpTable<'d> {
         first: &LocationBlock<'d>,
         changed: &PathChange,
     ) -> Option<LocationJump<'d>> {
+        if redirects::answer(location).is_some() {
+            return None;
+        }
         if let Some(jump) = self.rewritten(location, first, changed) {
             return Some(jump);
         }
@@ -395,7 +399,7 @@ fn leads_on(location: &LocationBlock<'_>) -> bool {
 }
 
 fn answers_at_once(location: &LocationBlock<'_>) -> bool {
-    location.children.iter().any(|it| it.name == "return")
+    location.children.iter().any(|it| it.name == "return") || redirects::answer(location).is_some()
 }
 
 /// Collects the names of locations that directives pass requests on to.

@@ -23,6 +23,7 @@ mod origins;
 mod passes;
 mod precedence;
 mod real_ip;
+mod redirects;
 mod rewrites;
 mod routes;
 mod scope;

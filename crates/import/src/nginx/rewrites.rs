@@ -7,12 +7,15 @@ use super::jumps::{JumpTable, is_redirect};
 use super::listens::ServerBlock;
 use super::location_index::expression_set;
 use super::locations::{LocationBlock, LocationMatch};
+use super::redirects;
 use super::templates;
+use super::tree::Directive;
 
-/// Adds a location for each `rewrite` that takes a part of the paths.
+/// Adds a location for each `rewrite` that takes a part of the paths. `answer` is that of the server block for all others.
 pub(super) fn split<'d>(
     locations: &mut Vec<LocationBlock<'d>>,
     server: &ServerBlock<'d>,
+    answer: Option<&Directive>,
     table: &JumpTable<'d>,
 ) {
     let mut added = Vec::new();
@@ -25,24 +28,37 @@ pub(super) fn split<'d>(
                 ) && other.text.len() > location.text.len()
                     && prefix.starts_with(&other.text)
             };
-            let leads_on = rewrite.word(1).is_some_and(|to| table.locate(to).is_some());
-            if leads_on && !locations.iter().any(is_between) {
-                added.push(LocationBlock {
-                    text: prefix,
-                    children: &[],
-                    rewrite: Some(rewrite),
-                    ..location.clone()
-                });
+            let part = LocationBlock {
+                text: prefix.clone(),
+                children: &[],
+                rewrite: Some(rewrite),
+                ..location.clone()
+            };
+            if leads_on(&part, table) && !locations.iter().any(is_between) {
+                added.push(part);
             }
         }
     }
-    let children = server.directive.children().iter();
-    let of_server: Vec<_> = children
-        .filter(|it| it.name == "rewrite" && !is_redirect(it))
-        .filter_map(|it| Some((it, it.word(0)?, table.locate(it.word(1)?)?)))
-        .map(|(rewrite, expression, _)| (rewrite, expression))
+    let is_answer =
+        |it: &Directive| it.name == "return" || answer.is_some_and(|answer| answer.id == it.id);
+    let before_answer = (server.directive.children().iter()).take_while(|it| !is_answer(it));
+    let of_server: Vec<LocationBlock<'d>> = before_answer
+        .filter(|it| it.name == "rewrite")
+        .filter_map(|rewrite| {
+            let block = LocationBlock {
+                directive: Some(rewrite),
+                match_kind: LocationMatch::Expression,
+                text: rewrite.word(0)?.to_owned(),
+                scope: server.scope.clone(),
+                children: &[],
+                rest: "",
+                rewrite: Some(rewrite),
+                outer: Vec::new(),
+            };
+            leads_on(&block, table).then_some(block)
+        })
         .collect();
-    let expressions = of_server.iter().map(|(_, expression)| expression);
+    let expressions = of_server.iter().map(|block| &block.text);
     let known = expressions.filter(|it| expression_set([it]).is_some());
     if let Some(known) = expression_set(known) {
         // A path of text would go before the expression.
@@ -50,23 +66,23 @@ pub(super) fn split<'d>(
             it.match_kind != LocationMatch::Exact || !known.is_match(it.text.as_bytes())
         });
     }
-    for (rewrite, expression) in of_server {
-        added.push(LocationBlock {
-            directive: Some(rewrite),
-            match_kind: LocationMatch::Expression,
-            text: expression.to_owned(),
-            scope: server.scope.clone(),
-            children: &[],
-            rest: "",
-            rewrite: Some(rewrite),
-            outer: Vec::new(),
-        });
-    }
+    locations.extend(of_server);
     locations.extend(added);
 }
 
+/// Returns true if the `rewrite` of a block passes requests on to a location, or sends clients elsewhere.
+fn leads_on(block: &LocationBlock<'_>, table: &JumpTable<'_>) -> bool {
+    let Some(rewrite) = block.rewrite else {
+        return false;
+    };
+    match is_redirect(rewrite) {
+        true => redirects::answer(block).is_some(),
+        false => rewrite.word(1).is_some_and(|to| table.locate(to).is_some()),
+    }
+}
+
 /// Returns the prefixes that directives of a location take of its paths.
-fn prefixes<'d>(location: &LocationBlock<'d>) -> Vec<(&'d super::tree::Directive, String)> {
+fn prefixes<'d>(location: &LocationBlock<'d>) -> Vec<(&'d Directive, String)> {
     let is_prefix = matches!(
         location.match_kind,
         LocationMatch::Prefix | LocationMatch::FinalPrefix
@@ -74,9 +90,7 @@ fn prefixes<'d>(location: &LocationBlock<'d>) -> Vec<(&'d super::tree::Directive
     if !is_prefix {
         return Vec::new();
     }
-    let leaves = |it: &&super::tree::Directive| {
-        it.name == "rewrite" && !is_redirect(it) && it.word(2) != Some("break")
-    };
+    let leaves = |it: &&Directive| it.name == "rewrite" && it.word(2) != Some("break");
     let rewrites = location.children.iter().filter(leaves);
     let parts = rewrites.filter_map(|rewrite| {
         let prefix = templates::prefix_of(rewrite.word(0)?)?;

@@ -9,6 +9,7 @@ use super::limits::{LimitMaker, LocationLimits};
 use super::locations::{self, LocationBlock, LocationMatch, PlacedLocation};
 use super::origins::{OriginMaker, is_files};
 use super::passes::PassPath;
+use super::redirects::{self, PathRedirect};
 use super::rewrites;
 use super::templates::{self, PathChange};
 use super::tree::Directive;
@@ -47,23 +48,26 @@ impl<'d> RouteMaker<'d> {
             .iter()
             .any(|it| matches!(it.name.as_str(), "return" | "root" | "try_files"));
         let is_limited = !server.scope.requests.is_empty() || !server.scope.connections.is_empty();
-        if children.iter().any(|it| it.name == "return") {
+        let mut root = LocationBlock {
+            directive: None,
+            match_kind: LocationMatch::Prefix,
+            text: "/".to_owned(),
+            scope: server.scope.clone(),
+            children,
+            rest: "",
+            rewrite: None,
+            outer: Vec::new(),
+        };
+        root.rewrite = redirects::of_server(&root);
+        if root.rewrite.is_some() || children.iter().any(|it| it.name == "return") {
             // It answers before a location is looked for.
             found.clear();
         }
         found.retain(|it| it.match_kind != LocationMatch::Named);
-        rewrites::split(&mut found, server, &table);
-        if !found.iter().any(takes_all) && (answers || is_limited || found.is_empty()) {
-            found.push(LocationBlock {
-                directive: None,
-                match_kind: LocationMatch::Prefix,
-                text: "/".to_owned(),
-                scope: server.scope.clone(),
-                children,
-                rest: "",
-                rewrite: None,
-                outer: Vec::new(),
-            });
+        rewrites::split(&mut found, server, root.rewrite, &table);
+        let is_needed = answers || is_limited || root.rewrite.is_some() || found.is_empty();
+        if is_needed && !found.iter().any(takes_all) {
+            found.push(root);
         }
         let placed = locations::place(found, ledger);
         for location in placed {
@@ -266,6 +270,9 @@ impl<'d> RouteMaker<'d> {
         remarks
             .sources
             .extend(destination.jumps.iter().map(|it| it.id));
+        if let Some(redirect) = redirects::answer(&placed.location) {
+            return redirected(redirect, remarks, ledger);
+        }
         let find = |names: &[&str]| {
             let mut children = location.children.iter();
             children.find(|it| names.contains(&it.name.as_str()))
@@ -405,6 +412,26 @@ fn sent_path(
         }
     }
     Ok(sent)
+}
+
+/// Returns the action of a location whose `rewrite` sends clients elsewhere.
+fn redirected(
+    redirect: PathRedirect<'_>,
+    remarks: &mut TableRemarks,
+    ledger: &mut Ledger,
+) -> RouteAction {
+    let rewrite = redirect.rewrite.id;
+    ledger.translated(rewrite);
+    remarks.sources.push(rewrite);
+    if !redirect.keeps_query {
+        let difference = "the query of the client goes along";
+        ledger.differs(rewrite, difference);
+        remarks.differences.push(difference.to_owned());
+    }
+    RouteAction::Redirect {
+        to: redirect.to,
+        status: redirect.status,
+    }
 }
 
 fn forward(origin: String) -> RouteAction {

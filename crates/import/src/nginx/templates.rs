@@ -17,7 +17,7 @@ pub(super) enum PathChange {
 }
 
 /// The part of a path that a `rewrite` captures.
-enum CapturedText {
+pub(super) enum CapturedText {
     Nothing,
     /// Behind this many characters of the location's prefix.
     Behind(usize),
@@ -86,7 +86,7 @@ pub(super) fn rewritten(
 }
 
 /// Returns what an expression captures of the paths of a location; `None` where it does not match all of them.
-fn captured(expression: &str, location: &LocationBlock<'_>) -> Option<CapturedText> {
+pub(super) fn captured(expression: &str, location: &LocationBlock<'_>) -> Option<CapturedText> {
     if location.match_kind == LocationMatch::Expression
         && (expression == location.text || location.rewrite.is_some())
     {
@@ -162,22 +162,39 @@ fn of_pieces(
     for piece in pieces {
         match piece {
             TextPiece::Text(text) => out.push_str(&escaped(&text)),
-            TextPiece::Variable(name) => match (name.as_str(), captured) {
-                ("uri" | "request_uri" | "document_uri", _) => out.push_str(&received?.0),
-                ("1", CapturedText::Behind(length)) => {
-                    let received = &received?.0;
-                    let prefix = escaped(first.text.get(..*length)?);
-                    out.push_str(received.strip_prefix(prefix.as_str())?);
-                }
-                (number, CapturedText::Groups) if number.bytes().all(|it| it.is_ascii_digit()) => {
-                    out.push_str(&format!("{{path.{number}}}"));
-                }
-                _ => return None,
-            },
+            TextPiece::Variable(name) => out.push_str(&variable(&name, first, captured, received)?),
         }
     }
     out.starts_with('/')
         .then(|| PathTemplate(out.replace("//", "/")))
+}
+
+/// Returns the text of a variable for requests that came to a location.
+pub(super) fn path_variable(
+    name: &str,
+    first: &LocationBlock<'_>,
+    captured: &CapturedText,
+) -> Option<String> {
+    variable(name, first, captured, received(first).as_ref())
+}
+
+fn variable(
+    name: &str,
+    first: &LocationBlock<'_>,
+    captured: &CapturedText,
+    received: Option<&PathTemplate>,
+) -> Option<String> {
+    match (name, captured) {
+        ("uri" | "request_uri" | "document_uri", _) => Some(received?.0.clone()),
+        ("1", CapturedText::Behind(length)) => {
+            let prefix = escaped(first.text.get(..*length)?);
+            received?.0.strip_prefix(prefix.as_str()).map(str::to_owned)
+        }
+        (number, CapturedText::Groups) if number.bytes().all(|it| it.is_ascii_digit()) => {
+            Some(format!("{{path.{number}}}"))
+        }
+        _ => None,
+    }
 }
 
 /// Returns the path of a `proxy_pass` with variables, which takes the place of the whole path; `None` where that is the path as it came.

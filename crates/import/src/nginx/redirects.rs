@@ -1,0 +1,95 @@
+//! Makes redirects of `rewrite` that sends clients elsewhere: with `redirect` or `permanent`, or to a URL.
+//!
+//! nginx answers them before it looks at limits and access, as it does `return`.
+
+use super::jumps::is_redirect;
+use super::keys::{TextPiece, pieces};
+use super::locations::{LocationBlock, LocationMatch};
+use super::templates;
+use super::tree::Directive;
+
+/// The redirect of all requests of a location.
+pub(super) struct PathRedirect<'d> {
+    pub(super) rewrite: &'d Directive,
+    pub(super) to: String,
+    pub(super) status: u16,
+    /// False where nginx drops the query of the client.
+    pub(super) keeps_query: bool,
+}
+
+/// Returns the redirect that all requests of a location get; `None` where some do not, or the URL has no counterpart.
+pub(super) fn answer<'d>(location: &LocationBlock<'d>) -> Option<PathRedirect<'d>> {
+    if let Some(rewrite) = location.rewrite {
+        return redirect(rewrite, location);
+    }
+    let is_step = |it: &&Directive| matches!(it.name.as_str(), "rewrite" | "return" | "break");
+    let steps = location.children.iter().filter(is_step);
+    steps
+        .take_while(|it| is_redirecting(it))
+        .find_map(|rewrite| redirect(rewrite, location))
+}
+
+/// Returns the `rewrite` of a server block that sends all requests elsewhere.
+pub(super) fn of_server<'d>(root: &LocationBlock<'d>) -> Option<&'d Directive> {
+    answer(root).map(|redirect| redirect.rewrite)
+}
+
+pub(super) fn is_redirecting(directive: &Directive) -> bool {
+    directive.name == "rewrite" && is_redirect(directive)
+}
+
+fn redirect<'d>(rewrite: &'d Directive, location: &LocationBlock<'d>) -> Option<PathRedirect<'d>> {
+    let [expression, replacement, ..] = rewrite.words.as_slice() else {
+        return None;
+    };
+    if !is_redirect(rewrite) {
+        return None;
+    }
+    let (url, query) = match replacement.split_once('?') {
+        Some((url, query)) => (url, Some(query)),
+        None => (replacement.as_str(), None),
+    };
+    // Further parameters precede those of the client in nginx.
+    if query.is_some_and(|query| !query.is_empty()) {
+        return None;
+    }
+    let to = target(url, expression, location)?;
+    Some(PathRedirect {
+        rewrite,
+        to,
+        status: match rewrite.word(2) {
+            Some("permanent") => 301,
+            _ => 302,
+        },
+        keeps_query: query.is_none() || url.ends_with("$request_uri"),
+    })
+}
+
+/// Returns the URL with slots in place of variables.
+fn target(url: &str, expression: &str, location: &LocationBlock<'_>) -> Option<String> {
+    let captured = templates::captured(expression, location)?;
+    // A path leads to the same scheme and host.
+    let url = (url.strip_prefix("$scheme://$host"))
+        .or_else(|| url.strip_prefix("$scheme://$http_host"))
+        .unwrap_or(url);
+    let mut to = String::new();
+    for piece in pieces(url) {
+        match piece {
+            TextPiece::Text(text) => to.push_str(&templates::escaped(&text)),
+            TextPiece::Variable(name) if matches!(name.as_str(), "host" | "http_host") => {
+                to.push_str("{host}");
+            }
+            TextPiece::Variable(name) => {
+                to.push_str(&templates::path_variable(&name, location, &captured)?);
+            }
+        }
+    }
+    let has_host = to.starts_with("https://") || to.starts_with("http://");
+    let to = match to.strip_prefix('/') {
+        Some(path) => format!("/{}", path.trim_start_matches('/')),
+        None if has_host => to,
+        None => return None,
+    };
+    let is_known = location.match_kind != LocationMatch::Named;
+    is_known.then_some(to)
+}
