@@ -99,14 +99,18 @@ pub(super) fn reason(name: &str) -> Option<&'static str> {
         | "proxy_cookie_flags"
         | "sub_filter" => "the gateway does not rewrite what origins write into answers",
         "proxy_ssl_server_name"
-        | "proxy_ssl_name"
-        | "proxy_ssl_trusted_certificate"
-        | "proxy_ssl_certificate"
-        | "proxy_ssl_certificate_key"
         | "proxy_ssl_protocols"
         | "proxy_ssl_ciphers"
         | "proxy_ssl_session_reuse"
         | "proxy_ssl_verify_depth" => "see [origin.NAME.tls]",
+        "grpc_ssl_certificate_cache"
+        | "grpc_ssl_conf_command"
+        | "grpc_ssl_crl"
+        | "grpc_ssl_password_file"
+        | "proxy_ssl_certificate_cache"
+        | "proxy_ssl_conf_command"
+        | "proxy_ssl_crl"
+        | "proxy_ssl_password_file" => "[origin.NAME.tls] has no key for it",
         "keepalive_timeout"
         | "keepalive_requests"
         | "client_header_timeout"

@@ -7,12 +7,17 @@ use super::tree::Directive;
 use crate::ledger::Ledger;
 
 /// Directives that translators take where a route, a listener or an origin needs them.
-const KNOWN: [&str; 38] = [
+const KNOWN: [&str; 47] = [
     "allow",
     "client_max_body_size",
     "deny",
     "geo",
     "grpc_pass",
+    "grpc_ssl_certificate",
+    "grpc_ssl_certificate_key",
+    "grpc_ssl_name",
+    "grpc_ssl_trusted_certificate",
+    "grpc_ssl_verify",
     "http",
     "internal",
     "limit_conn",
@@ -31,6 +36,10 @@ const KNOWN: [&str; 38] = [
     "proxy_read_timeout",
     "proxy_send_timeout",
     "proxy_set_header",
+    "proxy_ssl_certificate",
+    "proxy_ssl_certificate_key",
+    "proxy_ssl_name",
+    "proxy_ssl_trusted_certificate",
     "proxy_ssl_verify",
     "real_ip_header",
     "real_ip_recursive",

@@ -19,6 +19,7 @@ mod listener_tls;
 mod listens;
 mod location_index;
 mod locations;
+mod origin_tls;
 mod origins;
 mod passes;
 mod precedence;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::keys::{TextPiece, pieces};
+use super::origin_tls::OriginTls;
 use super::passes::{self, PassPath};
-use super::scope::{SettingScope, is_on};
+use super::scope::SettingScope;
 use super::tree::Directive;
 use crate::ledger::{EntryId, Ledger};
 use crate::model::{Origin, Server};
@@ -35,10 +36,13 @@ pub(super) struct OriginMaker<'d> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct OriginUse {
     scheme: String,
+    /// `protocol`, where it is not HTTP/1.1.
+    protocol: Option<&'static str>,
     authority: String,
     host: Option<String>,
     timeouts: Vec<(&'static str, String)>,
-    verify: bool,
+    /// `None` where servers are asked in clear text.
+    tls: Option<OriginTls>,
 }
 
 /// The target of `proxy_pass`.
@@ -74,18 +78,35 @@ impl<'d> OriginMaker<'d> {
         ledger: &mut Ledger,
     ) -> Result<PassTarget, String> {
         let url = passes::read(pass, scope)?;
+        let settings = match pass.name.as_str() {
+            "grpc_pass" => scope.grpc_tls,
+            _ => scope.proxy_tls,
+        };
+        let is_encrypted = url.scheme.ends_with('s');
+        let tls = is_encrypted.then(|| {
+            let name = self.upstreams.get_key_value(&url.authority);
+            settings.origin(name.map(|(name, _)| name.as_str()), ledger)
+        });
+        if !is_encrypted {
+            settings.leave_unused(ledger);
+        }
+        let protocol = protocol(&url.scheme, scope);
+        if let Some(version) = scope
+            .http_version
+            .filter(|it| protocol.is_some() && it.word(0) == Some("2"))
+        {
+            ledger.translated(version.id);
+        }
         let wanted = OriginUse {
+            protocol,
             host: host(&url.authority, scope),
             scheme: url.scheme,
             authority: url.authority,
             timeouts: timeouts(scope, ledger),
-            verify: is_on(scope.verify),
+            tls,
         };
         ledger.translated(pass.id);
         url.assignments.iter().for_each(|id| ledger.translated(*id));
-        if let Some(verify) = scope.verify {
-            ledger.translated(verify.id);
-        }
         let found = self.made.iter().find(|(made, _)| *made == wanted);
         let name = match found {
             Some((_, name)) => name.clone(),
@@ -123,22 +144,15 @@ impl<'d> OriginMaker<'d> {
             timeouts: wanted.timeouts.clone(),
             ..Origin::default()
         };
-        match wanted.scheme.as_str() {
-            "https" | "grpcs" => {
-                origin.tls = Some(if wanted.verify {
-                    "{}".to_owned()
-                } else {
-                    let difference = "the certificate is not verified, as in nginx; leave `tls.verify` out to verify it";
-                    origin.remarks.differences.push(difference.to_owned());
-                    "{ verify = \"off\" }".to_owned()
-                });
-                if wanted.scheme == "grpcs" {
-                    origin.protocol = Some("h2");
-                }
+        if let Some(tls) = &wanted.tls {
+            if !tls.is_verified {
+                let difference = "the certificate is not verified, as in nginx; leave `tls.verify` out to verify it";
+                origin.remarks.differences.push(difference.to_owned());
             }
-            "grpc" => origin.protocol = Some("h2c"),
-            _ => {}
+            origin.tls = Some(tls.table());
+            origin.remarks.sources.extend(&tls.sources);
         }
+        origin.protocol = wanted.protocol;
         if let Some(upstream) = self.upstreams.get(&wanted.authority).copied() {
             self.take_upstream(upstream, &mut origin, ledger);
         } else {
@@ -284,6 +298,18 @@ fn host(authority: &str, scope: &SettingScope<'_>) -> Option<String> {
         None | Some("$proxy_host") => Some(authority.to_owned()),
         Some(text) if !text.contains('$') => Some(text.to_owned()),
         Some(_) => None,
+    }
+}
+
+/// Returns `protocol` of an origin: HTTP/2 for gRPC and `proxy_http_version 2`.
+fn protocol(scheme: &str, scope: &SettingScope<'_>) -> Option<&'static str> {
+    let is_http2 = || scope.http_version.and_then(|it| it.word(0)) == Some("2");
+    match scheme {
+        "grpcs" => Some("h2"),
+        "grpc" => Some("h2c"),
+        "https" if is_http2() => Some("h2"),
+        "http" if is_http2() => Some("h2c"),
+        _ => None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The settings of a level of an nginx configuration: what it says itself, and what it inherits.
 
+use super::origin_tls::TlsSettings;
 use super::tree::Directive;
 use crate::ledger::Ledger;
 
@@ -20,7 +21,11 @@ pub(super) struct SettingScope<'d> {
     pub(super) connect_timeout: Option<&'d Directive>,
     pub(super) read_timeout: Option<&'d Directive>,
     pub(super) send_timeout: Option<&'d Directive>,
-    pub(super) verify: Option<&'d Directive>,
+    pub(super) http_version: Option<&'d Directive>,
+    /// `proxy_ssl_*`
+    pub(super) proxy_tls: TlsSettings<'d>,
+    /// `grpc_ssl_*`
+    pub(super) grpc_tls: TlsSettings<'d>,
     /// `error_page`: all of the innermost level that has some.
     pub(super) error_pages: Vec<&'d Directive>,
     pub(super) index: Option<&'d Directive>,
@@ -76,7 +81,7 @@ impl<'d> SettingScope<'d> {
             (&mut scope.connect_timeout, "proxy_connect_timeout"),
             (&mut scope.read_timeout, "proxy_read_timeout"),
             (&mut scope.send_timeout, "proxy_send_timeout"),
-            (&mut scope.verify, "proxy_ssl_verify"),
+            (&mut scope.http_version, "proxy_http_version"),
             (&mut scope.index, "index"),
             (&mut scope.internal, "internal"),
             (&mut scope.client_ca, "ssl_client_certificate"),
@@ -90,6 +95,8 @@ impl<'d> SettingScope<'d> {
                 *setting = Some(own);
             }
         }
+        scope.proxy_tls = scope.proxy_tls.within(directives, "proxy_ssl_");
+        scope.grpc_tls = scope.grpc_tls.within(directives, "grpc_ssl_");
         // Assignments of an outer location are not made in one within it.
         scope.assignments.truncate(scope.server_assignments);
         scope.assignments.extend(named(&["set", "if"]));
