@@ -4,8 +4,8 @@ use super::listens::ServerBlock;
 use super::scope::is_on;
 use super::tree::Directive;
 use super::variables;
-use crate::ledger::Ledger;
-use crate::model::ClientRules;
+use crate::ledger::{EntryId, Ledger};
+use crate::model::{ClientRules, TableRemarks};
 
 /// Returns which proxies are believed, of every level: they are the same for all routes.
 pub(super) fn client(
@@ -13,10 +13,10 @@ pub(super) fn client(
     servers: &[ServerBlock<'_>],
     ledger: &mut Ledger,
 ) -> ClientRules {
-    let of_servers = servers
-        .iter()
-        .flat_map(|server| server.directive.children());
-    let all: Vec<&Directive> = http.iter().copied().chain(of_servers).collect();
+    let mut all: Vec<&Directive> = http.to_vec();
+    for server in servers {
+        collect(server.directive.children(), &mut all);
+    }
     let named = |name: &'static str| all.iter().copied().filter(move |it| it.name == name);
     let mut client = ClientRules::default();
     for directive in named("set_real_ip_from") {
@@ -38,28 +38,70 @@ pub(super) fn client(
     if client.trusted_proxies.is_empty() {
         return client;
     }
-    // nginx's default.
-    let mut header = "x-real-ip".to_owned();
-    for directive in named("real_ip_header") {
-        ledger.translated(directive.id);
-        client.remarks.sources.push(directive.id);
-        header = directive.word(0).unwrap_or_default().to_ascii_lowercase();
-    }
-    // By the PROXY protocol listeners identify the client; no field does.
-    if header != "proxy_protocol" {
-        client.header = Some(header.clone());
-    }
+    let has_own = |server: &ServerBlock<'_>| {
+        let mut children = server.directive.children().iter();
+        children.any(|it| it.name == "real_ip_header")
+    };
+    let is_overridden = servers.iter().all(has_own);
+    let outer = http.iter().filter(|it| it.name == "real_ip_header");
+    let unused: Vec<EntryId> = outer.filter(|_| is_overridden).map(|it| it.id).collect();
+    let headers = named("real_ip_header").filter(|it| !unused.contains(&it.id));
+    client.header = header(headers, &mut client.remarks, ledger);
     let recursive = named("real_ip_recursive").next_back();
     if let Some(directive) = recursive {
         ledger.translated(directive.id);
         client.remarks.sources.push(directive.id);
     }
-    if header == "x-forwarded-for" && !is_on(recursive) {
+    if client.header.as_deref() == Some("x-forwarded-for") && !is_on(recursive) {
         let difference = "the chain is read from the right past all trusted hops, as with `real_ip_recursive on`";
         client.remarks.differences.push(difference.to_owned());
-        if let Some(directive) = named("real_ip_header").next_back() {
+        let by_chain = |it: &&Directive| {
+            (it.word(0)).is_some_and(|word| word.eq_ignore_ascii_case("x-forwarded-for"))
+        };
+        if let Some(directive) = named("real_ip_header").rfind(by_chain) {
             ledger.differs(directive.id, difference);
         }
     }
     client
+}
+
+/// Returns the field that names the client, which is one for all routes; `None` where the PROXY protocol does.
+fn header<'d>(
+    directives: impl Iterator<Item = &'d Directive>,
+    remarks: &mut TableRemarks,
+    ledger: &mut Ledger,
+) -> Option<String> {
+    let mut found: Option<String> = None;
+    let mut is_written = false;
+    for directive in directives {
+        is_written = true;
+        let name = directive.word(0).unwrap_or_default().to_ascii_lowercase();
+        match &found {
+            // Listeners identify the client.
+            _ if name == "proxy_protocol" => {}
+            Some(known) if *known != name => {
+                let what = format!(
+                    "client_ip_header of [client] is {known} for all routes, so clients that {name} names count as their proxy"
+                );
+                ledger.left_out(directive.id, what.clone());
+                ledger.fill_in_for(directive.id, &what);
+                continue;
+            }
+            _ => found = Some(name),
+        }
+        ledger.translated(directive.id);
+        remarks.sources.push(directive.id);
+    }
+    // nginx's default.
+    found.or_else(|| (!is_written).then(|| "x-real-ip".to_owned()))
+}
+
+/// Collects the directives of a level and of the locations below it.
+fn collect<'d>(directives: &'d [Directive], found: &mut Vec<&'d Directive>) {
+    for directive in directives {
+        found.push(directive);
+        if directive.name == "location" {
+            collect(directive.children(), found);
+        }
+    }
 }
