@@ -1,20 +1,25 @@
 //! Recognizes a text in the notation of another program, so that its author gets one sentence and not an error for each line.
 //!
-//! Only a text that is not TOML is looked at, and one with the head of a table, `[limit.otp]`, is TOML with mistakes.
+//! A text with the head of a table, `[limit.otp]`, is TOML with mistakes, unless its tables are those of Traefik. Other notations are
+//! looked for only in a text that is not TOML.
 
 use std::ops::Range;
+
+use toml::de::Error;
 
 use super::field::quoted;
 use super::problem::ParseError;
 use super::source::SourceText;
 use super::syntax::SyntaxFault;
 
-/// Notations of configurations that are not TOML.
+/// Notations of other configurations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Notation {
     Nginx,
     Haproxy,
     Caddyfile,
+    /// TOML with the tables of Traefik.
+    Traefik,
     Yaml,
     Json,
 }
@@ -54,10 +59,35 @@ const CADDY_DIRECTIVES: [&str; 8] = [
     "reverse_proxy",
 ];
 
-/// Returns the fault of a text in another notation, at its first line; `None` where it may be TOML.
-pub(super) fn fault(source: &SourceText<'_>) -> Option<SyntaxFault> {
+/// Names of the tables of Traefik, in lower case.
+const TRAEFIK_TABLES: [&str; 13] = [
+    "certificatesresolvers",
+    "entrypoints",
+    "http.middlewares",
+    "http.routers",
+    "http.services",
+    "providers",
+    "tcp.routers",
+    "tcp.services",
+    "tls.certificates",
+    "tls.options",
+    "tls.stores",
+    "udp.routers",
+    "udp.services",
+];
+
+/// The tables without which a configuration of the gateway is none.
+const OWN_TABLES: [&str; 4] = ["limit", "listener", "origin", "route"];
+
+/// Returns the fault of a text in another notation, at its first line; `None` where it may be a configuration. `errors` are those of the
+/// TOML parser.
+pub(super) fn fault(source: &SourceText<'_>, errors: &[Error]) -> Option<SyntaxFault> {
     let lines: Vec<&str> = significant_lines(source.text).collect();
-    let notation = detect(&lines)?;
+    let notation = match is_traefik(&lines) {
+        true => Notation::Traefik,
+        false if errors.is_empty() => return None,
+        false => detect(&lines)?,
+    };
     Some(SyntaxFault {
         span: first_line(source.text)?,
         mistake: mistake(notation, &source.file(0)),
@@ -76,11 +106,12 @@ fn mistake(notation: Notation, file: &str) -> ParseError {
         Notation::Nginx => "this is a configuration of nginx, not TOML",
         Notation::Haproxy => "this is a configuration of HAProxy, not TOML",
         Notation::Caddyfile => "this is a Caddyfile, not TOML",
+        Notation::Traefik => "this is a configuration of Traefik",
         Notation::Yaml => "this is YAML, not TOML",
         Notation::Json => "this is JSON, not TOML",
     };
     let advice = match notation {
-        Notation::Nginx | Notation::Haproxy | Notation::Caddyfile => {
+        Notation::Nginx | Notation::Haproxy | Notation::Caddyfile | Notation::Traefik => {
             format!("translate it with `sluicegate import {file}`, and check the result")
         }
         Notation::Yaml | Notation::Json => format!(
@@ -147,14 +178,31 @@ fn detect(lines: &[&str]) -> Option<Notation> {
     }
 }
 
+/// Returns whether tables of Traefik stand in a text, and none of the gateway.
+fn is_traefik(lines: &[&str]) -> bool {
+    let begins_with = |line: &str, names: &[&str]| {
+        let name = table_name(line).unwrap_or_default().to_ascii_lowercase();
+        let rests = names.iter().filter_map(|known| name.strip_prefix(known));
+        rests
+            .into_iter()
+            .any(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let has = |names: &[&str]| lines.iter().any(|line| begins_with(line, names));
+    has(&TRAEFIK_TABLES) && !has(&OWN_TABLES)
+}
+
 /// Returns whether a line is the head of a table: `[limit.otp]`, `[[route]]`.
 fn is_table_head(line: &str) -> bool {
+    table_name(line).is_some()
+}
+
+/// Returns the name of a table, of which a line is the head.
+fn table_name(line: &str) -> Option<&str> {
     let line = line.split('#').next().unwrap_or_default().trim_end();
-    let inside = line
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'));
+    let inside = line.strip_prefix('[')?.strip_suffix(']')?;
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_-. []\"'".contains(&byte);
-    inside.is_some_and(|name| !name.is_empty() && name.bytes().all(is_part))
+    let is_name = !inside.is_empty() && inside.bytes().all(is_part);
+    is_name.then(|| inside.trim_matches(['[', ']', ' ']))
 }
 
 /// Returns whether a line begins with a key of TOML and `=`.
@@ -187,6 +235,25 @@ mod tests {
     fn notation(text: &str) -> Option<Notation> {
         let lines: Vec<&str> = significant_lines(text).collect();
         detect(&lines)
+    }
+
+    /// Goal: TOML of Traefik is known by its tables, and a mistake in a file of the gateway is no such. Method: static and dynamic files,
+    /// and tables of the gateway beside one that could be Traefik's.
+    #[test]
+    fn toml_of_traefik_is_known() {
+        for (text, expected) in [
+            ("[entryPoints.web]\naddress = \":80\"\n", true),
+            ("[log]\nlevel = \"INFO\"\n[[tls.certificates]]\n", true),
+            ("[http.routers.a]\n  rule = \"Path(`/`)\"\n", true),
+            ("[http]\n  [http.routers] # x\n", true),
+            ("[[listener]]\n[tls.certificates]\n", false),
+            ("[limit.x]\n[http.routers.a]\n", false),
+            ("[httpx]\n[entrypoints2]\n", false),
+            ("[log]\nlevel = \"x\"\n", false),
+        ] {
+            let lines: Vec<&str> = significant_lines(text).collect();
+            assert_eq!(is_traefik(&lines), expected, "{text}");
+        }
     }
 
     /// Goal: each notation is known by its own signs, and TOML with mistakes is none of them. Method: small files of each.

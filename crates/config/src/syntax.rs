@@ -27,9 +27,7 @@ const LISTS_OF_TABLES: [&str; 2] = ["listener", "route"];
 
 /// The faults behind the parser's errors, at most one a line.
 pub(super) fn faults(source: &SourceText<'_>, mut errors: Vec<Error>) -> Vec<SyntaxFault> {
-    if !errors.is_empty()
-        && let Some(fault) = notation::fault(source)
-    {
+    if let Some(fault) = notation::fault(source, &errors) {
         return vec![fault];
     }
     errors.sort_by_key(|error| error.span().map_or(0, |span| span.start));
