@@ -219,10 +219,12 @@ async fn a_key_file_that_vanishes_keeps_its_keys() {
 
 #[tokio::test]
 async fn check_offline_looks_at_the_text_alone() {
-    // Goal: a build machine has neither names nor certificates. Method: a file that needs both, with and without a mistake in its text.
+    // Goal: a build machine has neither names nor certificates. Method: a file that needs both and orders one more, with and without a
+    // mistake in its text.
     let text = format!(
         "[[listener]]\naddress = \"127.0.0.1:1\"\n[listener.tls]\n\
-         certificates = [{{ cert_file = \"none.pem\", key_file = \"none.key\" }}]\n\
+         certificates = [{{ cert_file = \"none.pem\", key_file = \"none.key\" }}]\nacme = [\"a.test\"]\n\
+         [acme]\naccept_terms = true\ndir = \"none\"\n\
          [admin]\naddress = \"127.0.0.1:2\"\ntoken_file = \"none\"\n\
          [origin.app]\nservers = [\"{DEAD}\"]\ntls = {{ ca_file = \"none.pem\" }}\n\
          [limit.otp]\nkey = \"tls.ja4\"\nrates = [\"5 per 10s\"]\non_missing = \"ip\"\n\

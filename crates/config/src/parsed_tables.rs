@@ -35,6 +35,8 @@ use super::tables::{
 pub(super) struct ParsedTables {
     server: Option<ServerRules>,
     listeners: Vec<PlacedValue<ListenerRules>>,
+    /// True if a listener could not be read. Offline one with a certificate is not.
+    lacks_listener: bool,
     /// The places of `redirect_to_https`.
     redirects: Vec<KeyPlace>,
     client: Option<ClientRules>,
@@ -85,7 +87,9 @@ impl ParsedTables {
         let server = ServerRules::read(root.section("server", "{ threads = 4 }"));
         let listeners = root.repeated("listener", listener::EXAMPLE);
         let redirects = listener::redirect_places(&listeners);
+        let written = listeners.len();
         let listeners = listener::read(listeners);
+        let lacks_listener = listeners.len() < written;
         let client = root.section("client", "{ trusted_proxies = [\"10.0.0.0/8\"] }");
         let everyone = client::everyone(&client);
         let [signed_hosts, dns_servers] =
@@ -135,6 +139,7 @@ impl ParsedTables {
         Self {
             server,
             listeners,
+            lacks_listener,
             redirects,
             client,
             geo,
@@ -188,8 +193,7 @@ impl ParsedTables {
         activation_references::check(&self.limits.conditions, &subjects, report);
         references::check_route_names(routes, report);
         references::check_parameters(limits, routes, report);
-        // Offline a listener with a certificate is not made.
-        if !report.environment.is_offline() {
+        if !self.lacks_listener {
             references::check_listeners(listeners, routes, report);
             require::check_asked(listeners, routes, report);
             require::check_guarded(listeners, routes, report);
@@ -295,12 +299,15 @@ impl ParsedTables {
     /// may be what is wrong.
     pub(super) fn check_used(&self, report: &ProblemReport<'_>) {
         if let Some(client) = &self.client {
-            // Offline a listener with a certificate is not made, so who speaks TLS is not known.
-            let redirects = match report.environment.is_offline() {
+            // The one that is not read may speak TLS.
+            let redirects = match self.lacks_listener {
                 true => &[],
                 false => &*self.redirects,
             };
             listener::check_https(&self.listeners, redirects, client, report);
+        }
+        if let Some(acme) = self.acme.as_ref().filter(|_| !self.lacks_listener) {
+            acme::check_used(acme, &self.listeners, report);
         }
         references::check_used(&self.routes, &self.limits.fallbacks, &self.defined, report);
         let are_read = || {

@@ -196,30 +196,44 @@ fn hmac_key(field: &KeyField<'_>) -> Option<Secret> {
     }
 }
 
-/// Reports names that nobody orders a certificate for, or that two certificates would be ordered for, and orders that nobody asks for.
+/// The listeners that ask for a certificate, each with its names.
+fn asking(
+    listeners: &[PlacedValue<ListenerRules>],
+) -> impl Iterator<Item = (&PlacedValue<ListenerRules>, &NameSet)> {
+    listeners.iter().filter_map(|listener| {
+        let names = listener.value.tls.as_ref()?.acme.as_ref()?;
+        Some((listener, names))
+    })
+}
+
+/// Warns of orders that no listener asks for.
+pub(crate) fn check_used(
+    acme: &PlacedValue<Option<AcmeRules>>,
+    listeners: &[PlacedValue<ListenerRules>],
+    report: &ProblemReport<'_>,
+) {
+    if asking(listeners).next().is_none() {
+        report.unused(
+            &acme.place,
+            "no listener asks for a certificate",
+            "write acme = [\"www.example.com\"] in the [listener.tls] of one, or leave [acme] out",
+        );
+    }
+}
+
+/// Reports names that nobody orders a certificate for, or that two certificates would be ordered for.
 pub(crate) fn check(
     acme: Option<&PlacedValue<Option<AcmeRules>>>,
     listeners: &[PlacedValue<ListenerRules>],
     report: &ProblemReport<'_>,
 ) {
-    let asking = listeners.iter().filter_map(|listener| {
-        let names = listener.value.tls.as_ref()?.acme.as_ref()?;
-        Some((listener, names))
-    });
-    let asking: Vec<_> = asking.collect();
-    match (acme, asking.first()) {
-        (None, Some((listener, names))) => report.absent(
+    let asking: Vec<_> = asking(listeners).collect();
+    if let (None, Some((listener, names))) = (acme, asking.first()) {
+        report.absent(
             &listener.place,
             format!("it asks for a certificate of {}, and nothing says from whom", quoted(names.first())),
             "write [acme] with accept_terms = true, once you have read the terms of who issues it: Let's Encrypt by default",
-        ),
-        // A listener that could not be read may ask.
-        (Some(acme), None) if !report.has_errors() => report.unused(
-            &acme.place,
-            "no listener asks for a certificate",
-            "write acme = [\"www.example.com\"] in the [listener.tls] of one, or leave [acme] out",
-        ),
-        _ => {}
+        );
     }
     for (at, (listener, names)) in asking.iter().enumerate() {
         let clash = asking[..at].iter().find_map(|(earlier, others)| {
