@@ -31,6 +31,7 @@
 
 pub mod bounds;
 mod caddy;
+mod cells;
 mod client_fields;
 mod format;
 mod haproxy;

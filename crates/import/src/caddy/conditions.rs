@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use ipnet::IpNet;
 
 use super::tree::CaddyDirective;
+use crate::cells::PathTerm;
 use crate::client_fields;
-use crate::haproxy::PathTerm;
 use crate::ledger::EntryId;
 use crate::model::RouteValue;
 use crate::paths;

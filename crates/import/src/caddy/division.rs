@@ -9,7 +9,7 @@ use super::evaluation::{KnownCell, RequestScheme};
 use super::paths::{CurrentPath, SitePathChange, folded};
 use super::steps::{ChainStep, StepKind};
 use crate::bounds;
-use crate::haproxy::{CellDimension, PathTerm, RequestCell};
+use crate::cells::{CellDimension, PathTerm, RequestCell};
 use crate::model::RouteValue;
 
 /// Most prefixes that paths are stripped of before they are compared.

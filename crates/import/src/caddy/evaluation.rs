@@ -6,7 +6,7 @@ use super::fields::FieldEdits;
 use super::paths::{CurrentPath, folded};
 use super::steps::{ChainStep, StepKind};
 use crate::bounds;
-use crate::haproxy::{CellDimension, RequestCell, covers_block, covers_host};
+use crate::cells::{CellDimension, RequestCell, covers_block, covers_host};
 use crate::ledger::EntryId;
 
 /// The result of all steps for the requests of a cell.

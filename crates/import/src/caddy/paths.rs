@@ -3,7 +3,7 @@
 //! The part of a path that a route does not know is `REST` in a template until the path of the route is written, which has a name for it.
 
 use super::placeholders::{PlaceholderPiece, pieces};
-use crate::haproxy::PathTerm;
+use crate::cells::PathTerm;
 
 /// The part that a pattern leaves open.
 pub(super) const REST: char = '\u{0}';

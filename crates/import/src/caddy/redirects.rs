@@ -3,7 +3,7 @@
 use super::evaluation::RequestScheme;
 use super::paths::{CurrentPath, REST};
 use super::placeholders::{PlaceholderPiece, escaped, pieces};
-use crate::haproxy::{self, PathTerm, RequestCell};
+use crate::cells::{self, PathTerm, RequestCell};
 
 /// The route of a cell.
 pub(super) struct RoutePlace<'c> {
@@ -15,7 +15,7 @@ pub(super) struct RoutePlace<'c> {
 impl RoutePlace<'_> {
     /// Returns a template with the slot of the route for the rest of its path.
     pub(super) fn rendered(&self, template: &str) -> String {
-        let is_expression = haproxy::is_expression(self.cell.path.as_ref(), self.open_prefixes);
+        let is_expression = cells::is_expression(self.cell.path.as_ref(), self.open_prefixes);
         let slot = if is_expression { "{path.1}" } else { "{rest}" };
         let parts = template.split(REST).map(escaped);
         parts.collect::<Vec<_>>().join(slot)

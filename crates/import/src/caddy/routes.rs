@@ -11,7 +11,7 @@ use super::paths::{self, CurrentPath};
 use super::redirects::{self, RoutePlace};
 use super::steps::{ChainStep, StepKind};
 use crate::bounds;
-use crate::haproxy::{self, PathTerm, RequestCell, covers_host};
+use crate::cells::{self, PathTerm, RequestCell, covers_host};
 use crate::ledger::{EntryId, Ledger};
 use crate::model::{GatewayModel, Limit, Route, RouteAction, TableRemarks};
 use crate::toml;
@@ -54,10 +54,10 @@ impl SiteRouteMaker<'_> {
             .filter(|(cell, _)| cell.method.as_deref() == Some(&["HEAD".to_owned()]))
             .cloned()
             .collect();
-        let kept = joined(with_heads(haproxy::needed(cells), &heads));
+        let kept = joined(with_heads(cells::needed(cells), &heads));
         self.report_overlaps(&kept, ledger);
         for group in kept.chunk_by(|(one, _), (other, _)| one.host == other.host) {
-            let open_prefixes = haproxy::open_prefixes(group.iter().map(|(cell, _)| cell));
+            let open_prefixes = cells::open_prefixes(group.iter().map(|(cell, _)| cell));
             for (cell, effect) in group {
                 self.add_route(cell, effect, &open_prefixes, gateway, ledger);
             }
@@ -152,7 +152,7 @@ impl SiteRouteMaker<'_> {
         let Some(site) = self.site(cell.host.as_deref()) else {
             return;
         };
-        let path = match haproxy::path(cell.path.as_ref(), open_prefixes) {
+        let path = match cells::path(cell.path.as_ref(), open_prefixes) {
             Ok(path) => path,
             Err(reason) => {
                 ledger.fill_in_for(site.id, &format!("a path is left out: {reason}"));
@@ -255,7 +255,7 @@ impl SiteRouteMaker<'_> {
         let differs = |one: &SiteEffect, other: &SiteEffect| {
             one.loses(other) || (!one.is_refusal() && one.answer != other.answer)
         };
-        for (first, second) in haproxy::lost_overlaps(cells, differs) {
+        for (first, second) in cells::lost_overlaps(cells, differs) {
             let is_possible = match (first, second) {
                 // A cell of both stands before them.
                 (PathTerm::Ending(_), PathTerm::Beginning(_)) => false,
@@ -435,7 +435,7 @@ impl RoutePlace<'_> {
         let path = path.template.as_deref().ok_or(no_name)?;
         let own = CurrentPath::new(self.cell.path.as_ref()).template;
         let prefix = own.as_deref().and_then(|own| own.strip_suffix(path));
-        let is_expression = haproxy::is_expression(self.cell.path.as_ref(), self.open_prefixes);
+        let is_expression = cells::is_expression(self.cell.path.as_ref(), self.open_prefixes);
         match prefix.filter(|prefix| prefix.starts_with('/') && !is_expression) {
             Some(prefix) => change.strip_prefix = Some(prefix.to_owned()),
             None if own.as_deref() == Some(path) => {}

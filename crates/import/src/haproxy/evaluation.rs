@@ -1,12 +1,12 @@
 //! Decides what the rules of a frontend and of its backend do with the requests of one cell.
 
-use super::cells::RequestCell;
 use super::redirects::RedirectTarget;
 use super::rules::{RuleKind, SectionRule};
 use super::samples::{CounterKind, TableCounter};
 use super::tables::{self, StickTables, TrackRule};
-use super::terms::{ConditionTerm, SignedTerm};
 use crate::bounds;
+use crate::cells::RequestCell;
+use crate::cells::{ConditionTerm, SignedTerm};
 use crate::client_fields::ProxyFieldUse;
 use crate::ledger::{EntryId, Ledger};
 use crate::model::KeyPart;

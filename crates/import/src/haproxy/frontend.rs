@@ -4,21 +4,18 @@ use std::collections::BTreeMap;
 
 use super::backends;
 use super::binds;
-use super::cells::{self, RequestCell, TermList};
 use super::evaluation::{self, CellAnswer, CellEffect, EvaluatedCell, RuleEvaluation};
 use super::letter_case::FoldedPaths;
 use super::limits::LimitTable;
-use super::reduction;
 use super::rules::{self, ListenerTls, RuleKind, SectionRule};
 use super::sections::{self, ConfigSection, SectionLine};
 use super::tables::StickTables;
-use super::terms::PathTerm;
 use super::tls::TlsDefaults;
+use crate::cells::{self, RequestCell, TermList};
 use crate::client_fields;
 use crate::ledger::Ledger;
 use crate::model::{ClientList, GatewayModel, Route, RouteAction, TableRemarks};
 use crate::names::NamePool;
-use crate::paths;
 
 /// Translates frontends of a configuration.
 pub(super) struct FrontendImporter<'s> {
@@ -178,10 +175,10 @@ impl<'s> FrontendImporter<'s> {
             }
         };
         let cells = self.evaluate(cells, &rules, ledger);
-        let cells = reduction::needed(cells);
+        let cells = cells::needed(cells);
         report_overlaps(&cells, frontend, ledger);
         for group in cells.chunk_by(|(one, _), (other, _)| one.host == other.host) {
-            let open_prefixes = reduction::open_prefixes(group.iter().map(|(cell, _)| cell));
+            let open_prefixes = cells::open_prefixes(group.iter().map(|(cell, _)| cell));
             for (cell, effect) in group {
                 self.route((cell, effect), &open_prefixes, frontend, ledger);
             }
@@ -305,7 +302,7 @@ impl<'s> FrontendImporter<'s> {
             Some(CellAnswer::Redirect(target)) => target.url(term, open_prefixes).map(Some),
             _ => Ok(None),
         };
-        let (path, to) = match path(term, open_prefixes).and_then(|path| Ok((path, to?))) {
+        let (path, to) = match cells::path(term, open_prefixes).and_then(|path| Ok((path, to?))) {
             Ok(found) => found,
             Err(reason) => {
                 ledger.fill_in(format!(
@@ -435,38 +432,13 @@ fn report_overlaps(
         let loses_limit = !second.limits.iter().all(has_limit);
         !first.is_refusal() && (second.is_refusal() || loses_limit)
     };
-    for (first, second) in reduction::lost_overlaps(cells, loses) {
+    for (first, second) in cells::lost_overlaps(cells, loses) {
         ledger.fill_in(format!(
             "{}: a path with both `{}` and `{}` has only the rules of the first; make a route of both",
             ledger.comment(frontend.id),
             first.text(),
             second.text()
         ));
-    }
-}
-
-/// Returns the path of a route.
-pub(crate) fn path(term: Option<&PathTerm>, open_prefixes: &[String]) -> Result<String, String> {
-    let no_path = |c| format!("no path has {c:?}");
-    match term {
-        None => Ok("/*".to_owned()),
-        Some(PathTerm::Exact(text)) => paths::encoded(text).map_err(no_path),
-        Some(PathTerm::Beginning(text)) if reduction::is_expression(term, open_prefixes) => {
-            paths::beginning_with(text)
-        }
-        Some(PathTerm::Beginning(text)) => {
-            paths::encoded(text).map(|text| text + "*").map_err(no_path)
-        }
-        Some(PathTerm::Ending(text)) => paths::searched(&format!("{}$", regex::escape(text))),
-        Some(PathTerm::Between(begin, end)) => {
-            let begin = regex::escape(begin);
-            paths::searched(&format!("^{begin}(.*{})$", regex::escape(end)))
-        }
-        Some(PathTerm::Containing(text)) => paths::searched(&regex::escape(text)),
-        Some(PathTerm::Segments(text)) => {
-            paths::searched(&format!("/{}(/|$)", regex::escape(text)))
-        }
-        Some(PathTerm::Expression(text)) => paths::searched(text),
     }
 }
 

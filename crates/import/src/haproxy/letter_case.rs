@@ -6,7 +6,7 @@ use sluicegate_base::path::PathCase;
 
 use super::samples::with_converters;
 use super::sections::ConfigSection;
-use super::terms::PathTerm;
+use crate::cells::PathTerm;
 
 /// The values of `-i` and of `path,lower`, in lower case.
 #[derive(Default)]

@@ -1,11 +1,10 @@
 //! Translates configurations of HAProxy.
 //!
 //! The routes of the gateway hold on every listener, so one frontend becomes routes; frontends that only redirect to HTTPS become
-//! listeners, and others are left out. Rules are applied to cells of requests, as [`cells`] explains.
+//! listeners, and others are left out. Rules are applied to cells of requests, as [`crate::cells`] explains.
 
 mod backends;
 mod binds;
-pub(crate) mod cells;
 mod elsewhere;
 mod evaluation;
 mod frontend;
@@ -13,12 +12,11 @@ mod letter_case;
 mod lexer;
 mod limits;
 mod redirects;
-pub(crate) mod reduction;
 mod rules;
 mod samples;
 mod sections;
 mod tables;
-pub(crate) mod terms;
+mod terms;
 mod tls;
 
 use self::elsewhere::FrontendOmission;
@@ -26,12 +24,7 @@ use self::frontend::FrontendImporter;
 use self::rules::{RuleKind, SectionRule};
 use self::sections::{ConfigSection, SectionLine};
 pub(crate) use self::sections::{PREPROCESSOR, SECTIONS};
-// What divides requests knows no proxy.
-pub(crate) use self::cells::{CellDimension, RequestCell, covers_block, covers_host};
-pub(crate) use self::frontend::path;
-pub(crate) use self::reduction::{is_expression, lost_overlaps, needed, open_prefixes};
 use self::tables::StickTables;
-pub(crate) use self::terms::PathTerm;
 use self::tls::TlsDefaults;
 use crate::ledger::Ledger;
 use crate::model::GatewayModel;

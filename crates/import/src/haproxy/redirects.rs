@@ -1,7 +1,6 @@
 //! Reads where a redirect leads, and writes it for the route of a path.
 
-use super::reduction;
-use super::terms::PathTerm;
+use crate::cells::{self, PathTerm};
 use crate::paths;
 
 /// Statuses that a redirect of the gateway has.
@@ -88,7 +87,7 @@ impl RedirectTarget {
         let path = match path {
             None => "/{rest}".to_owned(),
             Some(PathTerm::Exact(text)) => encoded(text)?,
-            Some(PathTerm::Beginning(text)) if reduction::is_expression(path, open_prefixes) => {
+            Some(PathTerm::Beginning(text)) if cells::is_expression(path, open_prefixes) => {
                 encoded(text)? + "{path.1}"
             }
             Some(PathTerm::Beginning(text)) => encoded(text)? + "{rest}",

@@ -1,11 +1,12 @@
 //! Reads the rules of a section, and what each does.
 
-use super::cells::TermList;
 use super::redirects::RedirectTarget;
 use super::samples;
 use super::sections::{ConfigSection, SectionLine};
 use super::tables::{self, TrackRule};
-use super::terms::{AclTable, ConditionTerm, PathTerm, RuleCondition, SignedTerm, TermTruth};
+use super::terms::AclTable;
+use crate::cells::TermList;
+use crate::cells::{ConditionTerm, PathTerm, RuleCondition, SignedTerm, TermTruth};
 use crate::client_fields;
 use crate::ledger::{EntryId, Ledger};
 use crate::own_fields::is_own_field;

@@ -1,39 +1,8 @@
 //! Reads the samples of HAProxy that keys and counters are made of.
 
+pub(super) use crate::cells::{CounterKind, TableCounter};
 use crate::client_fields;
 use crate::model::KeyPart;
-
-/// A counter of a stick table, by which entry it is found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TableCounter {
-    pub(super) kind: CounterKind,
-    /// The number of the sticky counter; `None` for the entry of the client's address.
-    pub(super) tracked: Option<u8>,
-    /// The table, where it is named.
-    pub(super) table: Option<String>,
-}
-
-/// The events that a counter counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum CounterKind {
-    /// `http_req_rate`
-    Requests,
-    /// `http_err_rate`
-    Errors,
-    /// `conn_cur`
-    InFlight,
-}
-
-impl CounterKind {
-    /// Returns the word by which a stick table stores it.
-    pub(super) fn stored(self) -> &'static str {
-        match self {
-            Self::Requests => "http_req_rate",
-            Self::Errors => "http_err_rate",
-            Self::InFlight => "conn_cur",
-        }
-    }
-}
 
 /// Returns the counter of a sample such as `sc_http_req_rate(0)`; `None` where the sample is no counter.
 ///

@@ -3,8 +3,8 @@
 use regex::Regex;
 
 use super::tree::{member, text, texts};
-use crate::haproxy::reduction;
-use crate::haproxy::terms::PathTerm;
+use crate::cells;
+use crate::cells::PathTerm;
 use crate::ingress::yaml::YamlNode;
 use crate::paths;
 
@@ -141,7 +141,7 @@ impl FollowedPath {
     pub(super) fn template(&self, term: Option<&PathTerm>, open_prefixes: &[String]) -> String {
         let text = self.text.replace('{', "{{").replace('}', "}}");
         match self.has_rest {
-            true if reduction::is_expression(term, open_prefixes) => text + "{path.1}",
+            true if cells::is_expression(term, open_prefixes) => text + "{path.1}",
             true => text + "{rest}",
             false => text,
         }
@@ -153,7 +153,7 @@ impl FollowedPath {
         term: Option<&PathTerm>,
         open_prefixes: &[String],
     ) -> Result<(String, Option<String>), String> {
-        let plain = crate::haproxy::path(term, open_prefixes)?;
+        let plain = cells::path(term, open_prefixes)?;
         if !self.is_changed {
             return Ok((plain, None));
         }
@@ -161,7 +161,7 @@ impl FollowedPath {
             return Err(format!("no path is {:?}", self.text));
         }
         let rewrite = self.template(term, open_prefixes);
-        let is_open = self.has_rest && reduction::is_expression(term, open_prefixes);
+        let is_open = self.has_rest && cells::is_expression(term, open_prefixes);
         let path = match term {
             Some(PathTerm::Beginning(prefix)) if self.takes_slash && is_open => {
                 paths::beginning_with(prefix)?.replace("(.*)$", "/?(.*)$")

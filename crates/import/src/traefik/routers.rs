@@ -6,7 +6,7 @@ use super::notations::TraefikConfig;
 use super::paths::{self, PathEdit};
 use super::rules::{self, RouterRule};
 use super::tree::{self, member, text, texts, unqualified};
-use crate::haproxy::terms::{ConditionTerm, PathTerm, SignedTerm};
+use crate::cells::{ConditionTerm, PathTerm, SignedTerm};
 use crate::ingress::yaml::YamlNode;
 
 /// A router.

@@ -8,9 +8,8 @@ use super::paths::{FollowedPath, PathEdit, substituted_before_rest};
 use super::routers::TraefikRouter;
 use super::services::{ServiceTarget, TraefikOrigins};
 use super::tree;
-use crate::haproxy::cells::{self, RequestCell, TermList};
-use crate::haproxy::terms::{ConditionTerm, SignedTerm};
-use crate::haproxy::{self, reduction};
+use crate::cells::{self, RequestCell, TermList};
+use crate::cells::{ConditionTerm, SignedTerm};
 use crate::model::{Route, RouteAction, TableRemarks};
 
 /// The result for the requests of a case.
@@ -125,7 +124,7 @@ impl RouterRoutes<'_, '_, '_> {
             evaluated.push((cell, effect));
         }
         self.report_unreached(&evaluated, account);
-        let mut cells = reduction::needed(evaluated);
+        let mut cells = cells::needed(evaluated);
         // The gateway answers 404 itself where no route is.
         if let Some((cell, effect)) = cells.last()
             && effect.router.is_none()
@@ -136,7 +135,7 @@ impl RouterRoutes<'_, '_, '_> {
         self.report_overlaps(&cells, account);
         let mut routes = Vec::new();
         for group in cells.chunk_by(|(one, _), (other, _)| one.host == other.host) {
-            let open_prefixes = reduction::open_prefixes(group.iter().map(|(cell, _)| cell));
+            let open_prefixes = cells::open_prefixes(group.iter().map(|(cell, _)| cell));
             for (cell, effect) in group {
                 match self.made((cell, effect), &open_prefixes, account) {
                     Ok(made) => routes.extend(made),
@@ -295,7 +294,7 @@ impl RouterRoutes<'_, '_, '_> {
                 let to = redirect_url(redirect, cell, open_prefixes)?;
                 let status = redirect.status;
                 (
-                    haproxy::path(term, open_prefixes)?,
+                    cells::path(term, open_prefixes)?,
                     RouteAction::Redirect { to, status },
                 )
             }
@@ -367,7 +366,7 @@ impl RouterRoutes<'_, '_, '_> {
             status,
             body: body.to_owned(),
         };
-        let plain = haproxy::path(term, open_prefixes);
+        let plain = cells::path(term, open_prefixes);
         let Some(router) = effect.router.map(|at| self.routers[at]) else {
             return Ok((plain?, respond(404, "")));
         };
@@ -408,7 +407,7 @@ impl RouterRoutes<'_, '_, '_> {
             let loses_limit = !second.limits.iter().all(has_limit);
             first.router.is_some() && (loses_limit || first.allowed != second.allowed)
         };
-        for (first, second) in reduction::lost_overlaps(cells, loses) {
+        for (first, second) in cells::lost_overlaps(cells, loses) {
             account.ledger.fill_in(format!(
                 "[[route]]: a path with both `{}` and `{}` has only the middlewares of the first; make a route of both",
                 first.text(),

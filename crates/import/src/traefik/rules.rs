@@ -1,7 +1,7 @@
 //! Reads rules of routers: matchers with `&&`, `||`, `!` and parentheses, in the syntax of version 3 and in that of version 2.
 
 use crate::bounds;
-use crate::haproxy::terms::{ConditionTerm, PathTerm, SignedTerm, TermTruth};
+use crate::cells::{ConditionTerm, PathTerm, SignedTerm, TermTruth};
 use crate::ingress::annotations::blocks;
 use crate::model::RouteValue;
 

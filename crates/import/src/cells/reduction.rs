@@ -6,7 +6,7 @@
 //!    then methods.
 //! 2. A cell is compared with those that the gateway would prefer less, which are final by then; so cells are removed from the back.
 
-use super::cells::{RequestCell, covers_host};
+use super::division::{RequestCell, covers_host};
 use super::terms::PathTerm;
 use crate::model::RouteValue;
 
