@@ -294,7 +294,7 @@ pub enum RouteAction {
     },
 }
 
-/// A field or a parameter that a route compares.
+/// A field or a parameter that a request must have.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RouteValue {
     /// The key of the route: `headers` or `query`.
@@ -328,10 +328,8 @@ pub struct Route {
     pub listeners: Vec<String>,
     /// Methods, where not every method is meant.
     pub methods: Vec<String>,
-    /// A field with its value.
-    pub header: Option<(String, String)>,
-    /// A parameter of the query with its value.
-    pub query: Option<(String, String)>,
+    /// Fields and parameters with their values.
+    pub values: Vec<RouteValue>,
     /// Blocks of clients.
     pub client: Vec<String>,
     /// Limits by name.
@@ -365,8 +363,7 @@ impl Route {
             case: PathCase::Kept,
             listeners: Vec::new(),
             methods: Vec::new(),
-            header: None,
-            query: None,
+            values: Vec::new(),
             client: Vec::new(),
             limits: Vec::new(),
             allow: Vec::new(),

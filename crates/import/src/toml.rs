@@ -257,13 +257,12 @@ impl TomlText<'_> {
         }
         keys.texts("listeners", &route.listeners);
         keys.texts("methods", &route.methods);
-        let pair =
-            |(name, value): &(String, String)| format!("{{ {} = {} }}", key(name), quoted(value));
-        if let Some(header) = &route.header {
-            keys.set("headers", pair(header));
-        }
-        if let Some(query) = &route.query {
-            keys.set("query", pair(query));
+        for name in ["headers", "query"] {
+            let values = route.values.iter().filter(|it| it.key == name);
+            let pairs: Vec<String> = values.map(|it| pair(&it.name, &it.value)).collect();
+            if !pairs.is_empty() {
+                keys.set(name, inline(&pairs));
+            }
         }
         keys.texts("client", &route.client);
         keys.texts("limits", &route.limits);
@@ -414,6 +413,11 @@ pub(crate) fn key(name: &str) -> String {
     } else {
         quoted(name)
     }
+}
+
+/// Returns a key with a text as TOML.
+pub(crate) fn pair(name: &str, value: &str) -> String {
+    format!("{} = {}", key(name), quoted(value))
 }
 
 /// Returns an array of texts as TOML.

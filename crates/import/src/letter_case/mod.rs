@@ -167,13 +167,10 @@ fn shares_listener(one: &Route, other: &Route) -> bool {
 
 /// Returns true if a route leaves requests for its path to others.
 fn is_conditional(route: &Route) -> bool {
-    let is_value = |(key, _): &(&str, String)| matches!(*key, "listeners" | "headers" | "query");
     !route.methods.is_empty()
         || !route.client.is_empty()
         || !route.listeners.is_empty()
-        || route.header.is_some()
-        || route.query.is_some()
-        || route.keys.iter().any(is_value)
+        || !route.values.is_empty()
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use ipnet::IpNet;
 
 use super::choice::{RequestProperty, ValueChoice};
-use super::variables::{self, ValueCondition};
+use super::variables;
 use crate::bounds;
+use crate::model::RouteValue;
 
 /// The limits of requests that fulfil a condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub(super) struct RouteCase {
     /// Blocks of clients; `!` excepts.
     pub(super) client: Vec<String>,
     pub(super) methods: Vec<String>,
-    pub(super) condition: Option<ValueCondition>,
+    pub(super) condition: Option<RouteValue>,
     pub(super) limits: Vec<String>,
 }
 

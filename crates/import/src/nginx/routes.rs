@@ -1,7 +1,7 @@
 //! Makes the routes of a server block: one for each location, host, and case of its limits.
 
 use super::access::{self, ClientAccess, ClientBlocks};
-use super::cases::{self, CaseList, RouteCase};
+use super::cases::{self, CaseList};
 use super::fields::{self, HeaderEdits};
 use super::hosts::ServerHost;
 use super::jumps::{Destination, JumpTable};
@@ -13,7 +13,6 @@ use super::redirects::{self, PathRedirect};
 use super::rewrites;
 use super::templates::{self, PathChange};
 use super::tree::Directive;
-use super::variables::ValueCondition;
 use super::zones::ZoneTable;
 use crate::ledger::{EntryId, Ledger};
 use crate::model::{ClientList, Route, RouteAction, TableRemarks};
@@ -151,11 +150,12 @@ impl<'d> RouteMaker<'d> {
         }
         for host in place.hosts {
             for case in &cases {
-                let mut route = Route {
+                let route = Route {
                     remarks: remarks.clone(),
                     host: host.name.clone(),
                     listeners: host.listeners.clone(),
                     methods: case.methods.clone(),
+                    values: case.condition.iter().cloned().collect(),
                     client: case.client.clone(),
                     limits: case.limits.clone(),
                     allow: allow.iter().cloned().collect(),
@@ -166,7 +166,6 @@ impl<'d> RouteMaker<'d> {
                     case: placed.location.case(),
                     ..Route::new(placed.path.clone(), action.clone())
                 };
-                condition(case, &mut route);
                 self.add_route(route, &access, ledger);
             }
         }
@@ -537,16 +536,4 @@ fn max_body(directives: &[&Directive], ledger: &mut Ledger) -> Option<String> {
         bytes if bytes % (1 << 10) == 0 => format!("{}KiB", bytes >> 10),
         bytes => format!("{bytes}B"),
     })
-}
-
-fn condition(case: &RouteCase, route: &mut Route) {
-    match &case.condition {
-        Some(ValueCondition::Header(name, value)) => {
-            route.header = Some((name.clone(), value.clone()))
-        }
-        Some(ValueCondition::Query(name, value)) => {
-            route.query = Some((name.clone(), value.clone()))
-        }
-        None => {}
-    }
 }

@@ -10,7 +10,7 @@ use super::keys::{self, TextPiece};
 use super::tree::Directive;
 use crate::bounds;
 use crate::ledger::{EntryId, Ledger};
-use crate::model::KeyPart;
+use crate::model::{KeyPart, RouteValue};
 
 /// The definitions of a configuration, by the names of their variables without `$`.
 #[derive(Default)]
@@ -367,17 +367,15 @@ pub(super) fn network(text: &str) -> Option<Vec<IpNet>> {
 }
 
 /// Returns the part of a key as a condition of a route names it: a field or a parameter with a value.
-pub(super) fn condition(part: &KeyPart, value: &str) -> Option<ValueCondition> {
-    match part {
-        KeyPart::Header(name) => Some(ValueCondition::Header(name.clone(), value.to_owned())),
-        KeyPart::Query(name) => Some(ValueCondition::Query(name.clone(), value.to_owned())),
-        _ => None,
-    }
-}
-
-/// A condition of a route on a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ValueCondition {
-    Header(String, String),
-    Query(String, String),
+pub(super) fn condition(part: &KeyPart, value: &str) -> Option<RouteValue> {
+    let (key, name) = match part {
+        KeyPart::Header(name) => ("headers", name),
+        KeyPart::Query(name) => ("query", name),
+        _ => return None,
+    };
+    Some(RouteValue {
+        key,
+        name: name.clone(),
+        value: value.to_owned(),
+    })
 }

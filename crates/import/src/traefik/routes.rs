@@ -304,13 +304,7 @@ impl RouterRoutes<'_, '_, '_> {
         route.remarks = remarks;
         route.host.clone_from(&cell.host);
         route.methods = cell.method.clone().unwrap_or_default();
-        for value in &cell.values {
-            let pair = Some((value.name.clone(), value.value.clone()));
-            match value.key {
-                "query" => route.query = pair,
-                _ => route.header = pair,
-            }
-        }
+        route.values.clone_from(&cell.values);
         route.client = cell.client.clone().unwrap_or_default();
         route.limits.clone_from(&effect.limits);
         route.listeners = self.listeners.to_vec();
