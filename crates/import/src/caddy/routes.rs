@@ -14,7 +14,6 @@ use crate::bounds;
 use crate::cells::{self, PathTerm, RequestCell, covers_host};
 use crate::ledger::{EntryId, Ledger};
 use crate::model::{GatewayModel, Limit, Route, RouteAction, TableRemarks};
-use crate::toml;
 
 /// A site whose directives were read.
 pub(super) struct ReadSite {
@@ -187,46 +186,15 @@ impl SiteRouteMaker<'_> {
             remarks,
             host: cell.host.clone(),
             case: path_case(cell),
+            listeners: self.group.names.clone(),
             methods: cell.method.clone().unwrap_or_default(),
+            values: cell.values.clone(),
             client: cell.client.clone().unwrap_or_default(),
             limits: limits.collect(),
             max_body: effect.max_body.clone(),
-            keys: self.keys(cell, effect),
+            keys: keys(effect),
             ..Route::new(path, action)
         });
-    }
-
-    /// Returns the further keys of a route.
-    fn keys(&self, cell: &RequestCell, effect: &SiteEffect) -> Vec<(&'static str, String)> {
-        let mut keys = Vec::new();
-        if !self.group.names.is_empty() {
-            keys.push(("listeners", toml::list(&self.group.names)));
-        }
-        for key in ["headers", "query"] {
-            let values = cell.values.iter().filter(|it| it.key == key);
-            let pairs: Vec<String> = values
-                .map(|it| format!("{} = {}", toml::key(&it.name), toml::quoted(&it.value)))
-                .collect();
-            if !pairs.is_empty() {
-                keys.push((key, format!("{{ {} }}", pairs.join(", "))));
-            }
-        }
-        let request = effect.request_fields.table();
-        // An answer of the gateway's own reads no fields.
-        let is_forwarded = matches!(effect.answer, Some(StepAnswer::Forward(_)));
-        keys.extend(
-            request
-                .filter(|_| is_forwarded)
-                .map(|it| ("request_headers", it)),
-        );
-        keys.extend(
-            effect
-                .response_fields
-                .table()
-                .map(|it| ("response_headers", it)),
-        );
-        keys.extend(effect.compress.clone().map(|it| ("compress", it)));
-        keys
     }
 
     /// Adds the redirects of automatic HTTPS beside sites in clear text.
@@ -242,10 +210,7 @@ impl SiteRouteMaker<'_> {
             };
             let mut route = Route::new("/*".to_owned(), action);
             route.host = Some(host.clone());
-            if !self.group.names.is_empty() {
-                let names = toml::list(&self.group.names);
-                route.keys.push(("listeners", names));
-            }
+            route.listeners.clone_from(&self.group.names);
             gateway.routes.push(route);
         }
     }
@@ -282,6 +247,27 @@ fn path_case(cell: &RequestCell) -> PathCase {
         Some(PathTerm::Expression(_)) => PathCase::Kept,
         _ => PathCase::Ignored,
     }
+}
+
+/// Returns the further keys of a route.
+fn keys(effect: &SiteEffect) -> Vec<(&'static str, String)> {
+    let mut keys = Vec::new();
+    let request = effect.request_fields.table();
+    // An answer of the gateway's own reads no fields.
+    let is_forwarded = matches!(effect.answer, Some(StepAnswer::Forward(_)));
+    keys.extend(
+        request
+            .filter(|_| is_forwarded)
+            .map(|it| ("request_headers", it)),
+    );
+    keys.extend(
+        effect
+            .response_fields
+            .table()
+            .map(|it| ("response_headers", it)),
+    );
+    keys.extend(effect.compress.clone().map(|it| ("compress", it)));
+    keys
 }
 
 /// Returns false if no path fits both an expression and another term.
