@@ -4,6 +4,8 @@
 //! becomes a route with what the rules give in it. The values of a later dimension are those of the conditions that can hold for the
 //! values of the earlier ones: a request has one host, so a path that is named for one host divides the requests of no other host.
 
+use std::collections::BTreeMap;
+
 use ipnet::IpNet;
 
 use super::terms::{ConditionTerm, PathTerm, RuleCondition, SignedTerm, TermTruth};
@@ -63,13 +65,8 @@ pub(crate) fn divide<'c>(
                     ..cell.clone()
                 };
                 let possible = cell.possible(&possible, CellDimension::Client);
-                divide_further(&cell, &possible, &mut cells);
-                if cells.len() > bounds::REQUEST_CELLS {
-                    let most = bounds::REQUEST_CELLS;
-                    return Err(format!(
-                        "its conditions divide requests into more than {most} cases"
-                    ));
-                }
+                divide_further(&cell, &possible, &mut cells)?;
+                within_bound(cells.len())?;
             }
         }
     }
@@ -77,21 +74,54 @@ pub(crate) fn divide<'c>(
 }
 
 /// Divides the requests of a cell by fields, parameters and methods.
-fn divide_further(cell: &RequestCell, conditions: &[&TermList], cells: &mut Vec<RequestCell>) {
-    for field in options(&values(conditions, "headers")) {
-        for parameter in options(&values(conditions, "query")) {
-            let cell = RequestCell {
-                values: field.iter().cloned().chain(parameter).collect(),
+fn divide_further(
+    cell: &RequestCell,
+    conditions: &[&TermList],
+    cells: &mut Vec<RequestCell>,
+) -> Result<(), String> {
+    for values in combinations(values(conditions))? {
+        let cell = RequestCell {
+            values,
+            ..cell.clone()
+        };
+        let possible = cell.possible(conditions, CellDimension::Value);
+        for method in options(&methods(&possible)) {
+            cells.push(RequestCell {
+                method,
                 ..cell.clone()
-            };
-            let possible = cell.possible(conditions, CellDimension::Value);
-            for method in options(&methods(&possible)) {
-                cells.push(RequestCell {
-                    method,
-                    ..cell.clone()
-                });
-            }
+            });
         }
+    }
+    Ok(())
+}
+
+/// Returns each combination of values of different fields and parameters: a request can have them all.
+fn combinations(values: Vec<RouteValue>) -> Result<Vec<Vec<RouteValue>>, String> {
+    let mut names: BTreeMap<(&'static str, String), Vec<RouteValue>> = BTreeMap::new();
+    for value in values {
+        let name = (value.key, value.name.clone());
+        names.entry(name).or_default().push(value);
+    }
+    let mut found = vec![Vec::new()];
+    for mut values in names.into_values() {
+        // The route for any value comes last.
+        values.sort_by_key(|it| it.value == "*");
+        within_bound(found.len() * (values.len() + 1))?;
+        let longer = found.iter().flat_map(|known| {
+            options(&values).map(move |value| known.iter().cloned().chain(value).collect())
+        });
+        found = longer.collect();
+    }
+    Ok(found)
+}
+
+fn within_bound(cells: usize) -> Result<(), String> {
+    let most = bounds::REQUEST_CELLS;
+    match cells > most {
+        true => Err(format!(
+            "its conditions divide requests into more than {most} cases"
+        )),
+        false => Ok(()),
     }
 }
 
@@ -122,9 +152,9 @@ fn clients(conditions: &[&TermList]) -> Vec<Vec<String>> {
     distinct(named)
 }
 
-fn values(conditions: &[&TermList], key: &str) -> Vec<RouteValue> {
+fn values(conditions: &[&TermList]) -> Vec<RouteValue> {
     let named = terms(conditions).filter_map(|term| match term {
-        ConditionTerm::Value(value) if value.key == key => Some(value.clone()),
+        ConditionTerm::Value(value) => Some(value.clone()),
         _ => None,
     });
     distinct(named)

@@ -438,3 +438,41 @@ fn redirect_url(
         FollowedPath::new(term).ok_or("a redirect has no name for the path of an expression")?;
     Ok(url + &path.template(term, open_prefixes))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Format, NoFiles, import};
+
+    /// Goal: a request with two fields goes where Traefik sends it. Method: routers of one path by a field each, the stronger one of which
+    /// excludes the other field, and a rule with both fields.
+    #[test]
+    fn a_request_can_have_the_fields_of_several_routers() {
+        let router = |name: &str, rule: &str, priority: u32| {
+            format!("    {name}: {{ rule: \"{rule}\", priority: {priority}, service: {name} }}\n")
+        };
+        let service = |name: &str, port: u16| {
+            let url = format!("http://10.0.0.1:{port}");
+            format!("    {name}: {{ loadBalancer: {{ servers: [{{ url: \"{url}\" }}] }} }}\n")
+        };
+        let text = [
+            "http:\n  routers:\n",
+            &router("first", "Header(`X-A`, `1`) && !Header(`X-B`, `1`)", 30),
+            &router("second", "Header(`X-B`, `1`)", 20),
+            &router("third", "Header(`X-C`, `1`) && Header(`X-D`, `1`)", 10),
+            "  services:\n",
+            &service("first", 1),
+            &service("second", 2),
+            &service("third", 3),
+        ]
+        .concat();
+        let toml = import(Format::Traefik, "t", &text, &NoFiles).unwrap().toml;
+        let origin = |headers: &str| {
+            let (_, route) = toml.split_once(&format!("headers = {{ {headers} }}\n"))?;
+            let origin = route.lines().find(|line| line.starts_with("origin"))?;
+            origin.split('"').nth(1)
+        };
+        assert_eq!(origin("x-a = \"1\", x-b = \"1\""), Some("second"), "{toml}");
+        assert_eq!(origin("x-a = \"1\""), Some("first"), "{toml}");
+        assert_eq!(origin("x-c = \"1\", x-d = \"1\""), Some("third"), "{toml}");
+    }
+}

@@ -55,17 +55,6 @@ pub(super) fn parse(text: &str) -> Result<RouterRule, String> {
         return Err(format!("the rule ends before {:?}", parser.rest.trim()));
     }
     let alternatives = alternatives(&expression, RulePolarity::Holds)?;
-    for alternative in &alternatives {
-        let count = |key: &str| {
-            let positive = alternative.iter().filter(|it| !it.is_negated);
-            let is_named =
-                |term: &ConditionTerm| matches!(term, ConditionTerm::Value(it) if it.key == key);
-            positive.filter(|it| is_named(&it.term)).count()
-        };
-        if count("headers") > 1 || count("query") > 1 {
-            return Err("a route is imported with one field and one parameter at most".to_owned());
-        }
-    }
     Ok(RouterRule {
         alternatives,
         differences: parser.differences,
@@ -500,7 +489,10 @@ mod tests {
         assert_eq!(shown("Query(`a`, `b`)"), "query a=b");
         assert_eq!(shown("Query(`a=`)"), "query a=*");
         assert!(shown("HeaderRegexp(`X-A`, `1.*`)").starts_with("error"));
-        assert!(shown("Header(`X-A`, `1`) && Header(`X-B`, `1`)").starts_with("error"));
+        assert_eq!(
+            shown("Header(`X-A`, `1`) && Header(`X-B`, `1`)"),
+            "headers x-a=1 & headers x-b=1"
+        );
         assert!(shown("HostSNI(`*`)").starts_with("error"));
     }
 }
