@@ -1,4 +1,4 @@
-//! NamePool places in the input, and says what is wrong there.
+//! Names places in the input, and says what is wrong there.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,6 +30,16 @@ impl Position {
             file: Arc::clone(file),
             line: 1,
             column: 1,
+        }
+    }
+
+    /// Moves behind a character.
+    pub(crate) fn advance(&mut self, c: char) {
+        if c == '\n' {
+            self.line += 1;
+            self.column = 1;
+        } else {
+            self.column += 1;
         }
     }
 

@@ -176,12 +176,7 @@ impl CaddyLexer<'_> {
     fn advance(&mut self) -> Option<char> {
         let c = self.rest.chars().next()?;
         self.rest = &self.rest[c.len_utf8()..];
-        if c == '\n' {
-            self.position.line += 1;
-            self.position.column = 1;
-        } else {
-            self.position.column += 1;
-        }
+        self.position.advance(c);
         Some(c)
     }
 }

@@ -168,12 +168,7 @@ impl<'t> NginxLexer<'t> {
 
     fn advance(&mut self) -> Option<char> {
         let c = self.rest.next()?;
-        if c == '\n' {
-            self.position.line += 1;
-            self.position.column = 1;
-        } else {
-            self.position.column += 1;
-        }
+        self.position.advance(c);
         Some(c)
     }
 }
