@@ -44,6 +44,7 @@ mod in_force;
 pub mod load;
 mod name_case;
 pub mod process;
+mod reading_window;
 pub mod replay;
 pub mod request_id;
 mod retry_after;

@@ -9,7 +9,6 @@
 
 mod monitor;
 mod watch;
-mod window;
 
 pub use monitor::{ActivationEvent, LoadMonitor, LoadSources};
 pub use watch::LoadWatch;

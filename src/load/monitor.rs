@@ -6,12 +6,12 @@ use std::sync::Arc;
 use sluicegate_base::bounds::LOAD_SAMPLES;
 use sluicegate_limiter::Timestamp;
 
-use super::window::ReadingWindow;
 use crate::activation::{ActivationChange, LoadActivation};
 use crate::admission::{ActiveLimit, KeySeed};
 use crate::config::rules::Name;
 use crate::config::{LimitFigure, LoadFigure, OriginFigure};
 use crate::origin::{AttemptOutcome, LatencyCounts, ServerPool};
+use crate::reading_window::ReadingWindow;
 
 /// The sources of figures, at one moment.
 pub struct LoadSources<'a> {
