@@ -4,7 +4,7 @@ use sluicegate_telemetry::exposition::{SampleValue, SampledFamily};
 
 use super::origin_view::{OriginView, ServerView};
 use crate::failure::FailureKind;
-use crate::origin::AttemptOutcome;
+use crate::origin::{AttemptOutcome, ServerStatus};
 
 /// Returns the metrics of origins.
 pub(super) fn families(origins: &[OriginView]) -> impl Iterator<Item = SampledFamily> {
@@ -12,7 +12,7 @@ pub(super) fn families(origins: &[OriginView]) -> impl Iterator<Item = SampledFa
     servers.chain(origin_families(origins))
 }
 
-fn server_families(origins: &[OriginView]) -> [SampledFamily; 11] {
+fn server_families(origins: &[OriginView]) -> [SampledFamily; 12] {
     [
         of_servers(
             origins,
@@ -22,6 +22,7 @@ fn server_families(origins: &[OriginView]) -> [SampledFamily; 11] {
             ),
             |server| Some(u64::from(server.state.is_asked())),
         ),
+        states(origins),
         of_servers(
             origins,
             SampledFamily::gauge(
@@ -170,6 +171,28 @@ fn of_origins(
 ) -> SampledFamily {
     for origin in origins {
         family.push(&[("origin", &*origin.name)], value(origin));
+    }
+    family
+}
+
+/// Adds a series for each state of each server: 1 for the state that it has, 0 for the others.
+fn states(origins: &[OriginView]) -> SampledFamily {
+    let mut family = SampledFamily::gauge(
+        "sluicegate_origin_server_state",
+        "Whether a server of an origin has this state.",
+    );
+    for origin in origins {
+        for server in &origin.servers {
+            let address = server.address.to_string();
+            for state in ServerStatus::ALL {
+                let labels = [
+                    ("origin", &*origin.name),
+                    ("server", &*address),
+                    ("state", state.as_str()),
+                ];
+                family.push(&labels, state == server.state);
+            }
+        }
     }
     family
 }

@@ -6,7 +6,9 @@ use sluicegate_limiter::Timestamp;
 
 use crate::config::rules::{Name, OriginAddress, Role, Weight};
 use crate::failure::FailureKind;
-use crate::origin::{AttemptOutcome, LatestFailure, OriginServer, ServerPool, ServerStatus};
+use crate::origin::{
+    AttemptCounts, AttemptOutcome, LatestFailure, OriginServer, ServerPool, ServerStatus,
+};
 
 /// An origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +40,7 @@ pub(super) struct OriginView {
 pub(super) struct ServerView {
     /// Its address.
     pub address: OriginAddress,
-    /// Its state, which decides whether it gets requests.
+    /// Its state.
     pub state: ServerStatus,
     /// Its weight in the balance.
     pub weight: Weight,
@@ -52,6 +54,8 @@ pub(super) struct ServerView {
     pub connections: Option<u32>,
     /// Attempts so far, in the order of [`AttemptOutcome::ALL`].
     pub outcomes: [u64; AttemptOutcome::ALL.len()],
+    /// The attempts of the latest ten seconds in which one ended.
+    pub recent: AttemptCounts,
     /// The number of its ejections.
     pub ejections: u64,
     /// The number of changes by health checks.
@@ -118,6 +122,7 @@ impl ServerView {
             }),
             connections: server.open_connections(),
             outcomes: AttemptOutcome::ALL.map(|outcome| server_state.count(outcome)),
+            recent: server_state.recent_attempts(),
             ejections: server_state.ejections(),
             health_changes: server_state.health_changes(),
             last_failure: server_state.last_failure(),

@@ -59,11 +59,13 @@ struct OriginServerSection {
     address: String,
     healthy: bool,
     state: &'static str,
+    fault: bool,
     in_flight: u32,
     limit: Option<ServerLimitSection>,
     connections: Option<u32>,
     weight: u16,
     backup: bool,
+    recent: RecentSection,
     last_failure: Option<LastFailure>,
     last_error: Option<LastError>,
 }
@@ -75,6 +77,13 @@ struct ServerLimitSection {
     min: u32,
     waiting: u32,
     baseline_ms: Option<f64>,
+}
+
+/// The attempts by which a server is failing or not.
+#[derive(Serialize)]
+struct RecentSection {
+    attempts: u64,
+    failed: u64,
 }
 
 #[derive(Serialize)]
@@ -135,11 +144,16 @@ impl OriginServerSection {
             address: view.address.to_string(),
             healthy: view.state.is_asked(),
             state: view.state.as_str(),
+            fault: view.state.is_fault(),
             in_flight: view.in_flight,
             limit: view.limit.map(ServerLimitSection::of),
             connections: view.connections,
             weight: view.weight.0.get(),
             backup: view.role == Role::Backup,
+            recent: RecentSection {
+                attempts: view.recent.ended,
+                failed: view.recent.failed,
+            },
             last_failure: view.last_failure.map(|(outcome, at)| LastFailure {
                 at: rfc3339::format(at),
                 outcome: outcome.as_str(),
@@ -288,7 +302,7 @@ pub(super) mod tests {
     use super::*;
     use crate::config::rules::Weight;
     use crate::failure::FailureKind;
-    use crate::origin::{AttemptOutcome, ServerStatus};
+    use crate::origin::{AttemptCounts, AttemptOutcome, ServerStatus};
 
     /// One origin with a server in use and one that fails its checks.
     pub(in crate::admin) fn seen() -> Vec<OriginView> {
@@ -307,6 +321,10 @@ pub(super) mod tests {
             }),
             connections: (port == 3000).then_some(2),
             outcomes: [0, 90, 0, 0, 5, 0, 0, 0, 0],
+            recent: AttemptCounts {
+                ended: 9,
+                failed: 1,
+            },
             ejections: 2,
             health_changes: 1,
             last_failure,
@@ -344,15 +362,17 @@ pub(super) mod tests {
             "name": "app",
             "servers": [
                 {
-                    "address": "127.0.0.1:3000", "healthy": true, "state": "up", "in_flight": 3,
+                    "address": "127.0.0.1:3000", "healthy": true, "state": "up", "fault": false, "in_flight": 3,
                     "limit": { "requests": 17, "min": 8, "waiting": 4, "baseline_ms": 12.5 },
                     "connections": 2, "weight": 1,
-                    "backup": false, "last_failure": null, "last_error": null,
+                    "backup": false, "recent": { "attempts": 9, "failed": 1 }, "last_failure": null, "last_error": null,
                 },
                 {
-                    "address": "127.0.0.1:3001", "healthy": false, "state": "down", "in_flight": 3, "limit": null,
+                    "address": "127.0.0.1:3001", "healthy": false, "state": "down", "fault": true, "in_flight": 3,
+                    "limit": null,
                     "connections": null, "weight": 1,
-                    "backup": false, "last_failure": { "at": "2026-11-21T07:10:38.000Z", "outcome": "timeout" },
+                    "backup": false, "recent": { "attempts": 9, "failed": 1 },
+                    "last_failure": { "at": "2026-11-21T07:10:38.000Z", "outcome": "timeout" },
                     "last_error": {
                         "at": "2026-11-21T07:10:38.000Z", "failure": "ttfb-timeout",
                         "reason": "no response head within 30s",

@@ -309,6 +309,8 @@ fn the_scrape_holds_every_documented_metric() {
         "sluicegate_limit_overflow_refused_total{limit=\"otp\"} 4",
         "sluicegate_limit_share_refused_total{limit=\"otp\"} 0",
         "sluicegate_origin_server_up{origin=\"app\",server=\"127.0.0.1:3001\"} 0",
+        "sluicegate_origin_server_state{origin=\"app\",server=\"127.0.0.1:3001\",state=\"down\"} 1",
+        "sluicegate_origin_server_state{origin=\"app\",server=\"127.0.0.1:3001\",state=\"failing\"} 0",
         "sluicegate_store_up{server=\"10.0.0.9:6379\"} 1",
         "sluicegate_store_decides{server=\"10.0.0.9:6379\"} 1",
         "sluicegate_store_unreached_seconds{server=\"10.0.0.9:6379\"} 0",

@@ -10,7 +10,7 @@ use crate::activation::{ActivationChange, LoadActivation};
 use crate::admission::{ActiveLimit, KeySeed};
 use crate::config::rules::Name;
 use crate::config::{LimitFigure, LoadFigure, OriginFigure};
-use crate::origin::{AttemptOutcome, LatencyCounts, ServerPool};
+use crate::origin::{AttemptCounts, LatencyCounts, ServerPool};
 use crate::reading_window::ReadingWindow;
 
 /// The sources of figures, at one moment.
@@ -35,13 +35,6 @@ pub struct LoadMonitor {
     latency: BTreeMap<Name, ReadingWindow<LatencyCounts>>,
     attempts: BTreeMap<Name, ReadingWindow<AttemptCounts>>,
     rejections: BTreeMap<Name, ReadingWindow<u64>>,
-}
-
-/// The attempts of an origin that ended.
-#[derive(Clone, Copy, Debug, Default)]
-struct AttemptCounts {
-    all: u64,
-    failed: u64,
 }
 
 /// The change of one limit or tier.
@@ -155,13 +148,11 @@ impl LoadMonitor {
 
     /// Returns the share of attempts within the window that failed, in hundredths of a percent; `None` of too few.
     fn errors(&mut self, pool: &ServerPool, now: Timestamp) -> Option<u64> {
-        let reading = AttemptCounts::of(pool);
+        let reading = attempts(pool);
         let window = self.attempts.entry(Arc::clone(&pool.name)).or_default();
         let (_, earlier) = window.begin(&reading, now);
-        // A server that has left takes its counts along.
-        let all = reading.all.saturating_sub(earlier.all);
-        let failed = reading.failed.saturating_sub(earlier.failed).min(all);
-        (all >= LOAD_SAMPLES).then(|| failed * 10_000 / all)
+        let AttemptCounts { ended, failed } = reading.since(earlier);
+        (ended >= LOAD_SAMPLES).then(|| failed * 10_000 / ended)
     }
 
     /// Returns the rejections of a limit per second, rounded down; `None` at the first look.
@@ -175,29 +166,13 @@ impl LoadMonitor {
     }
 }
 
-impl AttemptCounts {
-    fn of(pool: &ServerPool) -> Self {
-        let mut counts = Self::default();
-        for server in pool.servers() {
-            for outcome in AttemptOutcome::ALL {
-                let count = server.server_state.count(outcome);
-                match outcome {
-                    // The server did nothing wrong, and nothing right.
-                    AttemptOutcome::Abandoned => continue,
-                    AttemptOutcome::ServerError
-                    | AttemptOutcome::Connect
-                    | AttemptOutcome::Timeout
-                    | AttemptOutcome::Reset => counts.failed += count,
-                    AttemptOutcome::Switched
-                    | AttemptOutcome::Success
-                    | AttemptOutcome::Redirection
-                    | AttemptOutcome::ClientError => {}
-                }
-                counts.all += count;
-            }
-        }
-        counts
-    }
+/// Returns the attempts of all servers that ended.
+fn attempts(pool: &ServerPool) -> AttemptCounts {
+    let servers = pool.servers();
+    let counts = servers
+        .iter()
+        .map(|server| server.server_state.attempt_counts());
+    counts.fold(AttemptCounts::default(), AttemptCounts::plus)
 }
 
 /// Returns the number of requests that wait for a place at a server.

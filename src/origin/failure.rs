@@ -72,6 +72,19 @@ impl AttemptOutcome {
         Self::Abandoned,
     ];
 
+    /// Returns whether the server is to blame.
+    #[must_use]
+    pub const fn is_failure(self) -> bool {
+        match self {
+            Self::ServerError | Self::Connect | Self::Timeout | Self::Reset => true,
+            Self::Switched
+            | Self::Success
+            | Self::Redirection
+            | Self::ClientError
+            | Self::Abandoned => false,
+        }
+    }
+
     /// Returns its name in metrics and `/status`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -1,4 +1,5 @@
-//! Maintains the pools in the background: checks their servers, looks up their names, renews their budgets, wakes waiting requests.
+//! Maintains the pools in the background: checks their servers, looks up their names, renews their budgets, wakes waiting requests, and
+//! reads the counts by which servers are failing.
 //!
 //! [`super::probe`] sends the check; the thresholds are counted here. One loop serves the pools of the current snapshot, so a reload needs
 //! no other wiring: a removed pool is not checked again.
@@ -25,7 +26,7 @@ use crate::in_force::InForce;
 /// Interval at which the loop looks for pools that are due: the shortest interval that a pool can keep.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Interval at which the retry budgets are renewed.
+/// Interval at which the retry budgets are renewed, and the counts of attempts are read.
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The background service, for the pools in force.
@@ -61,6 +62,11 @@ fn start_due_jobs(pool: &Arc<ServerPool>) {
     {
         pool.budget.renew(rules);
         pool.budget_due.done(now.saturating_add(SECOND));
+    }
+    if pool.reading_due.begin(now) {
+        let servers = pool.servers();
+        (servers.iter()).for_each(|server| server.server_state.look_at_attempts(now));
+        pool.reading_due.done(now.saturating_add(SECOND));
     }
     if pool.rules.health.is_some() && pool.check_due.begin(now) {
         let pool = Arc::clone(pool);

@@ -66,6 +66,7 @@ pub struct ServerPool {
     pub(super) check_due: DueTime,
     pub(super) lookup_due: DueTime,
     pub(super) budget_due: DueTime,
+    pub(super) reading_due: DueTime,
 }
 
 impl ServerPool {
@@ -120,6 +121,7 @@ impl ServerPool {
             unresolved: AtomicUsize::new(unresolved),
             lookup_due: DueTime::at(now.saturating_add(look_up_after)),
             budget_due: DueTime::default(),
+            reading_due: DueTime::default(),
             rules,
         };
         let known = before.map_or_else(Vec::new, Self::servers);

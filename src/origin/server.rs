@@ -18,7 +18,7 @@ use super::failure::{AttemptFailure, AttemptOutcome};
 use super::idle::IdleLocation;
 use super::pending_queue::{AttemptWait, OriginQueues, PendingQueue};
 use super::pool::PickRequest;
-use super::server_state::{ServerState, ServerStatus, ShareMille};
+use super::server_state::{HealthChecking, ServerState, ServerStatus, ShareMille};
 use super::unverified_tls::UnverifiedTls;
 use crate::config::rules::{OriginAddress, Protocol, Role, Weight};
 
@@ -48,6 +48,7 @@ pub struct OriginServer {
     /// Its connections, where they have a bound.
     pub(super) connections: Option<Arc<Connections>>,
     pub(super) slow_start: Option<Duration>,
+    pub(super) checking: HealthChecking,
     pub(super) peer: HttpPeer,
     /// The settings of TLS without verification; `None` where certificates are verified, or there is no TLS.
     pub(super) unverified_tls: Option<UnverifiedTls>,
@@ -96,7 +97,7 @@ impl OriginServer {
     /// Returns its status at `now`.
     #[must_use]
     pub fn state(&self, now: Timestamp) -> ServerStatus {
-        self.server_state.state(now, self.slow_start)
+        self.server_state.state(now, self.slow_start, self.checking)
     }
 
     /// Returns whether it has room for one more request of `client`.

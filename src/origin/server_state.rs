@@ -9,7 +9,7 @@
 //! only read-modify-writes change it, which no ordering makes more atomic.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use sluicegate_limiter::Timestamp;
@@ -20,6 +20,7 @@ use super::failure::{AttemptFailure, AttemptOutcome};
 use super::failure_log::FailureLog;
 use super::http2_connections::Http2Connections;
 use super::idle::{IdleList, PoolGeneration};
+use super::recent_attempts::{AttemptCounts, RecentAttempts};
 use crate::config::rules::{AdaptiveConcurrencyRules, HealthRules, OutlierDetectionRules};
 
 /// The state of a server: health, load, failures.
@@ -49,6 +50,8 @@ pub struct ServerState {
     /// The latest failure: an index into [`AttemptOutcome::ALL`] in the upper byte, milliseconds since the epoch below; 0 before the first.
     last_failure: AtomicU64,
     outcomes: [AtomicU64; AttemptOutcome::ALL.len()],
+    /// The attempts that ended lately, which the background task reads and requests do not.
+    recent: Mutex<RecentAttempts>,
     /// Failed requests by their cause, and the warnings about them.
     pub failure_log: FailureLog,
     ejections: AtomicU64,
@@ -58,8 +61,12 @@ pub struct ServerState {
 /// The status of a server: in use, or the reason why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerStatus {
-    /// It gets requests.
+    /// It gets requests, and its checks succeed.
     Up,
+    /// It gets requests, and nothing checks it.
+    Unchecked,
+    /// It gets requests, and fails them.
+    Failing,
     /// It gets less than its share for a while.
     SlowStart,
     /// Its checks fail.
@@ -71,10 +78,33 @@ pub enum ServerStatus {
 }
 
 impl ServerStatus {
+    /// Every status.
+    pub const ALL: [Self; 7] = [
+        Self::Up,
+        Self::Unchecked,
+        Self::Failing,
+        Self::SlowStart,
+        Self::Down,
+        Self::Ejected,
+        Self::Draining,
+    ];
+
     /// Returns whether requests are sent to the server.
     #[must_use]
     pub const fn is_asked(self) -> bool {
-        matches!(self, Self::Up | Self::SlowStart)
+        match self {
+            Self::Up | Self::Unchecked | Self::Failing | Self::SlowStart => true,
+            Self::Down | Self::Ejected | Self::Draining => false,
+        }
+    }
+
+    /// Returns whether the server is at fault: its checks or its requests fail.
+    #[must_use]
+    pub const fn is_fault(self) -> bool {
+        match self {
+            Self::Failing | Self::Down | Self::Ejected => true,
+            Self::Up | Self::Unchecked | Self::SlowStart | Self::Draining => false,
+        }
     }
 
     /// Returns its name in `/status`.
@@ -82,12 +112,21 @@ impl ServerStatus {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Up => "up",
+            Self::Unchecked => "unchecked",
+            Self::Failing => "failing",
             Self::SlowStart => "slow-start",
             Self::Down => "down",
             Self::Ejected => "ejected",
             Self::Draining => "draining",
         }
     }
+}
+
+/// The presence of a health check in the rules of an origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HealthChecking {
+    Configured,
+    Absent,
 }
 
 /// The result of a check.
@@ -106,6 +145,9 @@ impl ShareMille {
     /// The initial share of a server: a smaller one would take too long to show that it works.
     const LEAST: Self = Self(100);
 }
+
+/// The longest time for which a server without further attempts counts as failing.
+const FAILING_AT_MOST: Duration = Duration::from_secs(10 * 60);
 
 /// Bits of the time in `last_failure`: milliseconds for two million years.
 const TIME_BITS: u32 = 56;
@@ -129,6 +171,7 @@ impl Default for ServerState {
             grows_from: AtomicU64::new(0),
             last_failure: AtomicU64::new(0),
             outcomes: Default::default(),
+            recent: Mutex::default(),
             failure_log: FailureLog::default(),
             ejections: AtomicU64::new(0),
             health_changes: AtomicU64::new(0),
@@ -152,19 +195,29 @@ impl ServerState {
             && self.ejected_until.load(Ordering::Relaxed) <= now.as_nanos()
     }
 
-    /// Returns its status at `now`; `slow_start` is that of its origin.
+    /// Returns its status at `now`; `slow_start` and `checking` are those of its origin.
     #[must_use]
-    pub fn state(&self, now: Timestamp, slow_start: Option<Duration>) -> ServerStatus {
+    pub(super) fn state(
+        &self,
+        now: Timestamp,
+        slow_start: Option<Duration>,
+        checking: HealthChecking,
+    ) -> ServerStatus {
         if self.is_draining() {
             ServerStatus::Draining
         } else if !self.is_up() {
             ServerStatus::Down
         } else if self.ejected_until.load(Ordering::Relaxed) > now.as_nanos() {
             ServerStatus::Ejected
+        } else if self.is_failing(now) {
+            ServerStatus::Failing
         } else if self.share(now, slow_start) < ShareMille::WHOLE {
             ServerStatus::SlowStart
         } else {
-            ServerStatus::Up
+            match checking {
+                HealthChecking::Configured => ServerStatus::Up,
+                HealthChecking::Absent => ServerStatus::Unchecked,
+            }
         }
     }
 
@@ -188,6 +241,7 @@ impl ServerState {
         let was = self.draining.swap(false, Ordering::Relaxed);
         if was {
             self.grow_from(now);
+            self.forget_attempts();
         }
         was
     }
@@ -255,6 +309,7 @@ impl ServerState {
         if flips {
             if wanted {
                 self.grow_from(now);
+                self.forget_attempts();
             }
             self.up.store(wanted, Ordering::Relaxed);
             self.health_changes.fetch_add(1, Ordering::Relaxed);
@@ -350,6 +405,45 @@ impl ServerState {
         self.outcomes[outcome as usize].load(Ordering::Relaxed)
     }
 
+    /// Returns the attempts that ended since its state began.
+    #[must_use]
+    pub fn attempt_counts(&self) -> AttemptCounts {
+        let mut counts = AttemptCounts::default();
+        for outcome in AttemptOutcome::ALL {
+            counts.add(outcome, self.count(outcome));
+        }
+        counts
+    }
+
+    /// Reads the counts of its attempts. The background task calls it once a second.
+    pub(super) fn look_at_attempts(&self, now: Timestamp) {
+        let counts = self.attempt_counts();
+        self.lock_recent().look(counts, now);
+    }
+
+    /// Judges it by later attempts alone, since it is back in service.
+    fn forget_attempts(&self) {
+        *self.lock_recent() = RecentAttempts::default();
+    }
+
+    /// Returns the attempts of the latest ten seconds in which one ended.
+    #[must_use]
+    pub fn recent_attempts(&self) -> AttemptCounts {
+        self.lock_recent().latest()
+    }
+
+    /// Returns whether its latest attempts fail. A server that gets none is no longer failing after a while, since it may be well by then.
+    fn is_failing(&self, now: Timestamp) -> bool {
+        let is_remembered =
+            |(_, at): (AttemptOutcome, Timestamp)| now.saturating_since(at) < FAILING_AT_MOST;
+        self.recent_attempts().are_failing() && self.last_failure().is_some_and(is_remembered)
+    }
+
+    /// Poison is ignored: one reading more or less changes a judgment for a second.
+    fn lock_recent(&self) -> MutexGuard<'_, RecentAttempts> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the number of its ejections.
     #[must_use]
     pub fn ejections(&self) -> u64 {
@@ -393,6 +487,37 @@ mod tests {
         Timestamp::from_secs(1_800_000_000 + secs)
     }
 
+    fn state(server: &ServerState, now: Timestamp) -> ServerStatus {
+        server.state(now, None, HealthChecking::Absent)
+    }
+
+    /// Goal: a server that nothing checks is not said to be up, and failing while its requests fail. Method: no request; failures; an
+    /// answer; a failure and ten minutes without a request; the same server with checks, and out of service.
+    #[test]
+    fn requests_say_what_no_check_does() {
+        let server = ServerState::default();
+        let end = |outcome, secs| {
+            if let AttemptOutcome::Reset = outcome {
+                server.fail(AttemptFailure::Reset, None, at(secs));
+            }
+            server.leave(Some(outcome));
+            server.look_at_attempts(at(secs));
+        };
+        server.look_at_attempts(at(0));
+        assert_eq!(state(&server, at(0)), ServerStatus::Unchecked);
+        end(AttemptOutcome::Reset, 1);
+        assert_eq!(state(&server, at(1)), ServerStatus::Failing);
+        assert!(server.is_usable(at(1)), "it is asked all the same");
+        end(AttemptOutcome::Success, 20);
+        assert_eq!(state(&server, at(20)), ServerStatus::Unchecked);
+        end(AttemptOutcome::Reset, 40);
+        let checked = server.state(at(41), None, HealthChecking::Configured);
+        assert_eq!(checked, ServerStatus::Failing);
+        assert_eq!(state(&server, at(40 + 600)), ServerStatus::Unchecked);
+        server.drain();
+        assert_eq!(state(&server, at(41)), ServerStatus::Draining);
+    }
+
     /// Goal: only failures in a row eject. Method: two, a success, then three.
     #[test]
     fn a_success_resets_failures() {
@@ -412,7 +537,7 @@ mod tests {
         let secs = Duration::from_secs;
         assert_eq!(server.eject(&RULES, at(0)), secs(10));
         assert!(!server.is_usable(at(9)) && server.is_usable(at(10)));
-        assert_eq!(server.state(at(9), None), ServerStatus::Ejected);
+        assert_eq!(state(&server, at(9)), ServerStatus::Ejected);
         assert_eq!(server.eject(&RULES, at(11)), secs(20));
         assert_eq!(server.eject(&RULES, at(32)), secs(25));
         assert_eq!(server.eject(&RULES, at(32 + 25 + 25)), secs(10));
@@ -429,7 +554,10 @@ mod tests {
         for (secs, share) in [(10, 100), (15, 100), (60, 500), (109, 990), (110, 1000)] {
             assert_eq!(server.share(at(secs), slow), ShareMille(share), "{secs}");
         }
-        assert_eq!(server.state(at(110), slow), ServerStatus::Up);
+        assert_eq!(
+            server.state(at(110), slow, HealthChecking::Configured),
+            ServerStatus::Up
+        );
         assert_eq!(server.share(at(11), None), ShareMille::WHOLE);
     }
 

@@ -14,7 +14,7 @@ use super::numbers::{per_second, span};
 use super::overlay::{draw_help, draw_key, draw_server};
 use super::sample::ConditionStatus;
 use super::state::{ColorPalette, GatewayLink, ScreenOverlay, ScreenPane, TopState};
-use super::view::LimitRow;
+use super::view::{LimitRow, ServerRow};
 
 /// Draws the state as it is at `now`.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &TopState, now: Timestamp) {
@@ -155,7 +155,8 @@ fn written(condition: &ConditionStatus) -> String {
 fn draw_servers(frame: &mut Frame<'_>, area: Rect, state: &TopState) {
     let servers = &state.view.servers;
     let title = format!("servers of origins ({})", servers.len());
-    let rows = servers.iter().map(|server| (server, server.state != "up"));
+    let is_well = |server: &ServerRow| matches!(&*server.state, "up" | "unchecked");
+    let rows = servers.iter().map(|server| (server, !is_well(server)));
     draw_table(
         frame,
         area,

@@ -128,7 +128,7 @@ pub struct OriginStatus {
 pub struct OriginServerStatus {
     /// Its address.
     pub address: String,
-    /// `up`, `down`, `ejected`, `draining`, `slow-start`.
+    /// `up`, `unchecked`, `failing`, `down`, `ejected`, `draining`, `slow-start`.
     pub state: String,
     /// Attempts in flight.
     pub in_flight: u64,

@@ -79,7 +79,7 @@ async fn one_frame_has_the_counts_of_limits_and_servers() {
     let server = &frame["servers"][0];
     assert_eq!(
         (&server["origin"], &server["state"]),
-        (&json!("app"), &json!("up"))
+        (&json!("app"), &json!("unchecked"))
     );
     assert_eq!(server["attempts"]["total"], json!(6.0));
     assert_eq!(frame["nearest"]["limit"], frame["limits"][0]["name"]);

@@ -35,7 +35,7 @@ export default function overview({ series }) {
     const full = [...series.limits.values()].filter((limit) => limit.load?.overflow).length;
     say(tiles.limits.value, count(series.limits.size));
     say(tiles.limits.below, full ? `${full} in overflow` : 'none in overflow');
-    tiles.limits.below.className = full ? 'bad' : '';
+    mark(tiles.limits, full ? 'bad' : '');
     chart.update(series.total);
     const sums = [...series.limits].filter(([, limit]) => limit.sums).map(([name, { sums: of, rates }]) => ({
       name, rates, rejected: total(of.rejected), shadow: total(of.shadow),
@@ -57,15 +57,16 @@ export default function overview({ series }) {
   function facade() {
     const { state, overview: said } = series;
     const servers = state.origins.flatMap((origin) => origin.servers.map((server) => ({ origin, server })));
-    const up = servers.filter(({ server }) => server.healthy).length;
-    say(tiles.servers.value, `${up} of ${servers.length}`);
-    tiles.servers.value.className = up < servers.length ? 'bad' : '';
-    say(tiles.servers.below, 'in service');
+    const well = servers.filter(({ server }) => server.healthy && !server.fault).length;
+    say(tiles.servers.value, `${well} of ${servers.length}`);
+    mark(tiles.servers, servers.some(({ server }) => server.fault) ? 'bad' : '');
+    say(tiles.servers.below, standing(servers.map(({ server }) => server)));
     renew(origins, table('Origins and their servers', [
-      { label: 'Origin' }, { label: 'Server' }, { label: 'State' }, { label: 'In flight', number: true }, { label: 'Limit', number: true },
-      { label: 'Latest failure' },
+      { label: 'Origin' }, { label: 'Server' }, { label: 'State' }, { label: 'In flight', number: true }, { label: 'Failed lately', number: true },
+      { label: 'Limit', number: true }, { label: 'Latest failure' },
     ], servers.map(({ origin, server }) => [origin.name, h('span.mono', {}, server.address),
-      h('span', { class: server.healthy ? 'good' : 'bad' }, server.state + (server.backup ? ', backup' : '')), count(server.in_flight),
+      h('span', { class: tone(server) }, server.state + (server.backup ? ', backup' : '')), count(server.in_flight),
+      server.recent.attempts ? h('span', { class: server.fault && server.recent.failed ? 'bad' : '' }, `${count(server.recent.failed)} of ${count(server.recent.attempts)}`) : '–',
       server.limit ? h('span', { title: `${server.limit.waiting} wait for a response` }, count(server.limit.requests)) : '–',
       server.last_error ? h('span', { title: server.last_error.reason }, `${server.last_error.failure} at ${clock(server.last_error.at)}`)
         : server.last_failure ? `${server.last_failure.outcome} at ${clock(server.last_failure.at)}` : '–']), 'No origin is configured.'));
@@ -116,6 +117,22 @@ export function changes({ file, generation, loaded_at, last_reload, pending_rest
     last_reload?.changes.length ? [h('h3', {}, 'Changes'), h('ul.plain.small', {}, last_reload.changes.slice(0, 20).map((change) => h('li', {}, change))),
       last_reload.changes.length > 20 && h('p.small.quiet', {}, `and ${last_reload.changes.length - 20} more, in the process log`)] : null,
   ];
+}
+
+/** The servers that are not up, by their state; a fault is never left out. */
+function standing(servers) {
+  const states = new Map();
+  for (const { state } of servers) if (state !== 'up') states.set(state, (states.get(state) ?? 0) + 1);
+  return [...states].map(([state, number]) => `${count(number)} ${state}`).join(', ') || 'up';
+}
+
+/** The color of a server: no check has seen one that is unchecked, so it is not green. */
+const tone = (server) => (server.fault ? 'bad' : server.state === 'up' ? 'good' : server.healthy ? '' : 'warn');
+
+/** Colors the value of a tile, and the line below it. */
+function mark({ value, below }, color) {
+  value.className = color;
+  below.className = color;
 }
 
 const total = (points) => points.reduce((sum, one) => sum + one, 0);

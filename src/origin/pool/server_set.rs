@@ -13,7 +13,7 @@ use crate::origin::balancer::{PickContext, ServerTier};
 use crate::origin::dialer;
 use crate::origin::peer::{group_of, peer};
 use crate::origin::server::{OriginServer, ServerPermit, point};
-use crate::origin::server_state::ServerState;
+use crate::origin::server_state::{HealthChecking, ServerState};
 use crate::origin::unverified_tls::UnverifiedTls;
 
 /// The servers of a pool at one time.
@@ -116,6 +116,10 @@ impl ServerPool {
             queue: self.queue.clone(),
             queues: Arc::clone(&self.queues),
             slow_start: self.rules.slow_start,
+            checking: match self.rules.health {
+                Some(_) => HealthChecking::Configured,
+                None => HealthChecking::Absent,
+            },
             max_in_flight: max_in_flight(&self.rules),
             adaptive,
             connections,

@@ -420,7 +420,7 @@ fn servers_that_stay_keep_their_state() {
     assert_eq!(
         states,
         [
-            ServerStatus::Up,
+            ServerStatus::Unchecked,
             ServerStatus::Draining,
             ServerStatus::SlowStart
         ]

@@ -93,9 +93,9 @@ async fn a_drained_server_empties_and_stays_out_across_a_reload() {
     let shown = gateway.admin(bearer(get("/origins"))).await.json();
     let servers = shown["origins"][0]["servers"].as_array().unwrap();
     let states: Vec<_> = servers.iter().map(|server| &server["state"]).collect();
-    assert_eq!(states, ["draining", "up"]);
+    assert_eq!(states, ["draining", "unchecked"]);
     let shown = order(&gateway, slow.address(), "undrain").await;
-    assert_eq!(shown["state"], "up");
+    assert_eq!(shown["state"], "unchecked");
     let before = slow.count();
     let mut client = gateway.client().await;
     for _ in 0..10 {
@@ -270,7 +270,10 @@ async fn a_drained_server_keeps_its_limit() {
     gauges_are(&gateway, server.address, [0.0, 0.0, limit]).await;
 
     let back = order(&gateway, server.address, "undrain").await;
-    assert_eq!((&back["state"], &back["limit"]), (&"up".into(), learned));
+    assert_eq!(
+        (&back["state"], &back["limit"]),
+        (&"unchecked".into(), learned)
+    );
     gauges_are(&gateway, server.address, [1.0, 0.0, limit]).await;
     assert_eq!(gateway.get("/").await.status, 200);
 }

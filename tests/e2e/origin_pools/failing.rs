@@ -44,7 +44,7 @@ async fn an_ejected_server_comes_back() {
     .await;
     let ejections = "sluicegate_origin_server_ejections_total";
     assert_eq!(gateway.metrics().await.sum(ejections, &[]), 1.0);
-    assert_eq!(server(&gateway, shaky.address()).await["state"], "up");
+    becomes(&gateway, shaky.address(), "unchecked").await;
 }
 
 #[tokio::test]

@@ -144,7 +144,7 @@ async fn servers_at_sockets_get_requests() {
             assert_eq!(line["origin_addr"], server.address());
             let shown = state(&gateway).await;
             assert_eq!(shown["address"], server.address());
-            assert_eq!(shown["state"], "up");
+            assert_eq!(shown["state"], "unchecked");
         }
     }
 }
