@@ -2,6 +2,7 @@
 
 import { WHY_READ_ONLY, forgetToken, keepToken, noteActions, token } from './access.js';
 import { failed, fill, h, say } from './dom.js';
+import { showConnection, showProblems } from './headline.js';
 import { Series } from './series.js';
 import { follow } from './stream.js';
 import configuration from './views/configuration.js';
@@ -20,6 +21,8 @@ const $ = (id) => document.getElementById(id);
 const series = new Series();
 let view = null;
 let denied = false;
+/** The time of the latest event. */
+let heard = null;
 
 /** The view of an address such as #/limit/otp?key=1a2b: its name, the other segments, the parameters. */
 function address() {
@@ -87,6 +90,7 @@ function noteState(state, error) {
   pill.title = error?.message ?? '';
   $('forget').hidden = token() === null;
   if (state === 'live') series.restart();
+  if (state !== 'live') showConnection(false, state === 'denied' ? null : heard);
   if (state === 'denied') askForToken(error);
 }
 
@@ -95,7 +99,10 @@ function noteEvent(name, value) {
     $('live').title = value.why;
     return;
   }
+  heard = new Date();
+  showConnection(true, heard);
   series.take(name, value);
+  if (name === 'problems') showProblems(value);
   if (name === 'overview') {
     noteActions(value.actions);
     $('notice').hidden = value.actions === 'token';

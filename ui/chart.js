@@ -1,23 +1,31 @@
 // Draws lines of rates over two minutes, as SVG that is drawn anew each second.
 
-import { fill, h, perSecond, s, say } from './dom.js';
+import { fill, h, millis, perSecond, s, say } from './dom.js';
 import { SECONDS } from './series.js';
 
 const WIDTH = 600;
 const HEIGHT = 160;
 
-/** Makes a chart of series { admitted, rejected, shadow }. Labels: names by kind; kinds without a label are left out. */
-export function rateChart(title, labels) {
+/** Makes a chart of rates { admitted, rejected, failed, shadow }. Labels: names by kind; kinds without a label are left out. */
+export const rateChart = (title, labels) => lineChart(title, labels, { axis: (n) => `${perSecond(n)} /s`, short: perSecond, unit: ' /s', spoken: ' a second' });
+
+/** Makes a chart of durations in milliseconds; a second without any is a gap. */
+export const durationChart = (title, labels) => lineChart(title, labels, { axis: millis, short: millis, unit: '', spoken: '' });
+
+/** Kinds whose area is not filled. */
+const BARE = ['shadow', 'p50', 'p90', 'p99'];
+
+function lineChart(title, labels, { axis, short, unit, spoken }) {
   const kinds = Object.keys(labels);
   const lines = Object.fromEntries(kinds.map((kind) => [kind, s('path', { class: `s-${kind}` })]));
-  const areas = kinds.filter((kind) => kind !== 'shadow').map((kind) => [kind, s('path', { class: `area s-${kind}` })]);
+  const areas = kinds.filter((kind) => !BARE.includes(kind)).map((kind) => [kind, s('path', { class: `area s-${kind}` })]);
   const svg = s('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: 'none', role: 'img' },
     [0, 0.5, 1].map((at) => s('line', { class: 'grid-line', x1: 0, x2: WIDTH, y1: at * HEIGHT, y2: at * HEIGHT })),
     areas.map(([, path]) => path), kinds.map((kind) => lines[kind]));
   const top = h('span', {}, '');
-  const values = Object.fromEntries(kinds.map((kind) => [kind, h('b', {}, '0')]));
+  const values = Object.fromEntries(kinds.map((kind) => [kind, h('b', {}, short(0))]));
   const legend = h('ul.legend', {}, kinds.map((kind) => h('li', {}, h(`span.swatch.s-${kind}`, { 'aria-hidden': 'true' }), `${labels[kind]} `,
-    values[kind], ' /s')));
+    values[kind], unit)));
   const at = h('span', {}, 'now');
   const node = h('figure.chart', {}, svg, h('div.axis.top', { 'aria-hidden': 'true' }, top), h('div.axis', { 'aria-hidden': 'true' },
     h('span', {}, '2 min ago'), at), legend);
@@ -30,10 +38,13 @@ export function rateChart(title, labels) {
   });
   svg.addEventListener('pointerleave', () => { pointed = null; tell(); });
 
+  /** The value of a kind so many seconds ago; none of a rate is 0. */
+  const value = (kind, ago) => shown[kind].at(-1 - ago) ?? (BARE.includes(kind) && kind !== 'shadow' ? null : 0);
+
   /** Writes the values of the second under the pointer, or of the latest one. */
   function tell() {
     if (!shown) return;
-    for (const kind of kinds) say(values[kind], perSecond(shown[kind].at(-1 - (pointed ?? 0)) ?? 0));
+    for (const kind of kinds) say(values[kind], short(value(kind, pointed ?? 0)));
     say(at, pointed ? `at ${pointed} s ago` : 'now');
   }
 
@@ -43,8 +54,10 @@ export function rateChart(title, labels) {
       shown = series;
       const highest = nice(Math.max(1, ...kinds.flatMap((kind) => series[kind])));
       const line = (points) => points.map((value, index) => {
+        if (value === null) return '';
         const x = WIDTH - (points.length - 1 - index) / (SECONDS - 1) * WIDTH;
-        return `${index ? 'L' : 'M'}${x.toFixed(1)} ${(HEIGHT - value / highest * HEIGHT).toFixed(1)}`;
+        const isFirst = index === 0 || points[index - 1] === null;
+        return `${isFirst ? 'M' : 'L'}${x.toFixed(1)} ${(HEIGHT - value / highest * HEIGHT).toFixed(1)}`;
       }).join('');
       for (const kind of kinds) lines[kind].setAttribute('d', line(series[kind]));
       for (const [kind, path] of areas) {
@@ -52,9 +65,9 @@ export function rateChart(title, labels) {
         const left = WIDTH - (points.length - 1) / (SECONDS - 1) * WIDTH;
         path.setAttribute('d', points.length > 1 ? `${line(points)}L${WIDTH} ${HEIGHT}L${left.toFixed(1)} ${HEIGHT}Z` : '');
       }
-      say(top, `${perSecond(highest)} /s`);
+      say(top, axis(highest));
       tell();
-      const latest = kinds.map((kind) => `${labels[kind]} ${perSecond(series[kind].at(-1) ?? 0)} a second`);
+      const latest = kinds.map((kind) => `${labels[kind]} ${short(value(kind, 0))}${spoken}`);
       svg.setAttribute('aria-label', `${title}, the last two minutes: ${latest.join(', ')}`);
     },
   };

@@ -77,13 +77,13 @@ export const announce = (text) => say(document.getElementById('said'), text);
 
 /**
  * Makes a table. Columns: { label, number?, head? }; rows: lists of cells, each a text or a node.
- * On a narrow screen each row becomes a block with the labels beside the cells.
+ * On a narrow screen each row becomes a block with the labels beside the cells (`stack`), or stays a line (`line`).
  */
-export function table(caption, columns, rows, empty = 'None.') {
+export function table(caption, columns, rows, empty = 'None.', form = 'stack') {
   if (!rows.length) return h('p.quiet', {}, empty);
   const cell = (content, at) => h(`${at === 0 ? 'th' : 'td'}${columns[at].number ? '.number' : ''}`,
     { 'data-label': columns[at].label, scope: at === 0 ? 'row' : null }, content);
-  return h('div.scroll', {}, h('table.stack', {},
+  return h('div.scroll', {}, h(`table.${form}`, {},
     h('caption.hidden', {}, caption),
     h('thead', {}, h('tr', {}, columns.map((column) => h(column.number ? 'th.number' : 'th', { scope: 'col' }, column.label)))),
     h('tbody', {}, rows.map((row) => h('tr', {}, row.map(cell))))));
@@ -110,6 +110,9 @@ export const count = (n) => (Math.abs(n) >= 1e6 ? compact : whole).format(n ?? 0
 
 /** A number a second. */
 export const perSecond = (n) => (n >= 1000 ? compact : n >= 10 ? whole : tenths).format(n ?? 0);
+
+/** 1.2 ms, 48 ms, 2.5 s. */
+export const millis = (n) => (n === null || n === undefined ? '–' : n >= 1000 ? `${perSecond(n / 1000)} s` : `${perSecond(n)} ms`);
 
 /** 1 limit, 2 limits. */
 export const plural = (n, noun) => `${count(n)} ${noun}${n === 1 ? '' : 's'}`;

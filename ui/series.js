@@ -6,8 +6,8 @@ export const TAIL = 200;
 /** The counters of a limit whose sum is a kind of answer. */
 const REJECTED = ['refused', 'challenged', 'banned', 'concurrency_refused', 'store_unavailable', 'blocked'];
 const SHADOW = ['shadow_refused', 'shadow_rates_refused'];
-/** The outcomes of requests that are rejections. */
-const OUTCOMES = ['rate-limited', 'challenged', 'banned', 'refused-concurrency', 'blocked', 'store-unavailable', 'rejected'];
+/** The kinds of results of requests, as the gateway counts them. */
+const RESULTS = ['all', 'rejected', 'failed_by_gateway', 'failed_by_origins', 'clients_gone'];
 
 const empty = () => ({ admitted: [], rejected: [], shadow: [] });
 const NOTHING = { admitted: 0, rejected: 0, shadow: 0 };
@@ -15,8 +15,11 @@ const NOTHING = { admitted: 0, rejected: 0, shadow: 0 };
 export class Series {
   overview = null;
   state = null;
-  now = { inFlight: 0, connections: 0, requests: 0, rejected: 0, shadow: 0 };
-  total = empty();
+  problems = { problems: [], problems_omitted: 0 };
+  /** Rates of results a second, null before two events can be compared; latency of the last ten seconds. */
+  now = { inFlight: 0, connections: 0, rates: null, latency: null };
+  total = { answered: [], rejected: [], failed: [], shadow: [] };
+  latency = { p50: [], p90: [], p99: [] };
   /** By limit: { counts, load, rates }; `history` of rates, and `sums` of requests by second, only while something happened lately. */
   limits = new Map();
   rejections = [];
@@ -40,6 +43,7 @@ export class Series {
   take(name, value) {
     if (name === 'overview') this.#overview(value);
     else if (name === 'state') this.state = value;
+    else if (name === 'problems') this.problems = value;
     else if (name === 'counters') this.#counters(value);
     else if (name === 'rejections') this.#tail(value);
     else if (name === 'dropped') this.dropped += value.events;
@@ -66,7 +70,6 @@ export class Series {
       admitted: [value.counters.indexOf('admitted'), value.counters.indexOf('shadow_admitted')],
       rejected: REJECTED.map((name) => value.counters.indexOf(name)),
       shadow: SHADOW.map((name) => value.counters.indexOf(name)),
-      outcomes: OUTCOMES.map((name) => value.outcomes.indexOf(name)),
     };
   }
 
@@ -88,17 +91,17 @@ export class Series {
       limit.rates = grown && over(grown, seconds);
       shadow += limit.rates?.shadow ?? 0;
     }
-    const all = sum(value.requests);
-    const rejected = sum(value.requests, this.indexes?.outcomes ?? []);
     if (!first && this.#requests) {
-      const requests = Math.max(0, all - this.#requests.all) / seconds;
-      const refused = Math.max(0, rejected - this.#requests.rejected) / seconds;
-      this.now = { ...this.now, requests, rejected: refused, shadow };
-      push(this.total, { admitted: requests - refused, rejected: refused, shadow });
+      const rates = Object.fromEntries(RESULTS.map((kind) => [kind, Math.max(0, value.requests[kind] - this.#requests[kind]) / seconds]));
+      const failed = rates.failed_by_gateway + rates.failed_by_origins + rates.clients_gone;
+      this.now.rates = { ...rates, failed };
+      push(this.total, { answered: rates.all - rates.rejected - failed, rejected: rates.rejected, failed, shadow });
     }
-    this.#requests = { all, rejected };
+    this.#requests = value.requests;
     this.now.inFlight = value.in_flight;
     this.now.connections = value.connections;
+    this.now.latency = value.latency_ms;
+    push(this.latency, value.latency_ms ?? { p50: null, p90: null, p99: null });
   }
 
   #grown(before, now) {
@@ -113,7 +116,7 @@ export class Series {
   }
 }
 
-const sum = (counts, indexes) => (indexes ? indexes.reduce((all, at) => all + (counts[at] ?? 0), 0) : counts.reduce((all, one) => all + one, 0));
+const sum = (counts, indexes) => indexes.reduce((all, at) => all + (counts[at] ?? 0), 0);
 
 function push(series, values) {
   for (const [name, points] of Object.entries(series)) {

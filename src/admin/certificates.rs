@@ -1,14 +1,19 @@
 //! Shows the certificates that the listeners serve: their names and their validity.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use serde::Serialize;
+use sluicegate_base::clock;
 use sluicegate_base::pki::Validity;
 use sluicegate_limiter::Timestamp;
 use sluicegate_telemetry::exposition::SampledFamily;
 
 use crate::rfc3339;
 use crate::snapshot::Snapshot;
+
+const LAST_DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const LAST_WEEKS: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 /// A certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +34,7 @@ pub(super) struct CertificateSection {
     not_before: String,
     not_after: String,
     expired: bool,
+    near_end: bool,
 }
 
 impl CertificateView {
@@ -56,6 +62,32 @@ impl CertificateView {
     }
 }
 
+/// The nearness of a certificate's end. One that is renewed in time never comes near it, however short its life is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum CertificateEnd {
+    /// It holds for long.
+    Far,
+    /// It ends within two weeks, and within a quarter of its life.
+    Near,
+    /// It ends within a day, and within an eighth of its life, or has expired.
+    Now,
+}
+
+impl CertificateEnd {
+    /// Judges a certificate of this validity.
+    pub(super) fn of(validity: Validity, wall: Timestamp) -> Self {
+        let left = clock::between(wall, validity.ends);
+        let life = clock::between(validity.begins, validity.ends);
+        if left <= LAST_DAY.min(life / 8) {
+            Self::Now
+        } else if left <= LAST_WEEKS.min(life / 4) {
+            Self::Near
+        } else {
+            Self::Far
+        }
+    }
+}
+
 impl CertificateSection {
     pub(super) fn of(view: CertificateView, wall: Timestamp) -> Self {
         Self {
@@ -63,6 +95,7 @@ impl CertificateSection {
             not_before: rfc3339::format(view.validity.begins),
             not_after: rfc3339::format(view.validity.ends),
             expired: wall > view.validity.ends,
+            near_end: CertificateEnd::of(view.validity, wall) > CertificateEnd::Far,
             names: view.names,
         }
     }
@@ -106,6 +139,29 @@ mod tests {
                 begins: Timestamp::from_secs(0),
                 ends: Timestamp::from_secs(ends),
             },
+        }
+    }
+
+    /// Goal: a certificate is near its end only where its renewal is late, whatever its life is. Method: lives of 90 and of 6 days.
+    #[test]
+    fn an_end_is_near_by_the_life_of_the_certificate() {
+        const DAY: u64 = 24 * 60 * 60;
+        for (life, left, end) in [
+            (90, 15, CertificateEnd::Far),
+            (90, 14, CertificateEnd::Near),
+            (90, 1, CertificateEnd::Now),
+            (6, 2, CertificateEnd::Far),
+            (6, 1, CertificateEnd::Near),
+            (6, 0, CertificateEnd::Now),
+        ] {
+            let validity = Validity {
+                begins: Timestamp::from_secs(DAY),
+                ends: Timestamp::from_secs(DAY * (1 + life)),
+            };
+            let wall = Timestamp::from_secs(DAY * (1 + life - left));
+            assert_eq!(CertificateEnd::of(validity, wall), end, "{left} of {life}");
+            let later = Timestamp::from_secs(DAY * (2 + life));
+            assert_eq!(CertificateEnd::of(validity, later), CertificateEnd::Now);
         }
     }
 

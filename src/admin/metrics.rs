@@ -6,6 +6,7 @@ use sluicegate_telemetry::exposition::{CONTENT_TYPE, SampledFamily};
 use super::certificates::expiry;
 use super::configuration::ConfigurationView;
 use super::limit_view::{BansView, LimitView, PermitsView};
+use super::problems::{OperatingProblem, ProblemKind};
 use super::snapshot::{AdminSnapshot, ProcessTimes};
 use super::{
     AdminPage, acme, cache, connections, crawler_look_ups, origin_metrics, pending_writes,
@@ -29,6 +30,7 @@ fn text(sampled: AdminSnapshot<'_>) -> Vec<u8> {
     all.extend(in_flight(&sampled.limits));
     all.extend(activations(&sampled.limits));
     all.push(reserves(&sampled.limits));
+    all.push(problems(&sampled.problems));
     all.extend(configuration(&sampled.configuration));
     all.extend(databases(&sampled.configuration));
     all.extend(state(sampled.times, sampled.state));
@@ -230,6 +232,19 @@ fn reserves(limits: &[LimitView]) -> SampledFamily {
         if let Some(reserved) = limit.reserved {
             family.push(&[("limit", &*limit.name)], reserved);
         }
+    }
+    family
+}
+
+/// Returns the metric of problems: a series for each kind, also without a problem, so that an alert sees its end.
+fn problems(problems: &[OperatingProblem]) -> SampledFamily {
+    let mut family = SampledFamily::gauge(
+        "sluicegate_problems",
+        "Problems that the page and /status report now, by what they are about.",
+    );
+    for kind in ProblemKind::ALL {
+        let count = problems.iter().filter(|problem| problem.kind == kind);
+        family.push(&[("kind", kind.as_str())], count.count() as u64);
     }
     family
 }

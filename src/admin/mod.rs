@@ -44,6 +44,7 @@ mod origin_metrics;
 mod origin_view;
 mod origins;
 mod pending_writes;
+mod problems;
 mod query;
 mod replication;
 mod snapshot;

@@ -15,6 +15,7 @@ use super::connections::ConnectionsView;
 use super::crawler_look_ups::CrawlerLookUpsView;
 use super::limit_view::LimitView;
 use super::origin_view::OriginView;
+use super::problems::{self, OperatingProblem};
 use crate::config::MemoryPlan;
 use crate::process::GatewayProcess;
 use crate::record::RequestRecorder;
@@ -27,6 +28,8 @@ pub(super) struct AdminSnapshot<'a> {
     pub recorder: &'a RequestRecorder,
     /// The moments of the process.
     pub times: ProcessTimes,
+    /// The problems of the gateway, the heaviest first.
+    pub problems: Vec<OperatingProblem>,
     /// The configuration in use.
     pub configuration: ConfigurationView,
     /// The memory that the configuration may take.
@@ -84,6 +87,7 @@ impl<'a> AdminSnapshot<'a> {
         Self {
             recorder: &shared.recorder,
             times,
+            problems: problems::find(process, &in_force),
             configuration: ConfigurationView::of(&process.reloader, &in_force),
             memory: MemoryPlan::of(&in_force.rules),
             routes: in_force.routes.len(),

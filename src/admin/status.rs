@@ -12,12 +12,14 @@ use super::clients::ClientSection;
 use super::configuration::{ConfigurationView, ReloadSection};
 use super::limit_view::{ActivationView, BansView, LimitFacts, LimitView, PermitsView, ShareView};
 use super::origins::OriginSection;
+use super::problems::ProblemList;
 use super::replication::ReplicationSection;
 use super::snapshot::AdminSnapshot;
 use super::store::StoreSection;
 use super::{AdminPage, advice};
 use crate::config::MemoryPlan;
 use crate::record::access_log::AccessLogCounts;
+use crate::record::{RequestFigures, RequestTotals};
 use crate::rfc3339;
 use crate::state::{DirectoryHealth, Persistence};
 
@@ -29,9 +31,12 @@ pub(super) fn page(sampled: AdminSnapshot<'_>, clients: Vec<ClientSection>) -> A
         version: env!("CARGO_PKG_VERSION"),
         started: rfc3339::format(times.started),
         uptime: times.now.saturating_since(times.started).as_secs(),
+        problems: ProblemList::of(sampled.problems),
         configuration: ConfigurationSection::of(sampled.configuration),
         routes: sampled.routes,
         requests_in_flight: sampled.recorder.metrics.requests_in_flight(),
+        requests: sampled.recorder.metrics.request_totals(),
+        recent: sampled.recorder.metrics.recent_requests(),
         clients,
         memory: sampled.memory,
         limits: sampled.limits.into_iter().map(LimitSection::of).collect(),
@@ -57,9 +62,13 @@ struct StatusPage {
     version: &'static str,
     started: String,
     uptime: u64,
+    #[serde(flatten)]
+    problems: ProblemList,
     configuration: ConfigurationSection,
     routes: usize,
     requests_in_flight: u64,
+    requests: RequestTotals,
+    recent: RequestFigures,
     clients: Vec<ClientSection>,
     memory: MemoryPlan,
     limits: Vec<LimitSection>,

@@ -255,6 +255,21 @@ fn the_status_has_the_documented_shape() {
     assert!(object["memory"].take()["total"].is_u64());
     let rates = object["limits"][0]["rates"].take();
     assert_eq!(rates.as_array().map(Vec::len), Some(2), "{rates}");
+    let nothing = json!({
+        "all": 0, "rejected": 0, "failed_by_gateway": 0, "failed_by_origins": 0, "clients_gone": 0,
+    });
+    let fields = object.as_object_mut().expect("an object");
+    for (name, value) in [
+        ("requests", nothing.clone()),
+        (
+            "recent",
+            json!({ "seconds": 0.0, "requests": nothing, "latency_ms": null }),
+        ),
+        ("problems", json!([])),
+        ("problems_omitted", json!(0)),
+    ] {
+        assert_eq!(fields.remove(name), Some(value), "{name}");
+    }
     assert_eq!(
         object,
         json!({

@@ -1,4 +1,4 @@
-//! Judges the conditions of the configuration in force, in the background.
+//! Judges the conditions of the configuration in force in the background, and has the requests of the last seconds read.
 
 use std::sync::Arc;
 
@@ -42,6 +42,8 @@ impl LoadWatch {
 
     fn look(&self, monitor: &mut LoadMonitor) -> Vec<ActivationEvent> {
         let shared = &self.shared;
+        let now = clock::now();
+        shared.recorder.metrics.look(now);
         let snapshot = shared.snapshot();
         monitor.look(&LoadSources {
             limits: &snapshot.limits,
@@ -49,7 +51,7 @@ impl LoadWatch {
             rejections: &|name| shared.recorder.metrics.rejections_of(name),
             connections: shared.connection_limiter.tallies().held,
             seed: &shared.seed,
-            now: clock::now(),
+            now,
         })
     }
 }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use sluicegate_limiter::Outcome as Answer;
+use sluicegate_limiter::{Outcome as Answer, Timestamp};
 use sluicegate_telemetry::escape::escape;
 use sluicegate_telemetry::histogram::{Histogram, HistogramSum};
 use sluicegate_telemetry::per_thread::{self, PerThread, STRIPES};
@@ -28,6 +28,8 @@ use super::line::micros;
 use super::look_up_durations::LookUpDurations;
 use super::outcome::{CacheUse, Outcome, RequestDisposition};
 use super::proxy_headers::ProxyHeaderCounts;
+use super::recent_requests::{RecentRequests, RequestFigures};
+use super::request_totals::{RequestResult, RequestTotals};
 use super::store_calls::StoreCallCounts;
 use super::untrusted_forwarding::UntrustedForwarding;
 use crate::config::rules::Name;
@@ -48,6 +50,9 @@ pub(super) const CODES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
 const DISPOSITIONS: usize = RequestDisposition::ALL.len();
 
+/// Numbers of requests by disposition and code.
+type RequestCounts = [[u64; CODES.len()]; DISPOSITIONS];
+
 /// The counts of requests, and of what happens before there is one.
 #[derive(Debug, Default)]
 pub struct RequestMetrics {
@@ -56,6 +61,7 @@ pub struct RequestMetrics {
     /// Requests that matched no route.
     unmatched: PerThread<RouteCells>,
     decisions: PerThread<Histogram<{ DECISION_BOUNDS.len() }>>,
+    recent: RecentRequests,
     in_flight: [Arc<InFlightCell>; STRIPES],
     /// Counts reloads.
     pub reloads: ReloadCounts,
@@ -117,14 +123,15 @@ pub(super) struct RouteCells {
     requests: [[AtomicU64; CODES.len()]; DISPOSITIONS],
     /// By [`CacheUse`].
     cache: [AtomicU64; CacheUse::ALL.len()],
-    durations: Histogram<{ DURATION_BOUNDS.len() }>,
+    /// Durations of requests that were not rejected, and of those that were.
+    durations: [Histogram<{ DURATION_BOUNDS.len() }>; 2],
 }
 
 /// The counts of one route.
 pub(super) struct RouteCounts {
     pub(super) route: Name,
     /// By disposition and code.
-    pub(super) requests: [[u64; CODES.len()]; DISPOSITIONS],
+    pub(super) requests: RequestCounts,
     /// By [`CacheUse`].
     pub(super) cache: [u64; CacheUse::ALL.len()],
     pub(super) durations: HistogramSum<{ DURATION_BOUNDS.len() }>,
@@ -211,13 +218,13 @@ impl RequestMetrics {
             .route
             .map_or(&self.unmatched, |route| &*route.cells)
             .mine();
-        let by_code = &cells.requests[outcome.disposition.index()];
-        by_code[code_class(outcome.status)].fetch_add(1, Ordering::Relaxed);
+        let code = code_class(outcome.status);
+        let result = RequestResult::new(outcome.disposition, code);
+        cells.requests[outcome.disposition.index()][code].fetch_add(1, Ordering::Relaxed);
         if let Some(cache) = outcome.cache {
             cells.cache[cache.index()].fetch_add(1, Ordering::Relaxed);
         }
-        cells
-            .durations
+        cells.durations[usize::from(result == RequestResult::Rejected)]
             .observe(&DURATION_BOUNDS, micros(outcome.total));
         let limits = outcome.route.map_or(&[][..], |route| &*route.limit_cells);
         for limit in outcome
@@ -288,19 +295,50 @@ impl RequestMetrics {
         counts.collect()
     }
 
-    /// Returns the requests of all routes since the start, in the order of [`RequestDisposition::ALL`]. Those of routes that a reload
-    /// removed are not among them.
-    pub(crate) fn requests_by_disposition(&self) -> [u64; DISPOSITIONS] {
-        let mut sums = [0; DISPOSITIONS];
+    /// Returns the requests of all routes since the start by their result. Those of routes that a reload removed are not among them.
+    #[must_use]
+    pub fn request_totals(&self) -> RequestTotals {
+        let mut totals = RequestTotals::default();
+        for (disposition, by_code) in RequestDisposition::ALL
+            .into_iter()
+            .zip(self.request_counts())
+        {
+            for (code, count) in by_code.into_iter().enumerate() {
+                totals.add(disposition, code, count);
+            }
+        }
+        totals
+    }
+
+    /// Returns the requests of all routes since the start, by disposition and code.
+    pub(crate) fn request_counts(&self) -> RequestCounts {
+        let mut sums = [[0; CODES.len()]; DISPOSITIONS];
         let routes = read(&self.routes);
         let cells = routes.values().flat_map(|cells| cells.cells());
         for cells in cells.chain(self.unmatched.cells()) {
-            for (sum, by_code) in sums.iter_mut().zip(&cells.requests) {
-                let counts = by_code.iter().map(|count| count.load(Ordering::Relaxed));
-                *sum += counts.sum::<u64>();
+            let counts = cells.requests.as_flattened();
+            for (sum, count) in sums.as_flattened_mut().iter_mut().zip(counts) {
+                *sum += count.load(Ordering::Relaxed);
             }
         }
         sums
+    }
+
+    /// Reads what the requests of the last seconds came to, if a second has passed since the last reading.
+    pub fn look(&self, now: Timestamp) {
+        self.recent.look(now, || {
+            let routes = read(&self.routes);
+            let routes = routes.values().flat_map(|cells| cells.cells());
+            let cells = routes.chain(self.unmatched.cells());
+            let durations = HistogramSum::sum(cells.map(|cells| &cells.durations[0]));
+            (self.request_totals(), durations)
+        });
+    }
+
+    /// Returns what the requests of the last seconds came to.
+    #[must_use]
+    pub fn recent_requests(&self) -> RequestFigures {
+        self.recent.figures()
     }
 
     /// Returns, for each limit of some route, a number that grows with everything that happens to the limit.
@@ -412,7 +450,7 @@ impl RouteCounts {
                 *sum += count.load(Ordering::Relaxed);
             }
         }
-        let durations = HistogramSum::sum(cells.cells().map(|cells| &cells.durations));
+        let durations = HistogramSum::sum(cells.cells().flat_map(|cells| &cells.durations));
         Self {
             route: Arc::clone(route),
             requests,

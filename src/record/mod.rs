@@ -33,8 +33,10 @@ mod notices;
 pub mod outcome;
 mod own_failure;
 mod proxy_headers;
+mod recent_requests;
 mod rejection_tail;
 mod replay_facts;
+mod request_totals;
 #[cfg(feature = "otlp")]
 mod span_export;
 #[cfg(feature = "otlp")]
@@ -53,8 +55,10 @@ pub use notices::NoticeThrottle;
 pub use outcome::{CacheUse, OriginUse, Outcome, RequestDisposition};
 pub use own_failure::OwnFailure;
 pub use proxy_headers::{ProxyHeaderCounts, ProxyHeaderResult};
+pub use recent_requests::{LatencyFigures, RequestFigures};
 pub use rejection_tail::{RejectionTail, TailedRejection};
 pub use replay_facts::ReplayFacts;
+pub use request_totals::RequestTotals;
 #[cfg(feature = "otlp")]
 pub use span_export::SpanExportService;
 pub use store_calls::StoreCallCounts;

@@ -336,14 +336,18 @@ async fn color_alone_says_nothing() {
             json!(selector)
         )
     };
-    let strokes = page
-        .value(&distinct("main .chart path:not(.area)", "strokeDasharray"))
-        .await;
-    assert_eq!(strokes, json!([3, 3]));
-    let swatches = page
-        .value(&distinct("main .swatch", "backgroundImage"))
-        .await;
-    assert_eq!(swatches, json!([3, 3]));
+    for (chart, lines) in [("Requests", 4), ("Latency", 3)] {
+        let chart = format!("section[aria-label^={chart}]");
+        for (part, property) in [
+            (".chart path:not(.area)", "strokeDasharray"),
+            (".swatch", "backgroundImage"),
+        ] {
+            let seen = page
+                .value(&distinct(&format!("{chart} {part}"), property))
+                .await;
+            assert_eq!(seen, json!([lines, lines]), "{chart} {part}");
+        }
+    }
     // Each text in a color of its own has words, or a number beside the count that it is part of.
     page.go(&ui(&gateway, "")).await;
     page.shows("1 of 2").await;

@@ -1,7 +1,7 @@
 // The overview: what passes, what is rejected and by which limit, and what stands behind the gateway.
 
-import { rateChart } from '../chart.js';
-import { card, clock, count, facts, fill, h, link, perSecond, percent, plural, renew, say, span, table, when } from '../dom.js';
+import { durationChart, rateChart } from '../chart.js';
+import { card, clock, count, facts, h, link, millis, perSecond, percent, plural, renew, say, span, table, when } from '../dom.js';
 import { part } from '../access.js';
 
 /** Limits in the table of rejections. */
@@ -14,9 +14,11 @@ export default function overview({ series }) {
     return { node: h('div', {}, h('dt', {}, label), value, below), value, below };
   };
   const tiles = {
-    requests: tile('Requests a second'), rejected: tile('Rejected a second'), flight: tile('In flight'), limits: tile('Limits'), servers: tile('Servers'),
+    requests: tile('Requests a second'), failed: tile('Failed a second'), rejected: tile('Rejected a second'), latency: tile('Latency, median'),
+    flight: tile('In flight'), servers: tile('Servers'), limits: tile('Limits'),
   };
-  const chart = rateChart('Requests', { admitted: 'Not rejected', rejected: 'Rejected', shadow: 'Would be rejected (shadow)' });
+  const chart = rateChart('Requests', { answered: 'Answered', failed: 'Failed', rejected: 'Rejected', shadow: 'Would be rejected (shadow)' });
+  const latency = durationChart('Latency', { p50: 'p50', p90: 'p90', p99: 'p99' });
   const rejecting = h('div', {}, h('p.quiet', {}, 'None since this page was opened.'));
   const latest = h('div');
   const origins = h('div');
@@ -27,16 +29,17 @@ export default function overview({ series }) {
 
   function counters() {
     const { now } = series;
-    say(tiles.requests.value, perSecond(now.requests));
+    if (now.rates) rates(now.rates);
     say(tiles.requests.below, plural(now.connections, 'connection'));
-    say(tiles.rejected.value, perSecond(now.rejected));
-    say(tiles.rejected.below, now.requests > 0 ? `${percent(now.rejected / now.requests)} of requests` : 'no requests');
+    say(tiles.latency.value, millis(now.latency?.p50));
+    say(tiles.latency.below, now.latency ? `p90 ${millis(now.latency.p90)}, p99 ${millis(now.latency.p99)}` : 'no requests');
     say(tiles.flight.value, count(now.inFlight));
     const full = [...series.limits.values()].filter((limit) => limit.load?.overflow).length;
     say(tiles.limits.value, count(series.limits.size));
     say(tiles.limits.below, full ? `${full} in overflow` : 'none in overflow');
     mark(tiles.limits, full ? 'bad' : '');
     chart.update(series.total);
+    latency.update(series.latency);
     const sums = [...series.limits].filter(([, limit]) => limit.sums).map(([name, { sums: of, rates }]) => ({
       name, rates, rejected: total(of.rejected), shadow: total(of.shadow),
     })).filter((row) => row.rejected + row.shadow > 0).sort((a, b) => b.rejected - a.rejected || b.shadow - a.shadow);
@@ -48,10 +51,22 @@ export default function overview({ series }) {
     ])), sums.length > ROWS && h('p.small.quiet', {}, link('limits', `${sums.length - ROWS} more`)));
   }
 
+  function rates({ all, rejected, failed, failed_by_gateway, failed_by_origins, clients_gone }) {
+    const share = (part) => (all > 0 ? `${percent(part / all)} of requests` : 'no requests');
+    say(tiles.requests.value, perSecond(all));
+    say(tiles.rejected.value, perSecond(rejected));
+    say(tiles.rejected.below, share(rejected));
+    mark(tiles.rejected, rejected ? 'bad' : '');
+    const parts = [[failed_by_gateway, 'by the gateway'], [failed_by_origins, 'by origins'], [clients_gone, 'clients gone']];
+    say(tiles.failed.value, perSecond(failed));
+    say(tiles.failed.below, parts.filter(([part]) => part > 0).map(([part, name]) => `${perSecond(part)} ${name}`).join(', ') || share(failed));
+    mark(tiles.failed, failed_by_gateway + failed_by_origins ? 'bad' : failed ? 'warn' : '');
+  }
+
   function tail() {
     renew(latest, table('The latest rejections', [{ label: 'Time' }, { label: 'Client' }, { label: 'By' }, { label: 'Status', number: true }],
       series.rejections.slice(0, 5).map((row) => [clock(row.at), h('span.mono', {}, row.client ?? '–'),
-        row.limit ? link(`limit/${part(row.limit)}`, row.limit) : row.outcome, String(row.status || '–')]), 'None since this page was opened.'));
+        row.limit ? link(`limit/${part(row.limit)}`, row.limit) : row.outcome, String(row.status || '–')]), 'None since this page was opened.', 'line'));
   }
 
   function facade() {
@@ -81,9 +96,8 @@ export default function overview({ series }) {
     const orders = (state.acme?.certificates ?? []).filter((order) => order.error);
     renew(certificates, table('Certificates', [{ label: 'Names' }, { label: 'Listener' }, { label: 'Valid until' }],
       state.certificates.map((certificate) => {
-        const days = (new Date(certificate.not_after) - Date.now()) / 86400000;
-        return [certificate.names.join(', '), certificate.listener ?? 'all',
-          h('span', { class: days < 14 ? 'bad' : '' }, when(certificate.not_after), days < 14 && (days < 0 ? ', expired' : ', soon'))];
+        const end = certificate.expired ? ', expired' : certificate.near_end ? ', soon' : '';
+        return [certificate.names.join(', '), certificate.listener ?? 'all', h('span', { class: end ? 'bad' : '' }, when(certificate.not_after), end)];
       }), 'No listener speaks TLS.'), orders.map((order) => h('p.error', {}, `${order.names.join(', ')}: ${order.error}`)));
     renew(configuration, changes(said.configuration, [['Version', said.version], ['Started', when(said.started)]]));
   }
@@ -93,9 +107,9 @@ export default function overview({ series }) {
     node: [
       h('h1', {}, 'Overview'),
       h('dl.tiles', {}, Object.values(tiles).map(({ node }) => node)),
-      h('div.grid', {}, h('section.card.wide', { 'aria-label': 'Requests' }, h('h2', {}, 'Requests'), chart.node),
-        card('Rejections by limit, two minutes', rejecting), card('Latest rejections', latest),
-        h('section.card.wide', { 'aria-label': 'Origins' }, h('h2', {}, 'Origins'), origins), card('Certificates', certificates),
+      h('div.grid', {}, card('Requests', chart.node), card('Latency of requests that were not rejected', latency.node),
+        h('section.card.wide', { 'aria-label': 'Origins' }, h('h2', {}, 'Origins'), origins),
+        card('Rejections by limit, two minutes', rejecting), card('Latest rejections', latest), card('Certificates', certificates),
         card('Configuration in force', configuration), storeCard),
     ],
     update(name) {

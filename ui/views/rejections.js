@@ -45,7 +45,7 @@ export default function rejections({ series }) {
   }
 
   function tell() {
-    say(summary, `${perSecond(series.now.rejected)} rejections a second. The gateway sends at most 64 a second of them, the first ones of each quarter; `
+    say(summary, `${perSecond(series.now.rates?.rejected ?? 0)} rejections a second. The gateway sends at most 64 a second of them, the first ones of each quarter; `
       + `this page keeps ${TAIL}.`
       + (series.dropped ? ` ${count(series.dropped)} events were lost, since this browser was too slow.` : ''));
     if (Date.now() - spoken < PAUSE || series.tailed === before) return;

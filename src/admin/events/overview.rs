@@ -17,7 +17,6 @@ use crate::admin::status::ConfigurationSection;
 use crate::admin::store::StoreSection;
 use crate::admission::ActiveLimit;
 use crate::process::GatewayProcess;
-use crate::record::RequestDisposition;
 use crate::record::live_counts::counter_names;
 use crate::rfc3339;
 use crate::snapshot::Snapshot;
@@ -29,8 +28,7 @@ pub(super) struct OverviewEvent {
     started: String,
     /// `token` where actions need the token of `[admin] token_file`; `none` where none is configured, so that there are none.
     actions: &'static str,
-    /// The names of the numbers in `counters` events.
-    outcomes: Vec<&'static str>,
+    /// The names of the numbers of a limit in `counters` events.
     counters: Vec<&'static str>,
     configuration: ConfigurationSection,
     routes: usize,
@@ -69,9 +67,6 @@ impl OverviewEvent {
             version: env!("CARGO_PKG_VERSION"),
             started: rfc3339::format(process.lifecycle.started),
             actions: if has_token { "token" } else { "none" },
-            outcomes: RequestDisposition::ALL
-                .map(RequestDisposition::as_str)
-                .to_vec(),
             counters: counter_names().to_vec(),
             configuration: ConfigurationSection::of(configuration),
             routes: snapshot.routes.len(),

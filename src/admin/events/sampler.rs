@@ -13,10 +13,12 @@ use sluicegate_base::{bounds, clock};
 
 use super::overview::{OverviewEvent, StateEvent};
 use super::{event_of, rejections};
+use crate::admin::problems::{self, ProblemList};
 use crate::admission::ActiveLimit;
 use crate::config::rules::Name;
 use crate::process::GatewayProcess;
 use crate::record::live_counts::{LimitTotals, limit_totals};
+use crate::record::{LatencyFigures, RequestTotals};
 use crate::snapshot::Snapshot;
 
 /// Ticks after which a large state is sent again.
@@ -32,6 +34,7 @@ pub(super) struct EventSampler {
     /// The limit that was sampled last.
     sampled: Option<Name>,
     state: Bytes,
+    problems: Bytes,
     /// The tick in which the state was sent.
     state_sent: u32,
 }
@@ -59,8 +62,9 @@ struct LimitLoad {
 struct CountersEvent<'a> {
     /// Milliseconds since 1970.
     at: u64,
-    /// By disposition, in the order of the overview.
-    requests: Vec<u64>,
+    requests: RequestTotals,
+    /// Latency of the last seconds.
+    latency_ms: Option<LatencyFigures>,
     in_flight: u64,
     connections: u64,
     /// In the order of the overview's `counters`.
@@ -76,10 +80,12 @@ impl EventSampler {
         let snapshot = process.shared.snapshot();
         let totals = limit_totals(&process.shared.recorder.metrics);
         let state = event_of("state", &StateEvent::of(process, &snapshot));
+        let problems = problems_event(process, &snapshot);
         if self.ticks == 0 {
             // No other stream lacks what this one gets now.
             self.configuration = ConfigurationVersion::of(process, &snapshot);
             self.state = state.clone().unwrap_or_default();
+            self.problems = problems.clone().unwrap_or_default();
             self.totals.clone_from(&totals);
         }
         let known = |name: &Name| snapshot.limits.contains_key(name);
@@ -97,6 +103,7 @@ impl EventSampler {
         let events = [
             event_of("overview", &OverviewEvent::of(process, &snapshot)),
             state,
+            problems,
             event_of("counters", &counters),
         ];
         events.into_iter().flatten().collect()
@@ -121,6 +128,7 @@ impl EventSampler {
             events.extend(event_of("overview", &OverviewEvent::of(process, &snapshot)));
         }
         events.extend(self.changed_state(process, &snapshot));
+        events.extend(self.changed_problems(process, &snapshot));
         events.extend(self.changed_counters(process, &snapshot));
         events
     }
@@ -135,6 +143,14 @@ impl EventSampler {
             self.state_sent = self.ticks;
             self.state = state.clone();
             state
+        })
+    }
+
+    fn changed_problems(&mut self, process: &GatewayProcess, snapshot: &Snapshot) -> Option<Bytes> {
+        let problems = problems_event(process, snapshot)?;
+        (problems != self.problems).then(|| {
+            self.problems = problems.clone();
+            problems
         })
     }
 
@@ -229,7 +245,8 @@ impl CountersEvent<'_> {
         let metrics = &shared.recorder.metrics;
         Self {
             at: clock::wall().as_nanos() / 1_000_000,
-            requests: metrics.requests_by_disposition().to_vec(),
+            requests: metrics.request_totals(),
+            latency_ms: metrics.recent_requests().latency_ms,
             in_flight: metrics.requests_in_flight(),
             connections: shared.connection_limiter.tallies().held,
             limits: BTreeMap::new(),
@@ -237,6 +254,11 @@ impl CountersEvent<'_> {
             omitted: 0,
         }
     }
+}
+
+fn problems_event(process: &GatewayProcess, snapshot: &Snapshot) -> Option<Bytes> {
+    let list = ProblemList::of(problems::find(process, snapshot));
+    event_of("problems", &list)
 }
 
 /// Returns the sum of what changed; counters only grow, but for those of a limit that was removed and added again.

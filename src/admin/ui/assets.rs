@@ -39,6 +39,7 @@ assets! {
     "series.js", JS, "series.js";
     "dom.js", JS, "dom.js";
     "chart.js", JS, "chart.js";
+    "headline.js", JS, "headline.js";
     "views/overview.js", JS, "views/overview.js";
     "views/limits.js", JS, "views/limits.js";
     "views/limit.js", JS, "views/limit.js";

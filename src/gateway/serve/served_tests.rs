@@ -149,9 +149,10 @@ fn a_request_that_no_step_ends_is_recorded() {
             assert_eq!(served.is_err(), matches!(defect, ClientDefect::Panics));
         }
         let metrics = &gateway.0.recorder.metrics;
-        let ended = metrics.requests_by_disposition();
-        assert_eq!(ended.iter().sum::<u64>(), 2, "{defect:?}");
-        assert_eq!(ended[disposition.index()], 2, "{defect:?}");
+        let ended = metrics.request_counts();
+        assert_eq!(metrics.request_totals().all, 2, "{defect:?}");
+        let of_its_own: u64 = ended[disposition.index()].iter().sum();
+        assert_eq!(of_its_own, 2, "{defect:?}");
         assert_eq!(metrics.requests_in_flight(), 0, "{defect:?}");
         assert!(gateway.0.recorder.log.flush(Duration::from_secs(60)));
         let lines = std::fs::read_to_string(&log).expect("the log");
