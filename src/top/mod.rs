@@ -6,6 +6,7 @@
 
 mod columns;
 mod feed;
+mod head;
 mod key_view;
 mod numbers;
 mod once;

@@ -18,6 +18,15 @@ pub(super) fn short(number: f64) -> String {
     }
 }
 
+/// Writes a duration in milliseconds, or in seconds from one second on.
+pub(super) fn millis(millis: f64) -> String {
+    if millis < 1_000.0 {
+        format!("{} ms", short(millis))
+    } else {
+        format!("{} s", short(millis / 1_000.0))
+    }
+}
+
 /// Writes a time in its two largest units.
 pub(super) fn span(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
@@ -48,6 +57,7 @@ mod tests {
         ] {
             assert_eq!(short(number), written);
         }
+        assert_eq!((&*millis(1.24), &*millis(2_500.0)), ("1.2 ms", "2.5 s"));
         assert_eq!(span(59), "59 s");
         assert_eq!(span(3_700), "1 h 1 min");
     }

@@ -58,7 +58,7 @@ impl TopReport {
 /// Returns the frame as lines of at most `width` characters, as many as it takes.
 #[must_use]
 pub fn text(report: &TopReport, width: u16, now: Timestamp) -> String {
-    let height = whole_height(&report.state).min(MOST_LINES);
+    let height = whole_height(&report.state, width).min(MOST_LINES);
     let frame = screen_text(&report.state, Size::new(width, height), now);
     // The last line is about keystrokes.
     let lines = usize::from(height).saturating_sub(1);

@@ -10,22 +10,31 @@ use ratatui::widgets::{Block, Borders, Row, Table, TableState};
 use sluicegate_limiter::Timestamp;
 
 use super::columns::{self, PaneColumn};
-use super::numbers::{per_second, span};
+use super::head::{draw_head, head_height};
 use super::overlay::{draw_help, draw_key, draw_server};
 use super::sample::ConditionStatus;
-use super::state::{ColorPalette, GatewayLink, ScreenOverlay, ScreenPane, TopState};
+use super::state::{ColorPalette, ScreenOverlay, ScreenPane, TopState};
 use super::view::{LimitRow, ServerRow};
 
 /// Draws the state as it is at `now`.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &TopState, now: Timestamp) {
-    let heights = pane_heights(state, frame.area().height);
-    let heights = [1, heights[0], heights[1], heights[2], 1].map(Constraint::Length);
+    let area = frame.area();
+    let above = head_height(state, area.width);
+    let heights = pane_heights(state, area.height.saturating_sub(above + 1));
+    let heights = [above, heights[0], heights[1], heights[2], 1].map(Constraint::Length);
     let [head, limits, keys, servers, foot] = Layout::vertical(heights).areas(frame.area());
     draw_head(frame, head, state, now);
     draw_limits(frame, limits, state);
     draw_keys(frame, keys, state);
     draw_servers(frame, servers, state);
     draw_foot(frame, foot, state);
+    if state.silence(now).is_some() {
+        // What was known of a gateway that is gone is not taken for what is.
+        let dim = Style::new().add_modifier(Modifier::DIM);
+        for area in [limits, keys, servers] {
+            frame.buffer_mut().set_style(area, dim);
+        }
+    }
     match state.overlay {
         ScreenOverlay::Help => draw_help(frame),
         ScreenOverlay::Detail if state.pane == ScreenPane::Keys => draw_key(frame, state),
@@ -34,11 +43,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &TopState, now: Timestamp) {
     }
 }
 
-/// Returns the height at which every line of the panes is shown.
-pub(super) fn whole_height(state: &TopState) -> u16 {
+/// Returns the height at which every line is shown on a screen of this width.
+pub(super) fn whole_height(state: &TopState, width: u16) -> u16 {
+    let above = head_height(state, width);
     needed_heights(state)
         .into_iter()
-        .fold(2, u16::saturating_add)
+        .fold(above.saturating_add(1), u16::saturating_add)
 }
 
 /// Returns the height that limits, keys and servers need, each with a title and a header.
@@ -55,41 +65,14 @@ fn needed_heights(state: &TopState) -> [u16; 3] {
     })
 }
 
-/// Shares the height of a screen among limits, keys and servers: servers get at most a third, keys two fifths of the rest unless limits
+/// Shares a height among limits, keys and servers: servers get at most a third, keys two fifths of the rest unless limits
 /// need less.
 fn pane_heights(state: &TopState, height: u16) -> [u16; 3] {
     let [limits, keys, servers] = needed_heights(state);
-    let height = height.saturating_sub(2);
     let servers = servers.min(height / 3);
     let rest = height - servers;
     let keys = keys.min((rest * 2 / 5).max(rest.saturating_sub(limits)));
     [rest - keys, keys, servers]
-}
-
-fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &TopState, now: Timestamp) {
-    let view = &state.view;
-    let text = match (state.silence(now), &state.link) {
-        (Some((silence, reason)), _) => {
-            format!(
-                "no answer for {}, asking again: {reason}",
-                span(silence.as_secs())
-            )
-        }
-        (None, GatewayLink::Connecting) => format!("{}: asking", state.gateway),
-        (None, _) => format!(
-            "sluicegate {} at {}  up {}  {} requests/s  {} in flight",
-            view.version,
-            state.gateway,
-            span(view.uptime),
-            per_second(view.requests),
-            view.requests_in_flight
-        ),
-    };
-    let style = match state.silence(now) {
-        Some(_) => alarm(state.palette),
-        None => Style::new().add_modifier(Modifier::BOLD),
-    };
-    frame.render_widget(Line::styled(text, style), area);
 }
 
 fn draw_limits(frame: &mut Frame<'_>, area: Rect, state: &TopState) {
@@ -220,7 +203,7 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &TopState) {
 }
 
 /// The style of what needs attention.
-fn alarm(palette: ColorPalette) -> Style {
+pub(super) fn alarm(palette: ColorPalette) -> Style {
     let style = Style::new().add_modifier(Modifier::BOLD);
     match palette {
         ColorPalette::Colored => style.fg(Color::Red),

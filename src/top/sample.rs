@@ -56,10 +56,68 @@ pub struct GatewayStatus {
     pub uptime: u64,
     /// Requests in flight.
     pub requests_in_flight: u64,
+    /// Requests since the start, by result.
+    pub requests: RequestResults,
+    /// The requests of the last seconds.
+    pub recent: RecentStatus,
+    /// The problems of the gateway, the heaviest first.
+    pub problems: Vec<ProblemStatus>,
+    /// The number of problems that are left out.
+    pub problems_omitted: usize,
     /// Every limit.
     pub limits: Vec<LimitStatus>,
     /// Every origin.
     pub origins: Vec<OriginStatus>,
+}
+
+/// Numbers of requests by their result in `/status`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct RequestResults {
+    /// Requests that were rejected.
+    pub rejected: u64,
+    /// Requests that the gateway answered with 5xx.
+    pub failed_by_gateway: u64,
+    /// Requests that an origin answered with 5xx.
+    pub failed_by_origins: u64,
+    /// Requests whose client left.
+    pub clients_gone: u64,
+}
+
+/// The requests of the last seconds in `/status`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct RecentStatus {
+    /// Their durations; `None` without requests.
+    pub latency_ms: Option<LatencyStatus>,
+}
+
+/// Percentiles of durations in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct LatencyStatus {
+    /// The median.
+    pub p50: f64,
+    /// The duration that nine of ten requests do not exceed.
+    pub p90: f64,
+    /// The duration that 99 of a hundred requests do not exceed.
+    pub p99: f64,
+}
+
+/// A problem in `/status`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct ProblemStatus {
+    /// `critical` or `warning`.
+    pub severity: String,
+    /// The part of the gateway that it is about.
+    pub kind: String,
+    /// The name of that part; empty where there is one only.
+    pub name: String,
+    /// The sentence that says what is wrong.
+    pub sentence: String,
+    /// The address of the entry in the runbook.
+    pub runbook: String,
 }
 
 /// A limit in `/status`.
@@ -229,6 +287,8 @@ pub(super) mod tests {
     pub(in crate::top) fn sampled(seconds: u64, requests: f64) -> GatewaySample {
         let status = r#"{
             "version": "0.1.0", "started": "2026-11-25T08:00:00.000Z", "uptime": 90061, "requests_in_flight": 3, "new": [1],
+            "requests": { "all": 0, "rejected": REJECTED, "failed_by_gateway": FAILED, "failed_by_origins": SECONDS, "clients_gone": 4 },
+            "recent": { "seconds": 10.0, "latency_ms": { "p50": 1.24, "p90": 1.5, "p99": 2500.0 } },
             "limits": [
                 { "name": "otp", "key": "client.ip/32,/64", "rates": ["5 per 3s", "20 per 60s"], "action": "reject", "keys": 512,
                   "capacity": 1024 },
@@ -244,6 +304,10 @@ pub(super) mod tests {
                   "last_error": { "at": "2026-11-25T08:59:00.000Z", "failure": "connect", "reason": "connection refused" } }
             ] } ]
         }"#;
+        let status = status
+            .replace("REJECTED", &((requests / 2.0) as u64).to_string())
+            .replace("FAILED", &(2 * seconds).to_string())
+            .replace("SECONDS", &seconds.to_string());
         let metrics = format!(
             "# TYPE sluicegate_requests_total counter\n\
              sluicegate_requests_total{{route=\"/a\",status=\"200\"}} {requests}\n\
@@ -258,7 +322,7 @@ pub(super) mod tests {
              sluicegate_origin_attempts_total{{origin=\"app\",server=\"127.0.0.1:3001\",outcome=\"connect\"}} 6\n",
             requests / 2.0,
         );
-        GatewaySample::parse(Timestamp::from_secs(seconds), status, &metrics).expect("a status")
+        GatewaySample::parse(Timestamp::from_secs(seconds), &status, &metrics).expect("a status")
     }
 
     /// Goal: counters are added over the routes, rejections over their reasons. Method: a status and a scrape.

@@ -6,7 +6,8 @@ use serde::Serialize;
 use sluicegate_base::clock;
 
 use super::sample::{
-    ConditionStatus, GatewaySample, ScrapedLimit, ScrapedServer, ServerError, ServerLimitStatus,
+    ConditionStatus, GatewaySample, LatencyStatus, ProblemStatus, RequestResults, ScrapedLimit,
+    ScrapedServer, ServerError, ServerLimitStatus,
 };
 
 /// A gateway between two samples.
@@ -20,6 +21,20 @@ pub struct GatewayView {
     pub requests_in_flight: u64,
     /// Requests since the start, and a second.
     pub requests: CountRate,
+    /// Requests that were rejected.
+    pub rejected: CountRate,
+    /// Requests that the gateway answered with 5xx.
+    pub failed_by_gateway: CountRate,
+    /// Requests that an origin answered with 5xx.
+    pub failed_by_origins: CountRate,
+    /// Requests whose client left.
+    pub clients_gone: CountRate,
+    /// Durations of the last seconds; `None` without requests.
+    pub latency_ms: Option<LatencyStatus>,
+    /// The problems of the gateway, the heaviest first.
+    pub problems: Vec<ProblemStatus>,
+    /// The number of problems that are left out.
+    pub problems_omitted: usize,
     /// Every limit; those that reject most first.
     pub limits: Vec<LimitRow>,
     /// Every server of every origin.
@@ -103,6 +118,10 @@ impl SamplePair<'_> {
         CountRate { total, per_second }
     }
 
+    fn result(&self, count: fn(&RequestResults) -> u64) -> CountRate {
+        self.rate(|sample| count(&sample.status.requests) as f64)
+    }
+
     fn limit(&self, name: &str, count: fn(&ScrapedLimit) -> f64) -> CountRate {
         self.rate(|sample| sample.limits.get(name).map_or(0.0, count))
     }
@@ -157,6 +176,13 @@ impl GatewayView {
             uptime: status.uptime,
             requests_in_flight: status.requests_in_flight,
             requests: pair.rate(|sample| sample.requests),
+            rejected: pair.result(|requests| requests.rejected),
+            failed_by_gateway: pair.result(|requests| requests.failed_by_gateway),
+            failed_by_origins: pair.result(|requests| requests.failed_by_origins),
+            clients_gone: pair.result(|requests| requests.clients_gone),
+            latency_ms: status.recent.latency_ms,
+            problems: status.problems.clone(),
+            problems_omitted: status.problems_omitted,
             servers: servers.collect(),
             limits,
         }

@@ -1,0 +1,171 @@
+//! Writes the lines above the panes: the gateway, what its requests come to, and what is wrong with it.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Line;
+use sluicegate_limiter::Timestamp;
+
+use super::numbers::{millis, per_second, span};
+use super::render::alarm;
+use super::state::{GatewayLink, TopState};
+use super::view::{CountRate, GatewayView};
+
+/// Problems that are shown; the others are counted.
+const PROBLEMS: usize = 4;
+/// Lines of a problem.
+const PROBLEM_LINES: usize = 2;
+
+/// Returns the height of the head on a screen of this width.
+pub(super) fn head_height(state: &TopState, width: u16) -> u16 {
+    let lines = 2 + problem_lines(&state.view, width).len();
+    u16::try_from(lines).unwrap_or(u16::MAX)
+}
+
+/// Draws the head.
+pub(super) fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &TopState, now: Timestamp) {
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let alarm = alarm(state.palette);
+    let is_silent = state.silence(now).is_some();
+    let view = &state.view;
+    let has_failures = [
+        view.rejected,
+        view.failed_by_gateway,
+        view.failed_by_origins,
+    ]
+    .iter()
+    .any(|count| count.per_second.is_some_and(|rate| rate > 0.0));
+    let mut lines = vec![
+        Line::styled(
+            gateway_line(state, now),
+            if is_silent { alarm } else { bold },
+        ),
+        Line::styled(
+            request_line(view),
+            if has_failures { alarm } else { Style::new() },
+        ),
+    ];
+    let problems = problem_lines(view, area.width).into_iter();
+    lines.extend(problems.map(|line| Line::styled(line, alarm)));
+    for (line, row) in lines.into_iter().zip(area.rows()) {
+        frame.render_widget(line, row);
+    }
+}
+
+fn gateway_line(state: &TopState, now: Timestamp) -> String {
+    let view = &state.view;
+    match (state.silence(now), &state.link) {
+        (Some((silence, reason)), _) => {
+            format!(
+                "no answer for {}, asking again: {reason}",
+                span(silence.as_secs())
+            )
+        }
+        (None, GatewayLink::Connecting) => format!("{}: asking", state.gateway),
+        (None, _) => format!(
+            "sluicegate {} at {}  up {}  {} requests/s  {} in flight",
+            view.version,
+            state.gateway,
+            span(view.uptime),
+            per_second(view.requests),
+            view.requests_in_flight
+        ),
+    }
+}
+
+/// Writes the results of requests, each with its rate, and the latency of the last seconds.
+fn request_line(view: &GatewayView) -> String {
+    let failed = CountRate {
+        total: view.failed_by_gateway.total + view.failed_by_origins.total,
+        per_second: (view.failed_by_gateway.per_second)
+            .zip(view.failed_by_origins.per_second)
+            .map(|(gateway, origins)| gateway + origins),
+    };
+    let latency = view.latency_ms.map_or_else(String::new, |latency| {
+        format!("  p50 {}  p99 {}", millis(latency.p50), millis(latency.p99))
+    });
+    format!(
+        "{} rejected/s  {} failed/s (origins {})  {} gone/s{latency}",
+        per_second(view.rejected),
+        per_second(failed),
+        per_second(view.failed_by_origins),
+        per_second(view.clients_gone),
+    )
+}
+
+/// Returns the problems as lines of at most `width` characters.
+fn problem_lines(view: &GatewayView, width: u16) -> Vec<String> {
+    let problems = view.problems.iter().take(PROBLEMS);
+    let mut lines: Vec<String> = problems
+        .flat_map(|problem| wrapped(&format!("! {}", problem.sentence), width.into()))
+        .collect();
+    let more = view.problems.len().saturating_sub(PROBLEMS) + view.problems_omitted;
+    if more > 0 {
+        lines.push(format!("! and {more} problems more, in /status"));
+    }
+    lines
+}
+
+/// Breaks a text between words into at most [`PROBLEM_LINES`] lines; the last is cut by the screen.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let count = lines.len();
+        let Some(line) = lines.last_mut() else {
+            break;
+        };
+        let length = line.chars().count();
+        if length > 0 && length + 1 + word.chars().count() > width && count < PROBLEM_LINES {
+            lines.push(format!("  {word}"));
+        } else {
+            if length > 0 {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::layout::Size;
+
+    use super::super::once::screen_text;
+    use super::super::sample::ProblemStatus;
+    use super::super::state::tests::state;
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_secs(1_795_245_038);
+
+    /// Goal: an operator sees failures and their cause without a key. Method: a gateway that fails requests, with six problems, of which
+    /// one is longer than a line; the whole screen.
+    #[test]
+    fn failures_and_problems_are_on_top() {
+        let mut state = state();
+        let cause = "connect: Connection refused (os error 111)";
+        let problem = |sentence: String| ProblemStatus {
+            sentence,
+            ..ProblemStatus::default()
+        };
+        let long = format!("No server of origin app works: 2 failing; 127.0.0.1:3001: {cause}.");
+        state.view.problems = vec![problem(long)];
+        for at in 1..6 {
+            let sentence = format!("The limit l{at} has no room.");
+            state.view.problems.push(problem(sentence));
+        }
+        state.view.problems_omitted = 3;
+        let text = screen_text(&state, Size::new(80, 24), NOW);
+        for part in [
+            "5.0 rejected/s  3.0 failed/s (origins 1.0)  0 gone/s  p50 1.2 ms  p99 2.5 s\n",
+            "! No server of origin app works: 2 failing; 127.0.0.1:3001: connect: Connection\n  refused (os error 111).\n",
+            "! The limit l3 has no room.\n",
+            "! and 5 problems more, in /status\n",
+            "servers of origins (2)",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in:\n{text}");
+        }
+        assert!(!text.contains("l4"), "{text}");
+        assert_eq!(text.lines().count(), 24);
+    }
+}
