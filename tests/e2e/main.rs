@@ -71,6 +71,7 @@ mod overflow;
 mod overrides;
 mod packaging;
 mod page;
+mod page_incidents;
 mod page_speech;
 mod playground;
 mod prefixes;
