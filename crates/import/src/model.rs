@@ -313,6 +313,46 @@ impl RouteValue {
     }
 }
 
+/// Edits of the fields of requests or responses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldEdits {
+    /// Fields with the value that takes the place of all others.
+    pub set: Vec<(String, String)>,
+    /// Fields with a value that joins the others.
+    pub add: Vec<(String, String)>,
+    /// Fields that are removed.
+    pub remove: Vec<String>,
+}
+
+impl FieldEdits {
+    /// Sets a field, whatever edits of it came before.
+    pub(crate) fn set_value(&mut self, name: &str, value: &str) {
+        self.forget(name);
+        self.set.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// Removes a field, whatever edits of it came before.
+    pub(crate) fn remove_field(&mut self, name: &str) {
+        self.forget(name);
+        self.remove.push(name.to_owned());
+    }
+
+    /// Adds edits that come after these.
+    pub(crate) fn extend(&mut self, later: &Self) {
+        later.remove.iter().for_each(|name| self.remove_field(name));
+        for (name, value) in &later.set {
+            self.set_value(name, value);
+        }
+        self.add.extend(later.add.iter().cloned());
+    }
+
+    fn forget(&mut self, name: &str) {
+        self.set.retain(|(known, _)| known != name);
+        self.add.retain(|(known, _)| known != name);
+        self.remove.retain(|known| known != name);
+    }
+}
+
 /// `[[route]]`.
 #[derive(Clone, Debug)]
 pub struct Route {
@@ -342,10 +382,10 @@ pub struct Route {
     pub action: RouteAction,
     /// `max_body_bytes`.
     pub max_body: Option<String>,
-    /// `request_headers.set`.
-    pub set_headers: Vec<(String, String)>,
-    /// `request_headers.remove`.
-    pub remove_headers: Vec<String>,
+    /// `request_headers`.
+    pub request_fields: FieldEdits,
+    /// `response_headers`.
+    pub response_fields: FieldEdits,
     /// The status of refusals on this route, where it is not that of its limits.
     pub status: Option<u16>,
     /// Further keys, as TOML.
@@ -370,8 +410,8 @@ impl Route {
             block: Vec::new(),
             action,
             max_body: None,
-            set_headers: Vec::new(),
-            remove_headers: Vec::new(),
+            request_fields: FieldEdits::default(),
+            response_fields: FieldEdits::default(),
             status: None,
             keys: Vec::new(),
         }

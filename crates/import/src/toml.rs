@@ -6,8 +6,8 @@ use sluicegate_base::path::PathCase;
 
 use crate::ledger::{Ledger, printable};
 use crate::model::{
-    ClientList, ClientRules, GatewayModel, KeyPart, Limit, LimitAction, LimitAlgorithm, Listener,
-    Origin, Route, RouteAction, Server, TableRemarks,
+    ClientList, ClientRules, FieldEdits, GatewayModel, KeyPart, Limit, LimitAction, LimitAlgorithm,
+    Listener, Origin, Route, RouteAction, Server, TableRemarks,
 };
 
 /// Longest line of a comment, in characters.
@@ -299,9 +299,13 @@ impl TomlText<'_> {
         if let Some(status) = route.status {
             keys.set("refusal", format!("{{ status = {status} }}"));
         }
-        let edits = header_edits(route);
-        if !edits.is_empty() {
-            keys.set("request_headers", format!("{{ {} }}", edits.join(", ")));
+        for (name, edits) in [
+            ("request_headers", &route.request_fields),
+            ("response_headers", &route.response_fields),
+        ] {
+            if let Some(edits) = field_edits(edits) {
+                keys.set(name, edits);
+            }
         }
         for (key, value) in &route.keys {
             keys.set(key, value);
@@ -463,20 +467,19 @@ pub(crate) fn quoted(text: &str) -> String {
     out
 }
 
-/// Returns the edits of request fields, as keys of an inline table.
-fn header_edits(route: &Route) -> Vec<String> {
-    let mut edits = Vec::new();
-    if !route.set_headers.is_empty() {
-        let pairs = route.set_headers.iter();
-        let pairs = pairs.map(|(name, value)| format!("{} = {}", key(name), quoted(value)));
-        let pairs: Vec<String> = pairs.collect();
-        edits.push(format!("set = {{ {} }}", pairs.join(", ")));
+/// Returns the edits of fields as an inline table; `None` where there are none.
+pub(crate) fn field_edits(edits: &FieldEdits) -> Option<String> {
+    let mut keys = Vec::new();
+    for (name, values) in [("set", &edits.set), ("add", &edits.add)] {
+        let pairs: Vec<String> = values.iter().map(|(name, it)| pair(name, it)).collect();
+        if !pairs.is_empty() {
+            keys.push(format!("{name} = {}", inline(&pairs)));
+        }
     }
-    if !route.remove_headers.is_empty() {
-        let names: Vec<String> = route.remove_headers.iter().map(|it| quoted(it)).collect();
-        edits.push(format!("remove = [{}]", names.join(", ")));
+    if !edits.remove.is_empty() {
+        keys.push(format!("remove = {}", list(&edits.remove)));
     }
-    edits
+    (!keys.is_empty()).then(|| inline(&keys))
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use super::answers::StepAnswer;
 use super::conditions::RequestCondition;
-use super::fields::FieldEdits;
 use super::paths::{CurrentPath, folded};
 use super::steps::{ChainStep, StepKind};
 use crate::bounds;
 use crate::cells::{CellDimension, RequestCell, covers_block, covers_host};
 use crate::ledger::EntryId;
+use crate::model::FieldEdits;
 
 /// The result of all steps for the requests of a cell.
 #[derive(Clone, Debug, Default, PartialEq)]

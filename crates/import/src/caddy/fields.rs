@@ -2,22 +2,8 @@
 
 use super::placeholders;
 use super::tree::CaddyDirective;
+use crate::model::FieldEdits;
 use crate::own_fields::is_own_field;
-use crate::toml;
-
-/// Edits of the fields of requests or responses.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct FieldEdits {
-    set: Vec<FieldValue>,
-    add: Vec<FieldValue>,
-    remove: Vec<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct FieldValue {
-    name: String,
-    value: String,
-}
 
 /// The message that has a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,95 +15,42 @@ pub(super) enum EditedMessage {
 /// Beginnings of names of fields that describe limits.
 const LIMIT_FIELDS: [&str; 2] = ["ratelimit", "x-ratelimit"];
 
-impl FieldEdits {
-    /// Adds the edit that a line says: `[+|-|>]FIELD [VALUE]`.
-    ///
-    /// # Errors
-    ///
-    /// The reason for which it has no counterpart.
-    pub(super) fn read(&mut self, words: &[String], message: EditedMessage) -> Result<(), String> {
-        let (field, value) = match words {
-            [field] => (field, ""),
-            [field, value] => (field, value.as_str()),
-            _ => return Err("an edit of a field has no expression".to_owned()),
-        };
-        let field = field.strip_suffix(':').unwrap_or(field);
-        let name = field.trim_start_matches(['+', '-', '>', '?']);
-        let name = name.to_ascii_lowercase();
-        let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if name.is_empty() || !name.chars().all(is_name) {
-            return Err(format!("no field is called {field}"));
-        }
-        let is_own = is_own_field(&name)
-            || LIMIT_FIELDS.iter().any(|it| name.starts_with(it))
-            || (message == EditedMessage::Response
-                && (name == "retry-after" || (name == "vary" && !field.starts_with('+'))));
-        if is_own {
-            return Err(format!("the gateway writes {name} itself"));
-        }
-        let set = || {
-            Ok::<_, String>(FieldValue {
-                name: name.clone(),
-                value: placeholders::field_value(value)?,
-            })
-        };
-        match field.chars().next() {
-            Some('?') => return Err("no edit sets a field only where it is absent".to_owned()),
-            Some('-') => {
-                self.forget(&name);
-                self.remove.push(name);
-            }
-            Some('+') => self.add.push(set()?),
-            _ => {
-                let edit = set()?;
-                self.forget(&name);
-                self.set.push(edit);
-            }
-        }
-        Ok(())
+/// Adds the edit that a line says: `[+|-|>]FIELD [VALUE]`.
+///
+/// # Errors
+///
+/// The reason for which it has no counterpart.
+pub(super) fn read_line(
+    edits: &mut FieldEdits,
+    words: &[String],
+    message: EditedMessage,
+) -> Result<(), String> {
+    let (field, value) = match words {
+        [field] => (field, ""),
+        [field, value] => (field, value.as_str()),
+        _ => return Err("an edit of a field has no expression".to_owned()),
+    };
+    let field = field.strip_suffix(':').unwrap_or(field);
+    let name = field.trim_start_matches(['+', '-', '>', '?']);
+    let name = name.to_ascii_lowercase();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || !name.chars().all(is_name) {
+        return Err(format!("no field is called {field}"));
     }
-
-    /// Adds the edits of a directive that come after these.
-    pub(super) fn extend(&mut self, later: &Self) {
-        for name in later
-            .remove
-            .iter()
-            .chain(later.set.iter().map(|it| &it.name))
-        {
-            self.forget(name);
-        }
-        self.remove.extend(later.remove.iter().cloned());
-        self.set.extend(later.set.iter().cloned());
-        self.add.extend(later.add.iter().cloned());
+    let is_own = is_own_field(&name)
+        || LIMIT_FIELDS.iter().any(|it| name.starts_with(it))
+        || (message == EditedMessage::Response
+            && (name == "retry-after" || (name == "vary" && !field.starts_with('+'))));
+    if is_own {
+        return Err(format!("the gateway writes {name} itself"));
     }
-
-    fn forget(&mut self, name: &str) {
-        self.set.retain(|it| it.name != name);
-        self.add.retain(|it| it.name != name);
-        self.remove.retain(|it| it != name);
+    match field.chars().next() {
+        Some('?') => return Err("no edit sets a field only where it is absent".to_owned()),
+        Some('-') => edits.remove_field(&name),
+        Some('+') => edits.add.push((name, placeholders::field_value(value)?)),
+        _ => edits.set_value(&name, &placeholders::field_value(value)?),
     }
-
-    /// Returns the edits as TOML; `None` where there are none.
-    pub(super) fn table(&self) -> Option<String> {
-        let pairs = |edits: &[FieldValue]| {
-            let mut names: Vec<&str> = edits.iter().map(|it| it.name.as_str()).collect();
-            names.dedup();
-            let pairs = edits
-                .iter()
-                .map(|it| format!("{} = {}", toml::key(&it.name), toml::quoted(&it.value)));
-            pairs.collect::<Vec<_>>().join(", ")
-        };
-        let mut keys = Vec::new();
-        for (key, edits) in [("set", &self.set), ("add", &self.add)] {
-            if !edits.is_empty() {
-                keys.push(format!("{key} = {{ {} }}", pairs(edits)));
-            }
-        }
-        if !self.remove.is_empty() {
-            keys.push(format!("remove = {}", toml::list(&self.remove)));
-        }
-        (!keys.is_empty()).then(|| format!("{{ {} }}", keys.join(", ")))
-    }
+    Ok(())
 }
 
 /// Reads the edits of `header` or `request_header`, which stand behind its name or in its block.
@@ -132,7 +65,7 @@ pub(super) fn read(
 ) -> Result<FieldEdits, String> {
     let mut edits = FieldEdits::default();
     if !words.is_empty() {
-        edits.read(words, message)?;
+        read_line(&mut edits, words, message)?;
     }
     for line in directive.children() {
         let mut words = vec![line.name.clone()];
@@ -141,7 +74,7 @@ pub(super) fn read(
             // Edits are made when the response is sent in any case.
             "defer" => {}
             "match" => return Err("edits of fields hold for all responses of a route".to_owned()),
-            _ => edits.read(&words, message)?,
+            _ => read_line(&mut edits, &words, message)?,
         }
     }
     Ok(edits)
@@ -150,14 +83,15 @@ pub(super) fn read(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::toml;
 
     fn edits(lines: &[&str]) -> Result<Option<String>, String> {
         let mut edits = FieldEdits::default();
         for line in lines {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            edits.read(&words, EditedMessage::Response)?;
+            read_line(&mut edits, &words, EditedMessage::Response)?;
         }
-        Ok(edits.table())
+        Ok(toml::field_edits(&edits))
     }
 
     /// Goal: edits are those of Caddy, the last of a field holds. Method: each kind, and two of one field.

@@ -1,7 +1,7 @@
 //! Makes origins of `reverse_proxy`, and of directives that serve what the gateway does not.
 
 use super::conditions;
-use super::fields::{EditedMessage, FieldEdits};
+use super::fields::{self, EditedMessage};
 use super::omissions::{leave, leave_quietly};
 use super::paths::SitePathChange;
 use super::placeholders::{PlaceholderPiece, pieces};
@@ -9,7 +9,7 @@ use super::transports::TransportSettings;
 use super::tree::CaddyDirective;
 use super::upstreams::{self, UpstreamScheme};
 use crate::ledger::{EntryId, Ledger};
-use crate::model::{Origin, Server};
+use crate::model::{FieldEdits, Origin, Server};
 use crate::names::NamePool;
 use crate::own_fields::is_own_field;
 use crate::toml::quoted;
@@ -217,10 +217,10 @@ impl ProxyReader<'_> {
                 ledger.differs(line.id, difference);
             }
             "header_up" => return self.header_up(words),
-            "header_down" => self
-                .answer
-                .response_fields
-                .read(words, EditedMessage::Response)?,
+            "header_down" => {
+                let edits = &mut self.answer.response_fields;
+                fields::read_line(edits, words, EditedMessage::Response)?;
+            }
             "rewrite" => self.answer.rewrite = Some(SitePathChange::rewrite(words)?),
             "transport" => {
                 for line in line.children() {
@@ -280,8 +280,8 @@ impl ProxyReader<'_> {
             // The gateway writes what it knows of the client there.
             return Ok(LineEffect::None);
         }
-        let fields = &mut self.answer.request_fields;
-        fields.read(words, EditedMessage::Request)?;
+        let edits = &mut self.answer.request_fields;
+        fields::read_line(edits, words, EditedMessage::Request)?;
         Ok(LineEffect::Taken)
     }
 

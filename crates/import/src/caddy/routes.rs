@@ -13,7 +13,7 @@ use super::steps::{ChainStep, StepKind};
 use crate::bounds;
 use crate::cells::{self, PathTerm, RequestCell, covers_host};
 use crate::ledger::{EntryId, Ledger};
-use crate::model::{GatewayModel, Limit, Route, RouteAction, TableRemarks};
+use crate::model::{FieldEdits, GatewayModel, Limit, Route, RouteAction, TableRemarks};
 
 /// A site whose directives were read.
 pub(super) struct ReadSite {
@@ -192,7 +192,9 @@ impl SiteRouteMaker<'_> {
             client: cell.client.clone().unwrap_or_default(),
             limits: limits.collect(),
             max_body: effect.max_body.clone(),
-            keys: keys(effect),
+            request_fields: request_fields(effect),
+            response_fields: effect.response_fields.clone(),
+            keys: Vec::from_iter(effect.compress.clone().map(|it| ("compress", it))),
             ..Route::new(path, action)
         });
     }
@@ -249,25 +251,12 @@ fn path_case(cell: &RequestCell) -> PathCase {
     }
 }
 
-/// Returns the further keys of a route.
-fn keys(effect: &SiteEffect) -> Vec<(&'static str, String)> {
-    let mut keys = Vec::new();
-    let request = effect.request_fields.table();
-    // An answer of the gateway's own reads no fields.
-    let is_forwarded = matches!(effect.answer, Some(StepAnswer::Forward(_)));
-    keys.extend(
-        request
-            .filter(|_| is_forwarded)
-            .map(|it| ("request_headers", it)),
-    );
-    keys.extend(
-        effect
-            .response_fields
-            .table()
-            .map(|it| ("response_headers", it)),
-    );
-    keys.extend(effect.compress.clone().map(|it| ("compress", it)));
-    keys
+/// Returns the edits of the fields that the origin gets. An answer of the gateway's own reads none.
+fn request_fields(effect: &SiteEffect) -> FieldEdits {
+    match &effect.answer {
+        Some(StepAnswer::Forward(_)) => effect.request_fields.clone(),
+        _ => FieldEdits::default(),
+    }
 }
 
 /// Returns false if no path fits both an expression and another term.

@@ -9,7 +9,7 @@ use crate::cells::RequestCell;
 use crate::cells::{ConditionTerm, SignedTerm};
 use crate::client_fields::ProxyFieldUse;
 use crate::ledger::{EntryId, Ledger};
-use crate::model::KeyPart;
+use crate::model::{FieldEdits, KeyPart};
 use crate::own_fields::is_own_field;
 
 /// A limit that holds in a cell. Equal ones share counters.
@@ -35,7 +35,7 @@ pub(super) struct CellEffect {
     pub(super) limits: Vec<CellLimit>,
     pub(super) answer: Option<CellAnswer>,
     pub(super) backend: Option<String>,
-    pub(super) set_headers: Vec<(String, String)>,
+    pub(super) request_fields: FieldEdits,
 }
 
 /// An answer of the file's own.
@@ -55,7 +55,7 @@ impl CellEffect {
     pub(super) fn without_unused(mut self) -> Self {
         if self.answer.is_some() {
             self.backend = None;
-            self.set_headers.clear();
+            self.request_fields = FieldEdits::default();
         }
         self
     }
@@ -203,8 +203,7 @@ impl<'r> RuleEvaluation<'r> {
                 // The gateway writes it.
                 RuleKind::SetHeader(name, _) if is_own_field(name) => true,
                 RuleKind::SetHeader(name, value) if is_certain => {
-                    self.effect.set_headers.retain(|(known, _)| known != name);
-                    self.effect.set_headers.push((name.clone(), value.clone()));
+                    self.effect.request_fields.set_value(name, value);
                     true
                 }
                 RuleKind::Deny(status) => self.limit(cell, rule, *status, ledger),

@@ -14,7 +14,7 @@ use super::tls::TlsDefaults;
 use crate::cells::{self, RequestCell, TermList};
 use crate::client_fields;
 use crate::ledger::Ledger;
-use crate::model::{ClientList, GatewayModel, Route, RouteAction, TableRemarks};
+use crate::model::{ClientList, FieldEdits, GatewayModel, Route, RouteAction, TableRemarks};
 use crate::names::NamePool;
 
 /// Translates frontends of a configuration.
@@ -362,8 +362,8 @@ impl<'s> FrontendImporter<'s> {
             block: Vec::new(),
             action,
             max_body: None,
-            set_headers: effect.set_headers.clone(),
-            remove_headers: Vec::new(),
+            request_fields: effect.request_fields.clone(),
+            response_fields: FieldEdits::default(),
             status: None,
             keys: Vec::new(),
         });

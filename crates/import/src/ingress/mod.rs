@@ -17,8 +17,8 @@ use self::settings::ControllerSettings;
 use self::yaml::YamlNode;
 use crate::ledger::{EntryId, Ledger};
 use crate::model::{
-    ClientList, GatewayModel, KeyPart, Limit, LimitAction, LimitAlgorithm, Listener, Route,
-    RouteAction, TableRemarks,
+    ClientList, FieldEdits, GatewayModel, KeyPart, Limit, LimitAction, LimitAlgorithm, Listener,
+    Route, RouteAction, TableRemarks,
 };
 use crate::names::NamePool;
 use crate::paths;
@@ -385,8 +385,8 @@ impl IngressImporter {
                 rewrite: rule.rewrite,
             },
             max_body: annotations.max_body.clone(),
-            set_headers: Vec::new(),
-            remove_headers: Vec::new(),
+            request_fields: FieldEdits::default(),
+            response_fields: FieldEdits::default(),
             status: None,
             keys: Vec::new(),
         };

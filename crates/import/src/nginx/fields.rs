@@ -3,19 +3,13 @@
 use super::keys::{TextPiece, pieces};
 use super::scope::SettingScope;
 use crate::ledger::Ledger;
+use crate::model::FieldEdits;
 use crate::own_fields::is_own_field;
-
-/// The edits of request fields of a route.
-#[derive(Default)]
-pub(super) struct HeaderEdits {
-    pub(super) set: Vec<(String, String)>,
-    pub(super) remove: Vec<String>,
-}
 
 /// Returns the edits of a route. One that no edit says is to be filled in: the field of the client goes to the origin in its place, and may
 /// be one that the origin believes.
-pub(super) fn header_edits(scope: &SettingScope<'_>, ledger: &mut Ledger) -> HeaderEdits {
-    let mut edits = HeaderEdits::default();
+pub(super) fn header_edits(scope: &SettingScope<'_>, ledger: &mut Ledger) -> FieldEdits {
+    let mut edits = FieldEdits::default();
     for directive in &scope.set_headers {
         let [name, value] = directive.words.as_slice() else {
             ledger.left_out(directive.id, "a name and a value are expected");
@@ -33,8 +27,8 @@ pub(super) fn header_edits(scope: &SettingScope<'_>, ledger: &mut Ledger) -> Hea
                 ledger.translated(directive.id);
                 match text.is_empty() {
                     // nginx sends no field without a value.
-                    true => edits.remove.push(name),
-                    false => edits.set.push((name, text)),
+                    true => edits.remove_field(&name),
+                    false => edits.set_value(&name, &text),
                 }
             }
             _ => {

@@ -2,7 +2,7 @@
 
 use super::access::{self, ClientAccess, ClientBlocks};
 use super::cases::{self, CaseList};
-use super::fields::{self, HeaderEdits};
+use super::fields;
 use super::hosts::ServerHost;
 use super::jumps::{Destination, JumpTable};
 use super::limits::{LimitMaker, LocationLimits};
@@ -15,7 +15,7 @@ use super::templates::{self, PathChange};
 use super::tree::Directive;
 use super::zones::ZoneTable;
 use crate::ledger::{EntryId, Ledger};
-use crate::model::{ClientList, Route, RouteAction, TableRemarks};
+use crate::model::{ClientList, FieldEdits, Route, RouteAction, TableRemarks};
 use crate::names::NamePool;
 
 /// Makes routes, and with them limits, origins and lists.
@@ -124,7 +124,7 @@ impl<'d> RouteMaker<'d> {
         bounds.extend(scope.max_body);
         let max_body = max_body(&bounds, ledger);
         let headers = match is_answer {
-            true => HeaderEdits::default(),
+            true => FieldEdits::default(),
             false => fields::header_edits(scope, ledger),
         };
         let access = match is_answer {
@@ -160,8 +160,7 @@ impl<'d> RouteMaker<'d> {
                     limits: case.limits.clone(),
                     allow: allow.iter().cloned().collect(),
                     max_body: max_body.clone(),
-                    set_headers: headers.set.clone(),
-                    remove_headers: headers.remove.clone(),
+                    request_fields: headers.clone(),
                     status: status.filter(|_| !case.limits.is_empty()),
                     case: placed.location.case(),
                     ..Route::new(placed.path.clone(), action.clone())
@@ -212,8 +211,7 @@ impl<'d> RouteMaker<'d> {
                     allow: Vec::new(),
                     block: Vec::new(),
                     max_body: None,
-                    set_headers: Vec::new(),
-                    remove_headers: Vec::new(),
+                    request_fields: FieldEdits::default(),
                     status: None,
                     action: RouteAction::Respond {
                         status: 403,

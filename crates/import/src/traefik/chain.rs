@@ -2,7 +2,7 @@
 
 use super::paths::PathEdit;
 use crate::ledger::EntryId;
-use crate::toml::{inline, key, list, quoted};
+use crate::model::FieldEdits;
 
 /// A step of a chain.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,7 +13,8 @@ pub(super) enum MiddlewareStep {
     /// Only these clients pass, and others get the status.
     Allow(Vec<String>, u16),
     MaxBody(String),
-    Headers(MiddlewareHeaders),
+    RequestFields(FieldEdits),
+    ResponseFields(FieldEdits),
     /// A key of the route with its value in TOML.
     Further(&'static str, String),
     ToScheme(SchemeRedirect),
@@ -33,48 +34,3 @@ pub(super) struct SchemeRedirect {
 
 /// The chain of a router, each step with the entry that it is made of.
 pub(super) type MiddlewareChain = Vec<(Option<EntryId>, MiddlewareStep)>;
-
-/// Fields that are set and removed.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct MiddlewareHeaders {
-    pub(super) request: MiddlewareFields,
-    pub(super) response: MiddlewareFields,
-}
-
-/// The edits of one direction.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct MiddlewareFields {
-    pub(super) set: Vec<(String, String)>,
-    pub(super) remove: Vec<String>,
-}
-
-impl MiddlewareFields {
-    /// Adds edits that come later.
-    pub(super) fn extend(&mut self, later: &Self) {
-        for (name, value) in &later.set {
-            self.set.retain(|(known, _)| known != name);
-            self.remove.retain(|known| known != name);
-            self.set.push((name.clone(), value.clone()));
-        }
-        for name in &later.remove {
-            self.set.retain(|(known, _)| known != name);
-            if !self.remove.contains(name) {
-                self.remove.push(name.clone());
-            }
-        }
-    }
-
-    /// Returns the edits as TOML; `None` where there are none.
-    pub(super) fn toml(&self) -> Option<String> {
-        let mut keys = Vec::new();
-        if !self.set.is_empty() {
-            let pairs = self.set.iter();
-            let pairs = pairs.map(|(name, value)| format!("{} = {}", key(name), quoted(value)));
-            keys.push(format!("set = {}", inline(&pairs.collect::<Vec<_>>())));
-        }
-        if !self.remove.is_empty() {
-            keys.push(format!("remove = {}", list(&self.remove)));
-        }
-        (!keys.is_empty()).then(|| inline(&keys))
-    }
-}

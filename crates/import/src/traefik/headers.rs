@@ -1,10 +1,11 @@
 //! Reads the middleware `headers`: fields of requests and responses, and the rules for pages of other origins.
 
 use super::account::TreeAccount;
-use super::chain::{MiddlewareFields, MiddlewareHeaders, MiddlewareStep};
+use super::chain::MiddlewareStep;
 use super::rules::is_field_name;
 use super::tree::{self, is_on, member, number, texts};
 use crate::ingress::yaml::YamlNode;
+use crate::model::FieldEdits;
 use crate::own_fields::is_own_field;
 use crate::toml::{inline, list};
 
@@ -44,7 +45,8 @@ pub(super) fn steps(
     name: &str,
     account: &mut TreeAccount<'_>,
 ) -> Vec<MiddlewareStep> {
-    let mut edits = MiddlewareHeaders::default();
+    let mut request = FieldEdits::default();
+    let mut response = FieldEdits::default();
     let place = format!("http.middlewares.{name}.headers");
     for (member, value) in node.members() {
         let is = |name: &str| member.eq_ignore_ascii_case(name);
@@ -52,31 +54,20 @@ pub(super) fn steps(
             continue;
         }
         if is("customRequestHeaders") {
-            custom(value, FieldDirection::Request, &mut edits.request, account);
+            custom(value, FieldDirection::Request, &mut request, account);
         } else if is("customResponseHeaders") {
-            custom(
-                value,
-                FieldDirection::Response,
-                &mut edits.response,
-                account,
-            );
+            custom(value, FieldDirection::Response, &mut response, account);
         } else if let Some((_, field, text)) = RESPONSE_SWITCHES.iter().find(|it| is(it.0)) {
             account.translated(value);
             if is_on(node, member) {
-                edits
-                    .response
-                    .set
-                    .push(((*field).to_owned(), (*text).to_owned()));
+                response.set_value(field, text);
             }
         } else if let Some((_, field)) = RESPONSE_VALUES.iter().find(|it| is(it.0)) {
             let edit = value.text().and_then(value_text);
             match edit {
                 Some(text) if !text.is_empty() => {
                     account.translated(value);
-                    edits.response.extend(&MiddlewareFields {
-                        set: vec![((*field).to_owned(), text)],
-                        remove: Vec::new(),
-                    });
+                    response.set_value(field, &text);
                 }
                 _ => account.lost(value, &place, "no field has this value"),
             }
@@ -86,8 +77,11 @@ pub(super) fn steps(
             account.lost(value, &place, "it has no counterpart");
         }
     }
-    edits.response.extend(&transport_security(node, account));
-    let mut steps = vec![MiddlewareStep::Headers(edits)];
+    response.extend(&transport_security(node, account));
+    let mut steps = vec![
+        MiddlewareStep::RequestFields(request),
+        MiddlewareStep::ResponseFields(response),
+    ];
     steps.extend(cors(node, &place, account));
     steps
 }
@@ -103,7 +97,7 @@ enum FieldDirection {
 fn custom(
     node: &YamlNode,
     direction: FieldDirection,
-    edits: &mut MiddlewareFields,
+    edits: &mut FieldEdits,
     account: &mut TreeAccount<'_>,
 ) {
     for (name, value) in node.members() {
@@ -126,11 +120,11 @@ fn custom(
             }
             Some(text) if text.is_empty() => {
                 account.translated(value);
-                edits.remove.push(field);
+                edits.remove_field(&field);
             }
             Some(text) => {
                 account.translated(value);
-                edits.set.push((field, text));
+                edits.set_value(&field, &text);
             }
         }
     }
@@ -143,8 +137,8 @@ fn value_text(text: &str) -> Option<String> {
     is_plain.then(|| text.replace('{', "{{").replace('}', "}}"))
 }
 
-fn transport_security(node: &YamlNode, account: &mut TreeAccount<'_>) -> MiddlewareFields {
-    let mut edits = MiddlewareFields::default();
+fn transport_security(node: &YamlNode, account: &mut TreeAccount<'_>) -> FieldEdits {
+    let mut edits = FieldEdits::default();
     let seconds = number(node, "stsSeconds").unwrap_or(0);
     for name in STS {
         if let Some(value) = member(node, name) {
@@ -167,9 +161,7 @@ fn transport_security(node: &YamlNode, account: &mut TreeAccount<'_>) -> Middlew
                 value.push_str(text);
             }
         }
-        edits
-            .set
-            .push(("strict-transport-security".to_owned(), value));
+        edits.set_value("strict-transport-security", &value);
     }
     edits
 }

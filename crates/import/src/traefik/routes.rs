@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::account::TreeAccount;
-use super::chain::{MiddlewareHeaders, MiddlewareStep, SchemeRedirect};
+use super::chain::{MiddlewareStep, SchemeRedirect};
 use super::paths::{FollowedPath, PathEdit, substituted_before_rest};
 use super::routers::TraefikRouter;
 use super::services::{ServiceTarget, TraefikOrigins};
 use super::tree;
 use crate::cells::{self, RequestCell, TermList};
 use crate::cells::{ConditionTerm, SignedTerm};
-use crate::model::{Route, RouteAction, TableRemarks};
+use crate::model::{FieldEdits, Route, RouteAction, TableRemarks};
 
 /// The result for the requests of a case.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,7 +23,8 @@ struct CaseEffect {
     /// The clients that pass, the status of others, and the limits before.
     allowed: Option<(Vec<String>, u16, Vec<String>)>,
     max_body: Option<String>,
-    headers: MiddlewareHeaders,
+    request_fields: FieldEdits,
+    response_fields: FieldEdits,
     keys: BTreeMap<&'static str, String>,
     attempts: Option<u64>,
 }
@@ -191,10 +192,8 @@ impl RouterRoutes<'_, '_, '_> {
                     self.routers[at].name
                 )),
                 MiddlewareStep::MaxBody(most) => effect.max_body = Some(most.clone()),
-                MiddlewareStep::Headers(edits) => {
-                    effect.headers.request.extend(&edits.request);
-                    effect.headers.response.extend(&edits.response);
-                }
+                MiddlewareStep::RequestFields(edits) => effect.request_fields.extend(edits),
+                MiddlewareStep::ResponseFields(edits) => effect.response_fields.extend(edits),
                 MiddlewareStep::Further(key, value) => {
                     effect.keys.insert(key, value.clone());
                 }
@@ -315,13 +314,8 @@ impl RouterRoutes<'_, '_, '_> {
         let is_forwarded = matches!(route.action, RouteAction::Forward { .. });
         if is_forwarded {
             route.max_body.clone_from(&effect.max_body);
-            let edits = [("request_headers", effect.headers.request.toml())];
-            let edits = edits
-                .into_iter()
-                .chain([("response_headers", effect.headers.response.toml())]);
-            route
-                .keys
-                .extend(edits.filter_map(|(key, edits)| Some((key, edits?))));
+            route.request_fields.clone_from(&effect.request_fields);
+            route.response_fields.clone_from(&effect.response_fields);
             route
                 .keys
                 .extend(effect.keys.iter().map(|(key, value)| (*key, value.clone())));
