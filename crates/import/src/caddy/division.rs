@@ -2,21 +2,17 @@
 //!
 //! The values of a later dimension are those of the conditions that can hold for the values of the earlier ones.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::conditions::RequestCondition;
 use super::evaluation::{KnownCell, RequestScheme};
 use super::paths::{CurrentPath, SitePathChange, folded};
 use super::steps::{ChainStep, StepKind};
 use crate::bounds;
-use crate::cells::{CellDimension, PathTerm, RequestCell};
-use crate::model::RouteValue;
+use crate::cells::{CellDimension, PathTerm, RequestCell, combinations, distinct, within_bound};
 
 /// Most prefixes that paths are stripped of before they are compared.
 const PREFIXES: usize = 16;
-
-/// Most fields and parameters that routes of one path compare.
-const VALUE_NAMES: usize = 4;
 
 /// Divides the requests for a host.
 ///
@@ -61,7 +57,12 @@ pub(super) fn divide(
             RequestCondition::Value(value) => Some(value.clone()),
             _ => None,
         });
-        with_values(cell, distinct(values))
+        let combinations = combinations(distinct(values))?.into_iter();
+        let cells = combinations.map(|values| RequestCell {
+            values,
+            ..cell.clone()
+        });
+        Ok(cells.collect())
     })?;
     split(cells, |cell| {
         let mut walk = ConditionWalk::new(cell, CellDimension::Value, scheme);
@@ -87,12 +88,7 @@ fn split(
     let mut found = Vec::new();
     for cell in cells {
         found.extend(parts(&cell)?);
-        if found.len() > bounds::REQUEST_CELLS {
-            let most = bounds::REQUEST_CELLS;
-            return Err(format!(
-                "its conditions divide requests into more than {most} cases"
-            ));
-        }
+        within_bound(found.len())?;
     }
     Ok(found)
 }
@@ -130,38 +126,6 @@ fn with_both(paths: Vec<PathTerm>) -> Result<Vec<PathTerm>, String> {
     }
     both.extend(paths);
     Ok(both)
-}
-
-/// Returns a cell for each combination of values of different fields and parameters.
-fn with_values(cell: &RequestCell, values: Vec<RouteValue>) -> Result<Vec<RequestCell>, String> {
-    let mut names: BTreeMap<(&'static str, String), Vec<RouteValue>> = BTreeMap::new();
-    for value in values {
-        let name = (value.key, value.name.clone());
-        names.entry(name).or_default().push(value);
-    }
-    if names.len() > VALUE_NAMES {
-        return Err(format!(
-            "it compares more than {VALUE_NAMES} fields and parameters of a path"
-        ));
-    }
-    let mut cells = vec![cell.clone()];
-    for mut values in names.into_values() {
-        // The route for any value comes last.
-        values.sort_by_key(|value| value.value == "*");
-        cells = split(cells, |cell| {
-            Ok(with(cell, values.clone(), |cell, value| {
-                cell.values.extend(value);
-            }))
-        })?;
-    }
-    Ok(cells)
-}
-
-/// Returns each value once, in the order in which they come first.
-fn distinct<T: Ord + Clone>(values: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut known = BTreeSet::new();
-    let values = values.into_iter();
-    values.filter(|value| known.insert(value.clone())).collect()
 }
 
 /// A walk through the steps that the requests of a cell can reach, which collects conditions.

@@ -108,12 +108,8 @@ impl KnownCell<'_> {
                 in_dimension(CellDimension::Method, holds)
             }
             RequestCondition::Value(value) => {
-                let is_it = |own: &crate::model::RouteValue| {
-                    own.key == value.key
-                        && own.name == value.name
-                        && (own.value == value.value || value.value == "*")
-                };
-                in_dimension(CellDimension::Value, cell.values.iter().any(is_it))
+                let holds = cell.values.iter().any(|own| value.takes(own));
+                in_dimension(CellDimension::Value, holds)
             }
         }
     }

@@ -96,7 +96,7 @@ fn divide_further(
 }
 
 /// Returns each combination of values of different fields and parameters: a request can have them all.
-fn combinations(values: Vec<RouteValue>) -> Result<Vec<Vec<RouteValue>>, String> {
+pub(crate) fn combinations(values: Vec<RouteValue>) -> Result<Vec<Vec<RouteValue>>, String> {
     let mut names: BTreeMap<(&'static str, String), Vec<RouteValue>> = BTreeMap::new();
     for value in values {
         let name = (value.key, value.name.clone());
@@ -115,7 +115,8 @@ fn combinations(values: Vec<RouteValue>) -> Result<Vec<Vec<RouteValue>>, String>
     Ok(found)
 }
 
-fn within_bound(cells: usize) -> Result<(), String> {
+/// Returns an error where there are too many cells.
+pub(crate) fn within_bound(cells: usize) -> Result<(), String> {
     let most = bounds::REQUEST_CELLS;
     match cells > most {
         true => Err(format!(
@@ -176,7 +177,7 @@ fn terms<'c>(conditions: &[&'c TermList]) -> impl Iterator<Item = &'c ConditionT
 }
 
 /// Returns each value once, in the order in which they come first.
-fn distinct<T: Ord + Clone>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+pub(crate) fn distinct<T: Ord + Clone>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut known = std::collections::BTreeSet::new();
     let values = values.into_iter();
     values.filter(|value| known.insert(value.clone())).collect()

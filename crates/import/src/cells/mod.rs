@@ -9,7 +9,8 @@ mod route_paths;
 mod terms;
 
 pub(crate) use self::division::{
-    CellDimension, RequestCell, TermList, covers_block, covers_host, divide, hosts,
+    CellDimension, RequestCell, TermList, combinations, covers_block, covers_host, distinct,
+    divide, hosts, within_bound,
 };
 pub(crate) use self::reduction::{is_expression, lost_overlaps, needed, open_prefixes};
 pub(crate) use self::route_paths::path;
