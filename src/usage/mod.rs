@@ -21,6 +21,7 @@
 mod key_sample;
 mod limit_sample;
 mod page;
+mod rate_usage;
 mod sampler;
 
 use std::collections::BTreeMap;
@@ -32,8 +33,9 @@ use sluicegate_limiter::Timestamp;
 use crate::admission::ActiveLimit;
 use crate::config::rules::Name;
 use limit_sample::LimitSample;
-pub use limit_sample::{RateUsage, UsageView};
+pub use limit_sample::UsageView;
 pub use page::{PeakCount, RatePage, UsagePage};
+pub use rate_usage::RateUsage;
 pub use sampler::UsageSampler;
 
 /// The samples of all limits.
