@@ -180,7 +180,7 @@ impl TableSample {
         let since = since.saturating_sub(SLACK);
         let present = &mut self.present;
         present.longest_gap = present.longest_gap.max(gap);
-        let step = limit.peaks(read, |peak| {
+        let step = limit.peaks(0, read, |peak| {
             if peak.at >= since {
                 present.keys.add(peak.key, &peak.units);
             }

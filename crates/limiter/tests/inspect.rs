@@ -191,7 +191,7 @@ fn the_largest_use_of_a_key_can_be_read_after_it_expired() {
         }
         let walk = |now| {
             let mut peaks = Vec::new();
-            let step = limit.peaks(|| now, |peak| peaks.push(*peak));
+            let step = limit.peaks(0, || now, |peak| peaks.push(*peak));
             assert_eq!(step, 1);
             peaks.sort_by_key(|peak| peak.units);
             peaks
@@ -229,7 +229,7 @@ fn a_charge_during_a_walk_is_seen_as_it_was() {
         let time = Cell::new(START);
         let mut seen = 0;
         let read = || time.get();
-        limit.peaks(read, |peak| {
+        limit.peaks(0, read, |peak| {
             if time.replace(after(60_000)) == START {
                 for number in 1_000..2_000 {
                     assert!(admits(&limit, number, time.get()), "{algorithm:?}");
@@ -239,6 +239,38 @@ fn a_charge_during_a_walk_is_seen_as_it_was() {
             seen += 1;
         });
         assert!(seen > 1_500, "{algorithm:?}: {seen}");
+    }
+}
+
+/// Goal: the parts of a large table have each key once. Method: a table of several parts, by words and by logs, with a thousand keys; the
+/// keys of all parts, and those of the first under another number.
+#[test]
+fn the_parts_of_a_large_table_have_each_key_once() {
+    for algorithm in [Algorithm::SlidingWindow, Algorithm::Exact] {
+        let policy = Policy::new(algorithm.clone(), rates(&[(1, 86_400)])).expect("a policy");
+        let limit = Limit::new(policy, capacity(1_200_000));
+        for number in 0..1_000 {
+            assert!(admits(&limit, number, START), "{algorithm:?}");
+        }
+        let keys_of = |part| {
+            let mut keys = Vec::new();
+            let parts = limit.peaks(part, || START, |peak| keys.push(peak.key.bits()));
+            (parts, keys)
+        };
+        let (parts, first) = keys_of(0);
+        assert!((2..100).contains(&parts), "{algorithm:?}: {parts}");
+        let share = 1_000 / parts;
+        assert!(
+            (share / 2..share * 2).contains(&first.len()),
+            "{algorithm:?}: {}",
+            first.len()
+        );
+        let mut all: Vec<u64> = (0..parts).flat_map(|part| keys_of(part).1).collect();
+        assert_eq!(all.len(), 1_000, "{algorithm:?}");
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 1_000, "{algorithm:?}");
+        assert_eq!(keys_of(parts), (parts, first), "{algorithm:?}");
     }
 }
 
@@ -258,6 +290,7 @@ fn a_greedy_key_peaks_at_its_limit() {
             let now = after(100 * tenth);
             admits(&limit, 1, now);
             limit.peaks(
+                0,
                 || now,
                 |peak| {
                     assert!(peak.units[0] <= 7, "{algorithm:?}: {peak:?}");

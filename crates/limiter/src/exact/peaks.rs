@@ -11,11 +11,17 @@ use super::migrate::settled;
 use super::stats::SAMPLE;
 
 impl LogTable {
-    /// Passes the use of each key right after its latest charge to `visit`. Of a large table every n-th bucket is read; returns n.
-    pub(crate) fn peaks(&self, rates: &Rates, mut visit: impl FnMut(&KeyPeak)) -> usize {
+    /// Passes the use of each key right after its latest charge to `visit`. Of a large table every n-th bucket is read, from
+    /// the bucket `part` modulo n on; returns n.
+    pub(crate) fn peaks(
+        &self,
+        part: usize,
+        rates: &Rates,
+        mut visit: impl FnMut(&KeyPeak),
+    ) -> usize {
         let buckets = self.memory.buckets();
         let step = buckets.div_ceil(SAMPLE).max(1);
-        for bucket_index in (0..buckets).step_by(step) {
+        for bucket_index in (part % step..buckets).step_by(step) {
             for slot in bucket_index * SLOTS..(bucket_index + 1) * SLOTS {
                 let (owner, found) = settled(self.memory.slot(slot), |view| {
                     let at = view.latest()?.saturating_mul(NANOS_PER_MILLI);

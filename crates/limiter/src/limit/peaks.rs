@@ -13,13 +13,18 @@ impl Limit {
     ///
     /// `now` reads the clock by which keys are charged. It is read again and again during the walk, since keys are charged meanwhile.
     ///
-    /// Reads up to 131,072 buckets and blocks no charge. Of a larger table every n-th bucket is read, which is a fair sample of keys;
-    /// returns n.
-    pub fn peaks(&self, now: impl Fn() -> Timestamp, visit: impl FnMut(&KeyPeak)) -> usize {
+    /// Reads up to 131,072 buckets and blocks no charge. A larger table has n parts of so many buckets, each a fair sample of keys, and
+    /// the part with the number `part` modulo n is read; returns n.
+    pub fn peaks(
+        &self,
+        part: usize,
+        now: impl Fn() -> Timestamp,
+        visit: impl FnMut(&KeyPeak),
+    ) -> usize {
         with_table!(
             &self.counters.table,
-            table => table.peaks(|| self.rates_at(now()), visit),
-            logs => logs.peaks(self.rates(), visit),
+            table => table.peaks(part, || self.rates_at(now()), visit),
+            logs => logs.peaks(part, self.rates(), visit),
         )
     }
 

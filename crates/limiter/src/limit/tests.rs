@@ -141,7 +141,7 @@ fn use_up(limit: &Limit, now: Timestamp, cost: Cost) {
     }
     let _ = limit.occupancy(now);
     let _ = limit.room_of_new_keys(now);
-    limit.peaks(|| now, |_| ());
+    limit.peaks(0, || now, |_| ());
     assert_eq!(limit.active_keys(now).count(), limit.top(1_000, now).len());
 }
 

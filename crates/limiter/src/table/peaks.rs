@@ -28,9 +28,10 @@ pub struct KeyPeak {
 impl<const K: usize> Table<K> {
     /// Passes the peak of each key to `visit`. `rates_at` returns the rates at a time that is read when it is called: after the words of
     /// the keys. A debt at an earlier time than that of a charge would be larger than the charge. Of a large table every n-th bucket is
-    /// read; returns n.
+    /// read, from the bucket `part` modulo n on; returns n.
     pub(crate) fn peaks(
         &self,
+        part: usize,
         rates_at: impl Fn() -> [RateAt; K],
         mut visit: impl FnMut(&KeyPeak),
     ) -> usize {
@@ -47,7 +48,7 @@ impl<const K: usize> Table<K> {
         let buckets = self.memory.buckets();
         // As in `occupancy`: any choice of buckets is a fair sample of keys.
         let step = buckets.div_ceil(SAMPLE).max(1);
-        for bucket_index in (0..buckets).step_by(step) {
+        for bucket_index in (part % step..buckets).step_by(step) {
             for slot in 0..Bucket::<K>::SLOTS {
                 keys.extend(self.settled(bucket_index, slot));
                 if keys.is_full() {
