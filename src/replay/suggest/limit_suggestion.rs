@@ -9,9 +9,8 @@
 use std::fmt;
 
 use serde::Serialize;
-use sluicegate_base::bounds::USAGE_KEYS;
 
-use super::numbers::percentile;
+use super::numbers::KeyUses;
 use super::report::{PeriodSuggestion, SampleConfidence, useful};
 use super::text::write_periods;
 use super::{NoSuggestion, quoted, written_parts};
@@ -118,21 +117,21 @@ impl LimitSuggestion {
         let mut warnings = Vec::new();
         let mut periods = Vec::new();
         for rate in rates {
-            let sorted = sorted_uses(rate);
+            let uses = rate.peaks.iter().map(|peak| (peak.used, peak.keys));
+            let uses = KeyUses::new(uses.collect());
             let window = u64::from(rate.window_seconds);
-            let mut period = PeriodSuggestion::of(window, &sorted, Vec::new());
+            let mut period = PeriodSuggestion::of(window, &uses, Vec::new());
             // What a key may have used, which the number must allow for.
-            let most = sorted.iter().map(|used| used.saturating_add(rate.unseen));
-            let most: Vec<u32> = most.collect();
+            let most = uses.raised(rate.unseen);
             let allowing = PeriodSuggestion::of(window, &most, Vec::new());
             (period.suggested, period.keys_above) = (allowing.suggested, allowing.keys_above);
             // The 99.9th percentile, above which the number lies, is itself at the limit.
-            let unknown = percentile(&most, 999) >= rate.limit;
+            let unknown = most.percentile(999) >= rate.limit;
             if unknown {
                 period.suggested = rate.limit.saturating_mul(RAISE);
                 period.keys_above = 0;
             } else {
-                warnings.extend(period.attack_warning(&sorted, None));
+                warnings.extend(period.attack_warning(&uses, None));
             }
             if unknown || rate.keys_at_limit > 0 {
                 warnings.push(at_limit(rate, key, unknown));
@@ -222,19 +221,6 @@ fn rates_by_window(page: &UsagePage) -> Vec<&RatePage> {
     rates.sort_by_key(|rate| (rate.window_seconds, std::cmp::Reverse(rate.limit)));
     rates.dedup_by_key(|rate| rate.window_seconds);
     rates
-}
-
-/// Returns the largest use of each key of the sample, the least first.
-fn sorted_uses(rate: &RatePage) -> Vec<u32> {
-    let each = (rate.keys / rate.sample_keys.max(1)).max(1);
-    let uses = rate.peaks.iter().flat_map(|peak| {
-        let keys = usize::try_from(peak.keys / each).unwrap_or(usize::MAX);
-        std::iter::repeat_n(peak.used, keys)
-    });
-    // The gateway keeps so many at most.
-    let mut uses: Vec<u32> = uses.take(2 * USAGE_KEYS).collect();
-    uses.sort_unstable();
-    uses
 }
 
 /// Returns the sentence about keys that reached the limit.

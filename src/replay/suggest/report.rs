@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::SuggestQuestion;
 use super::key_maxima::{KeyMaxima, PERIODS};
-use super::numbers::{holds_attack, percentile, recommended};
+use super::numbers::KeyUses;
 use super::sample::{SampledLimit, SampledLog};
 use crate::explain::{counted, span};
 
@@ -122,13 +122,13 @@ impl SuggestedNumbers {
             .enumerate()
             .filter(|(index, period)| *index == 0 || **period <= seconds);
         for (index, period) in covered {
-            let sorted = maxima.sorted(index);
+            let uses = maxima.uses(index);
             let largest = maxima.largest(index, LISTED_KEYS);
             let first = largest.first().map(|(key, _, all)| (key.clone(), *all));
             let largest = largest.into_iter().map(|(key, most, _)| (key, most));
-            let suggestion = PeriodSuggestion::of(*period, &sorted, largest.collect());
+            let suggestion = PeriodSuggestion::of(*period, &uses, largest.collect());
             if warnings.is_empty() {
-                warnings.extend(suggestion.attack_warning(&sorted, first));
+                warnings.extend(suggestion.attack_warning(&uses, first));
             }
             rates.push((*period, suggestion.suggested));
             periods.push(suggestion);
@@ -147,20 +147,19 @@ impl SuggestedNumbers {
 }
 
 impl PeriodSuggestion {
-    /// Returns the suggestion for windows of `seconds` from the maxima of all keys, the least first.
-    pub(super) fn of(seconds: u64, sorted: &[u32], largest: Vec<(String, u32)>) -> Self {
-        let suggested = recommended(sorted);
-        let above = sorted.iter().filter(|most| **most > suggested).count();
+    /// Returns the suggestion for windows of `seconds` from the maxima of all keys.
+    pub(super) fn of(seconds: u64, uses: &KeyUses, largest: Vec<(String, u32)>) -> Self {
+        let suggested = uses.recommended();
         Self {
             period: span(seconds),
             seconds,
-            p50: percentile(sorted, 500),
-            p90: percentile(sorted, 900),
-            p99: percentile(sorted, 990),
-            p99_9: percentile(sorted, 999),
-            max: sorted.last().copied().unwrap_or(0),
+            p50: uses.percentile(500),
+            p90: uses.percentile(900),
+            p99: uses.percentile(990),
+            p99_9: uses.percentile(999),
+            max: uses.max(),
             suggested,
-            keys_above: above as u64,
+            keys_above: uses.keys_above(suggested),
             largest,
         }
     }
@@ -169,10 +168,10 @@ impl PeriodSuggestion {
     /// where that is known.
     pub(super) fn attack_warning(
         &self,
-        sorted: &[u32],
+        uses: &KeyUses,
         first: Option<(String, u64)>,
     ) -> Option<String> {
-        if !holds_attack(sorted) {
+        if !uses.holds_attack() {
             return None;
         }
         let (most, period, ordinary) = (self.max, &self.period, self.p99);
