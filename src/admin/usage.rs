@@ -70,8 +70,8 @@ mod tests {
         let peaks = json!([{ "used": 1, "keys": 1 }, { "used": 2, "keys": 1 }]);
         let rate = |rate, limit, seconds| {
             json!({
-                "rate": rate, "limit": limit, "window_seconds": seconds, "keys": 2, "sampled": false, "sample_keys": 2,
-                "keys_at_limit": 0, "unseen": 0, "peaks": peaks,
+                "rate": rate, "limit": limit, "window_seconds": seconds, "keys": 2, "keys_error": 0, "sampled": false,
+                "sample_keys": 2, "complete_above": 0, "keys_at_limit": 0, "keys_at_limit_error": 0, "unseen": 0, "peaks": peaks,
             })
         };
         assert_eq!(

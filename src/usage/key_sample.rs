@@ -29,11 +29,6 @@ impl KeySample {
         }
     }
 
-    /// Returns the number of keys that it may have.
-    pub(super) fn most(&self) -> usize {
-        self.most
-    }
-
     /// Sets the number of keys that it may have, and frees the memory of those beyond it.
     pub(super) fn bound(&mut self, most: usize) {
         self.most = most;
@@ -46,9 +41,9 @@ impl KeySample {
         1_u64.checked_shl(self.zero_bits).unwrap_or(u64::MAX)
     }
 
-    /// Returns the largest uses, in no order.
-    pub(super) fn units(&self) -> impl Iterator<Item = &Units> {
-        self.keys.values()
+    /// Returns the keys by their hashes and their largest uses, in no order.
+    pub(super) fn keys(&self) -> impl Iterator<Item = (u64, &Units)> {
+        self.keys.iter().map(|(key, units)| (*key, units))
     }
 
     /// Adds a use of a key.
@@ -109,7 +104,7 @@ mod tests {
         for (number, units) in [(1, [2, 9, 0, 0]), (2, [1, 1, 0, 0]), (1, [5, 5, 0, 0])] {
             sample.add(key(number), &units);
         }
-        let mut units: Vec<_> = sample.units().collect();
+        let mut units: Vec<_> = sample.keys().map(|(_, units)| units).collect();
         units.sort();
         assert_eq!(units, [&[1, 1, 0, 0], &[5, 9, 0, 0]]);
         assert_eq!((sample.keys.len(), sample.keys_for_each()), (2, 1));
@@ -134,7 +129,7 @@ mod tests {
             assert!((USAGE_KEYS / 4..=USAGE_KEYS).contains(&sample.keys.len()));
             let all = sample.keys.len() as u64 * sample.keys_for_each();
             assert!((90_000..110_000).contains(&all), "{all}");
-            let heavy = sample.units().filter(|units| units[0] == 9).count();
+            let heavy = sample.keys().filter(|(_, units)| units[0] == 9).count();
             let share = heavy as f64 / sample.keys.len() as f64;
             assert!((0.07..0.13).contains(&share), "{share}");
         }

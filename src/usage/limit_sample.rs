@@ -1,13 +1,17 @@
 //! Owns the sample of one limit: the walks, the two generations of keys, and what they show.
+//!
+//! A walk reads one part of a table whole, and a table of the default capacity has one part. Of a larger table each walk reads the first
+//! part, whose keys are a fair sample of all, and another one in turn, for the heaviest keys.
 
 use std::time::Duration;
 
 use sluicegate_base::bounds::{USAGE_GENERATION, USAGE_WALK_GAP, USAGE_WALK_PAUSE};
 use sluicegate_base::clock;
+use sluicegate_base::usage_share::UsageShare;
 use sluicegate_limiter::{Algorithm, Limit, Policy, Rate, Refill, Timestamp};
 
-use super::key_sample::KeySample;
-use super::rate_usage::{RateUsage, joined};
+use super::generation::Generation;
+use super::rate_usage::{RateUsage, ShownRate};
 use crate::admission::ActiveLimit;
 use crate::config::rules::KeyTemplate;
 
@@ -32,21 +36,24 @@ pub(super) struct LimitSample {
 #[derive(Debug)]
 struct TableSample {
     policy: Policy,
+    share: UsageShare,
     present: Generation,
     previous: Option<Generation>,
-    /// Buckets of the table for each that a walk reads.
-    step: u64,
+    /// Parts of the table, of which a walk reads one or two.
+    parts: usize,
+    turn: PartTurn,
     walked_at: Option<Timestamp>,
 }
 
-/// The keys that were sampled within a [`USAGE_GENERATION`].
+/// The turn through the parts of a large table behind the first.
 #[derive(Debug)]
-struct Generation {
-    /// Its begin, in the time of the table.
+struct PartTurn {
+    /// The part of the latest walk; 0 before the first turn.
+    part: usize,
+    /// The begin of this turn.
     begun: Timestamp,
-    keys: KeySample,
-    /// The longest time between two looks at the table.
-    longest_gap: Duration,
+    /// The begin of the turn before, since which each part was read.
+    begun_before: Timestamp,
 }
 
 /// The content of a limit's sample.
@@ -63,14 +70,14 @@ pub struct UsageView {
 }
 
 impl LimitSample {
-    /// An empty sample of the limit, with at most so many keys of each table and generation.
-    pub(super) fn new(active: &ActiveLimit, keys: usize, now: Timestamp) -> Self {
+    /// An empty sample of the limit, with this share of the memory for each table.
+    pub(super) fn new(active: &ActiveLimit, share: UsageShare, now: Timestamp) -> Self {
         let moment = active.moment(now);
         let shadow_rates = active.shadow_rates.as_ref();
         Self {
             key: active.key.clone(),
-            rates: TableSample::new(&active.limit, keys, moment),
-            shadow_rates: shadow_rates.map(|limit| TableSample::new(limit, keys, moment)),
+            rates: TableSample::new(&active.limit, share, moment),
+            shadow_rates: shadow_rates.map(|limit| TableSample::new(limit, share, moment)),
             events: None,
             walked_at: now,
             took: Duration::ZERO,
@@ -85,11 +92,11 @@ impl LimitSample {
             && policy == active.shadow_rates.as_ref().map(Limit::policy)
     }
 
-    /// Sets how many keys of each table and generation it may have.
-    pub(super) fn bound(&mut self, keys: usize) {
-        self.rates.bound(keys);
+    /// Sets the share of the memory for each table.
+    pub(super) fn bound(&mut self, share: UsageShare) {
+        self.rates.bound(share);
         if let Some(sample) = &mut self.shadow_rates {
-            sample.bound(keys);
+            sample.bound(share);
         }
     }
 
@@ -147,12 +154,19 @@ impl LimitSample {
 }
 
 impl TableSample {
-    fn new(limit: &Limit, keys: usize, now: Timestamp) -> Self {
+    fn new(limit: &Limit, share: UsageShare, now: Timestamp) -> Self {
+        let rates = limit.rates().len();
         Self {
             policy: limit.policy().clone(),
-            present: Generation::new(keys, now),
+            share,
+            present: Generation::new(rates, share, now),
             previous: None,
-            step: 1,
+            parts: 1,
+            turn: PartTurn {
+                part: 0,
+                begun: now,
+                begun_before: now,
+            },
             walked_at: None,
         }
     }
@@ -162,10 +176,11 @@ impl TableSample {
         oldest.begun
     }
 
-    fn bound(&mut self, keys: usize) {
-        self.present.keys.bound(keys);
+    fn bound(&mut self, share: UsageShare) {
+        self.share = share;
+        self.present.bound(share);
         if let Some(previous) = &mut self.previous {
-            previous.keys.bound(keys);
+            previous.bound(share);
         }
     }
 
@@ -173,63 +188,66 @@ impl TableSample {
     fn walk(&mut self, limit: &Limit, gap: Duration, read: impl Fn() -> Timestamp) {
         let now = read();
         if clock::between(self.present.begun, now) >= USAGE_GENERATION {
-            let next = Generation::new(self.present.keys.most(), now);
+            let next = Generation::new(self.policy.rates().len(), self.share, now);
             self.previous = Some(std::mem::replace(&mut self.present, next));
         }
         let since = self.walked_at.replace(now).unwrap_or(self.present.begun);
-        let since = since.saturating_sub(SLACK);
         let present = &mut self.present;
         present.longest_gap = present.longest_gap.max(gap);
-        let step = limit.peaks(0, read, |peak| {
-            if peak.at >= since {
-                present.keys.add(peak.key, &peak.units);
+        self.parts = limit.peaks(0, &read, |peak| {
+            if peak.at >= since.saturating_sub(SLACK) {
+                present.add(peak);
             }
         });
-        self.step = step as u64;
+        let Some(part) = self.turn.next(self.parts, now) else {
+            return;
+        };
+        let since = self.turn.begun_before.saturating_sub(SLACK);
+        limit.peaks(part, &read, |peak| {
+            if peak.at >= since {
+                present.add_heavy(peak);
+            }
+        });
     }
 
     fn view(&self, limit: &Limit) -> Vec<RateUsage> {
-        let mut keys = self.present.keys.clone();
-        let mut gap = self.present.longest_gap;
+        let mut seen = self.present.clone();
         if let Some(previous) = &self.previous {
-            keys.merge(&previous.keys);
-            gap = gap.max(previous.longest_gap);
+            seen.merge(previous);
         }
+        let keys_for_each = seen.sample.keys_for_each();
+        let keys_for_each = keys_for_each.saturating_mul(self.parts as u64);
         let room = limit.room_of_new_keys(self.walked_at.unwrap_or(self.present.begun));
         let rates = self.policy.rates().iter().zip(room).enumerate();
         rates
             .map(|(index, (rate, limit))| {
-                let units = || {
-                    keys.units()
-                        .map(|units| units[index])
-                        .filter(|used| *used > 0)
-                };
-                let unseen = if drains(&self.policy) {
-                    paid_back(*rate, gap).min(limit)
-                } else {
-                    0
-                };
-                RateUsage {
+                let shown = ShownRate {
                     rate: *rate,
+                    index,
                     limit,
-                    sample_keys: units().count() as u64,
-                    keys_for_each: keys.keys_for_each().saturating_mul(self.step),
-                    peaks: joined(units()),
-                    at_limit: units().filter(|used| *used >= limit).count() as u64,
-                    unseen,
-                }
+                    unseen: match drains(&self.policy) {
+                        true => paid_back(*rate, seen.longest_gap).min(limit),
+                        false => 0,
+                    },
+                };
+                RateUsage::new(shown, &seen, keys_for_each)
             })
             .collect()
     }
 }
 
-impl Generation {
-    fn new(keys: usize, begun: Timestamp) -> Self {
-        Self {
-            begun,
-            keys: KeySample::new(keys),
-            longest_gap: Duration::ZERO,
+impl PartTurn {
+    /// Returns the part of a table of so many that the next walk reads beside the first; `None` where there is no other.
+    fn next(&mut self, parts: usize, now: Timestamp) -> Option<usize> {
+        if parts < 2 {
+            return None;
         }
+        self.part += 1;
+        if self.part >= parts {
+            self.part = 1;
+            self.begun_before = std::mem::replace(&mut self.begun, now);
+        }
+        Some(self.part)
     }
 }
 
@@ -283,7 +301,7 @@ mod tests {
                 random % most
             };
             let mut now = Timestamp::from_secs(1_800_000_000);
-            let mut sample = TableSample::new(&limit, 10, now);
+            let mut sample = TableSample::new(&limit, UsageShare::of(1), now);
             let (mut looked, mut most) = (now, 0);
             for _ in 0..3_000 {
                 now = now.saturating_add(Duration::from_millis(below(9_000)));

@@ -6,8 +6,10 @@
 //! slot, before the next walk.
 //!
 //! # Limits
-//! - Each limit has the keys of a bounded sample (`key_sample`), twice: those of the present and of the previous
-//!   [`USAGE_GENERATION`](sluicegate_base::bounds::USAGE_GENERATION). Limits that are no longer in force are forgotten. All samples
+//! - Each limit has the keys of a bounded sample (`key_sample`) and the heaviest of each rate (`heaviest_keys`), twice: of the present and
+//!   of the previous [`USAGE_GENERATION`](sluicegate_base::bounds::USAGE_GENERATION). The heaviest are counted one by one; what the
+//!   sample says of the others has an error, which is shown (`rate_usage`). Of a table with more buckets than one walk reads, the heaviest
+//!   are known after as many walks as it has parts. Limits that are no longer in force are forgotten. All samples
 //!   together are bounded by [`USAGE_BYTES`](sluicegate_base::bounds::USAGE_BYTES), so those of many limits have fewer keys each.
 //! - A limit of windows that was not asked since its last walk is not walked. Of a bucket only the debt at the time of a walk is known:
 //!   what was paid back since the look before is the error that a page shows, so buckets are always walked. The walks of all limits
@@ -18,6 +20,8 @@
 //! # Concurrency
 //! A walk holds the lock of its limit's sample and a handle of the limit; it keeps no snapshot alive and blocks no charge.
 
+mod generation;
+mod heaviest_keys;
 mod key_sample;
 mod limit_sample;
 mod page;
@@ -35,7 +39,7 @@ use crate::config::rules::Name;
 use limit_sample::LimitSample;
 pub use limit_sample::UsageView;
 pub use page::{PeakCount, RatePage, UsagePage};
-pub use rate_usage::RateUsage;
+pub use rate_usage::{KeyEstimate, RateUsage};
 pub use sampler::UsageSampler;
 
 /// The samples of all limits.
@@ -48,15 +52,15 @@ pub struct UsageSamples {
 #[derive(Debug)]
 struct SampledLimits {
     samples: BTreeMap<Name, Arc<Mutex<LimitSample>>>,
-    /// Keys that each sample of a table may have.
-    keys: usize,
+    /// The part of the memory that each table has.
+    share: UsageShare,
 }
 
 impl Default for SampledLimits {
     fn default() -> Self {
         Self {
             samples: BTreeMap::new(),
-            keys: UsageShare::of(0).keys,
+            share: UsageShare::of(0),
         }
     }
 }
@@ -82,7 +86,7 @@ impl UsageSamples {
         {
             return Arc::clone(sample);
         }
-        let sample = LimitSample::new(active, limits.keys, now);
+        let sample = LimitSample::new(active, limits.share, now);
         let sample = Arc::new(Mutex::new(sample));
         limits
             .samples
@@ -98,17 +102,17 @@ impl UsageSamples {
 
     /// Divides the memory for samples among so many tables.
     fn divide(&self, tables: u64) {
-        let keys = UsageShare::of(tables).keys;
+        let share = UsageShare::of(tables);
         let mut limits = lock(&self.limits);
-        if limits.keys == keys {
+        if (limits.share.keys, limits.share.heaviest) == (share.keys, share.heaviest) {
             return;
         }
-        limits.keys = keys;
+        limits.share = share;
         // A sample that is made meanwhile has the new bound already.
         let samples: Vec<_> = limits.samples.values().map(Arc::clone).collect();
         drop(limits);
         for sample in samples {
-            lock(&sample).bound(keys);
+            lock(&sample).bound(share);
         }
     }
 }

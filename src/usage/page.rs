@@ -46,14 +46,20 @@ pub struct RatePage {
     pub limit: u32,
     /// The period.
     pub window_seconds: u32,
-    /// Keys, extrapolated from the sample.
+    /// Keys: the heaviest, and the others extrapolated from the sample.
     pub keys: u64,
-    /// Set if only a sample of the keys is kept.
+    /// The error of `keys`, which it exceeds once in twenty times.
+    pub keys_error: u64,
+    /// Set if lighter keys are extrapolated.
     pub sampled: bool,
-    /// Keys of the sample.
+    /// Keys that the gateway keeps: the heaviest, and those of the sample.
     pub sample_keys: u64,
-    /// Keys that used all of `limit`, extrapolated.
+    /// The use above which each key is counted by itself, whether `sampled` or not.
+    pub complete_above: u32,
+    /// Keys that used all of `limit`.
     pub keys_at_limit: u64,
+    /// The error of `keys_at_limit`, as `keys_error`.
+    pub keys_at_limit_error: u64,
     /// Units by which a key of a bucket may have used more than is shown.
     pub unseen: u32,
     /// Keys by their largest use, rising.
@@ -65,7 +71,7 @@ pub struct RatePage {
 pub struct PeakCount {
     /// Units.
     pub used: u32,
-    /// Keys, extrapolated.
+    /// Keys; those of a use up to `complete_above` may be extrapolated.
     pub keys: u64,
 }
 
@@ -91,19 +97,21 @@ impl UsagePage {
 
 impl RatePage {
     fn of(usage: &RateUsage) -> Self {
-        let all = |keys: u64| keys.saturating_mul(usage.keys_for_each);
         let peaks = usage.peaks.iter().map(|(used, keys)| PeakCount {
             used: *used,
-            keys: all(*keys),
+            keys: *keys,
         });
         Self {
             rate: usage.rate.to_string(),
             limit: usage.limit,
             window_seconds: usage.rate.period().as_secs(),
-            keys: all(usage.sample_keys),
+            keys: usage.keys.keys,
+            keys_error: usage.keys.error,
             sampled: usage.keys_for_each > 1,
-            sample_keys: usage.sample_keys,
-            keys_at_limit: all(usage.at_limit),
+            sample_keys: usage.kept_keys,
+            complete_above: usage.complete_above,
+            keys_at_limit: usage.at_limit.keys,
+            keys_at_limit_error: usage.at_limit.error,
             unseen: usage.unseen,
             peaks: peaks.collect(),
         }

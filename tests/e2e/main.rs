@@ -50,6 +50,7 @@ mod forwarded_fields;
 mod forwarding;
 mod frameworks;
 mod geo;
+mod heavy_keys;
 mod identity;
 mod importing;
 mod includes;

@@ -120,7 +120,7 @@ async fn the_service_samples_while_nobody_looks() {
 #[tokio::test]
 async fn the_samples_of_many_limits_share_their_memory() {
     // Goal: a configuration of many limits does not take 0.4 MB for the samples of each. Method: so many limits that a sample may have
-    // 3,583 keys rather than 4,096, and 4,000 clients of one of them; the memory plan.
+    // 3,583 keys rather than 4,096, beside 256 that are heaviest, and 4,000 clients of one of them; the memory plan.
     let lines = "rates = [\"4 per 1h\"]\ncapacity = 8192";
     let limits: String = (0..200)
         .map(|number| limit(&format!("limit{number}"), &["client.ip"], lines))
@@ -141,7 +141,10 @@ async fn the_samples_of_many_limits_share_their_memory() {
     })
     .await;
     assert_eq!(rate["sampled"], true, "{rate}");
-    assert!(rate["sample_keys"].as_u64().unwrap() <= 3_583, "{rate}");
+    assert!(
+        rate["sample_keys"].as_u64().unwrap() <= 3_583 + 256,
+        "{rate}"
+    );
     let memory = gateway.status().await["memory"]["usage"].as_u64().unwrap();
     assert!((32 << 20..=64 << 20).contains(&memory), "{memory}");
 }

@@ -26,19 +26,23 @@ const windowOf = (rate) => perOf(rate) + (rate.shadow ? ', in shadow' : '');
 
 const drained = ({ unseen }) => (unseen ? `It drains between two looks: a key may have used up to ${count(unseen)} more than is shown.` : '');
 
+/** How many keys are estimated, and how well. */
+const estimated = (rate) => (rate.sampled && rate.complete_above
+  ? `Keys that used more than ${count(rate.complete_above)} are counted one by one, the others estimated: all keys within ${count(rate.keys_error)}.` : '');
+
 /** The sentences for a number: what it would have hit, and what the counts cannot say. */
 export function sentences(rate, limit) {
   const of = hit(rate.peaks, limit);
   const share = (part) => (rate.keys ? ` of ${count(rate.keys)} (${percent(part / rate.keys)})` : '');
   const capped = hit(rate.peaks, rate.limit - 1);
-  const about = rate.sampled ? 'about ' : '';
+  const about = (n) => (rate.sampled && n < rate.complete_above ? 'about ' : '');
   const keys = (n) => plural(n, 'key');
   // Of a bucket the number is what it holds, at its rate.
   const at = (n) => (rate.bucket ? `a bucket of ${count(n)} at ${rate.rate}` : `${count(n)} per ${perOf(rate)}`);
   const whose = rate.shadow ? "shadow's" : "today's";
-  if (limit < rate.limit) return [`At ${at(limit)}, ${about}${keys(of)}${share(of)} would have been hit.`, drained(rate)];
+  if (limit < rate.limit) return [`At ${at(limit)}, ${about(limit)}${keys(of)}${share(of)} would have been hit.`, drained(rate)];
   const unknown = capped
-    ? `${keys(capped)} reached ${whose} ${count(rate.limit)} and may have wanted more; the counters do not say how much.`
+    ? `${about(rate.limit - 1)}${keys(capped)} reached ${whose} ${count(rate.limit)} and may have wanted more; the counters do not say how much.`
     : 'No key has reached it lately.';
   if (limit > rate.limit) return [`At ${at(limit)}, no more keys than today would be hit: at most ${keys(capped)}.`, unknown];
   return [`At ${whose} ${at(limit).replace(/^a /, '')}, at most ${keys(capped)}${share(capped)} could be hit.`, unknown];
@@ -92,7 +96,7 @@ export function usage(base) {
     if (document.activeElement !== number) number.value = range.value;
     const [what, unknown] = sentences(rate, limit);
     say(first, rate.keys ? what : 'No key was seen in this window lately.');
-    say(second, unknown);
+    say(second, [unknown, estimated(rate)].filter(Boolean).join(' '));
     range.setAttribute('aria-valuetext', `${limit} per ${period.value}: ${what}`);
     say(right, range.max);
     histogram(svg, bars(rate.peaks, Number(range.max)), limit);

@@ -35,6 +35,8 @@ pub struct LimitSuggestion {
     pub action: String,
     /// The most keys that any of its rates has seen.
     pub keys: u64,
+    /// The keys that are estimated, and how well; `None` where all are counted.
+    pub estimated: Option<String>,
     /// Seconds since which the gateway records uses.
     pub seconds: u64,
     /// Confidence by the number of keys and the time; low where keys reached the limit.
@@ -107,7 +109,9 @@ impl LimitSuggestion {
             NumberKey::Rates => rates_by_window(page),
             NumberKey::Burst | NumberKey::Queue => vec![only_rate(page)?],
         };
-        let keys = rates.iter().map(|rate| rate.keys).max().unwrap_or(0);
+        let seen = rates.iter().max_by_key(|rate| rate.keys);
+        let keys = seen.map_or(0, |rate| rate.keys);
+        let estimated = seen.and_then(|rate| estimated(rate));
         if keys == 0 {
             return Err(NoSuggestion(format!(
                 "no key of limit {} was seen since {}; send it requests first",
@@ -178,6 +182,7 @@ impl LimitSuggestion {
             key: page.key.clone(),
             action: page.action.clone(),
             keys,
+            estimated,
             seconds: page.seconds,
             confidence,
             periods,
@@ -223,6 +228,18 @@ fn rates_by_window(page: &UsagePage) -> Vec<&RatePage> {
     rates
 }
 
+/// Returns the sentence about keys that are not counted one by one.
+fn estimated(rate: &RatePage) -> Option<String> {
+    (rate.keys_error > 0).then(|| {
+        format!(
+            "keys that used more than {} are counted one by one; the others are estimated from a sample, and all keys are {} within {}",
+            count(rate.complete_above.into()),
+            count(rate.keys),
+            count(rate.keys_error)
+        )
+    })
+}
+
 /// Returns the sentence about keys that reached the limit.
 fn at_limit(rate: &RatePage, key: NumberKey, unknown: bool) -> String {
     let raise = key.with(rate.limit.saturating_mul(RAISE), rate);
@@ -239,7 +256,12 @@ fn at_limit(rate: &RatePage, key: NumberKey, unknown: bool) -> String {
     let reached = match rate.keys_at_limit {
         0 => format!("keys came so near to {limit} that some may have reached them unseen"),
         keys => format!(
-            "{} of {} reached {limit}: what they wanted beyond it is not known, since a rejection charges nothing",
+            "{}{} of {} reached {limit}: what they wanted beyond it is not known, since a rejection charges nothing",
+            if rate.keys_at_limit_error > 0 {
+                "about "
+            } else {
+                ""
+            },
             count(keys),
             counted(rate.keys, "key"),
         ),
@@ -297,6 +319,9 @@ impl fmt::Display for LimitSuggestion {
             self.key
         )?;
         writeln!(f, "# {}", self.confidence)?;
+        if let Some(estimated) = &self.estimated {
+            writeln!(f, "# {estimated}")?;
+        }
         let what = match self.bucket {
             None => "the most that a key used in a window of this length:",
             Some(_) => {
@@ -348,9 +373,12 @@ mod tests {
                 limit: 20,
                 window_seconds: 60,
                 keys,
+                keys_error: 0,
                 sampled: false,
                 sample_keys: keys,
+                complete_above: 0,
                 keys_at_limit: at_limit.map(|(_, keys)| keys).sum(),
+                keys_at_limit_error: 0,
                 unseen: 0,
                 peaks: peaks.collect(),
             }],
@@ -399,6 +427,30 @@ mod tests {
                 .any(|warning| warning.contains("too few to change")),
             "{found}"
         );
+    }
+
+    /// Goal: heavy keys weigh as many as they are beside estimated ones. Method: a page of a sample in which each light key stands for
+    /// eight, with three keys at the limit; the percentiles, the warning and what is said of the estimate.
+    #[test]
+    fn estimated_keys_weigh_as_many_as_they_stand_for() {
+        let mut sampled = page(&[(1, 20_000), (4, 8), (20, 3)]);
+        let rate = &mut sampled.rates[0];
+        (rate.sampled, rate.sample_keys, rate.keys_error) = (true, 2_760, 749);
+        rate.complete_above = 1;
+        let found = LimitSuggestion::of(&sampled).unwrap();
+        assert_eq!(found.rates, ["4 per 1m"]);
+        let period = &found.periods[0];
+        assert_eq!((period.keys_at_limit, period.period.max), (3, 20));
+        assert_eq!((period.period.p99_9, period.period.keys_above), (1, 3));
+        let text = found.to_string();
+        for part in [
+            "# 20,011 keys of limit otp",
+            "# keys that used more than 1 are counted one by one; the others are estimated from a sample",
+            "and all keys are 20,011 within 749\n",
+            "3 of 20,011 keys reached 20 per 60s",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in:\n{text}");
+        }
     }
 
     /// Goal: of a rate in shadow beside the real one the wider view counts. Method: both with one window, and another algorithm.

@@ -11,7 +11,12 @@ pub const SHARE_NEWS_SECONDS: u64 = 60;
 /// The 99.9th percentile of so many is that of four keys. Where a limit has more keys, a fair sample of them is kept.
 pub const USAGE_KEYS: usize = 4096;
 
-/// Bytes of the samples of uses of all limits: full ones of 163 tables. With more tables each sample has fewer keys.
+/// Keys with the largest uses of each rate that are kept beside the sample: 16 bytes each. A list of so many is longer than an operator
+/// reads, and a flood of light keys drops none of them.
+pub const USAGE_HEAVIEST: usize = 256;
+
+/// Bytes of the samples of uses of all limits, with their heaviest keys: full ones of 151 tables. With more tables each sample has fewer
+/// keys.
 pub const USAGE_BYTES: u64 = 64 << 20;
 
 /// Time after which a sample of uses begins anew; it is shown for as long again, so the uses of the last one to two days are shown.
