@@ -11,7 +11,7 @@ use http::header::ALLOW;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
-use sluicegate_limiter::{Cost, KeyHash, KeyPlacement, NEVER, Timestamp};
+use sluicegate_limiter::{ActiveBan, Cost, KeyHash, KeyPlacement, NEVER, Timestamp};
 
 use super::query::decoded;
 use super::top::seconds;
@@ -340,6 +340,7 @@ pub(super) struct KeyPage {
     key: String,
     at: String,
     decided_by: &'static str,
+    next: &'static str,
     admits: bool,
     exempt: Option<&'static str>,
     in_overflow: bool,
@@ -360,11 +361,22 @@ struct KeyRate {
     reset: f64,
 }
 
+/// The ban in force of a key.
 #[derive(Serialize)]
-struct KeyBan {
+pub(super) struct KeyBan {
     left: f64,
     until: String,
     level: u8,
+}
+
+impl KeyBan {
+    pub(super) fn new(banned: ActiveBan, now: Timestamp) -> Self {
+        Self {
+            left: seconds(banned.left),
+            until: rfc3339::format(banned.until(now)),
+            level: banned.level,
+        }
+    }
 }
 
 impl KeyPage {
@@ -376,9 +388,8 @@ impl KeyPage {
             key: format!("{:016x}", view.key.bits() & !1),
             at: rfc3339::format(*now),
             decided_by: state.by,
-            admits: state.exempt != Some("blocked")
-                && state.banned.is_none()
-                && (state.exempt.is_some() || statuses.iter().all(|rate| rate.remaining > 0)),
+            next: state.next.name(),
+            admits: !state.next.is_rejection(),
             exempt: state.exempt,
             in_overflow: state.decision.placement() == KeyPlacement::Overflow,
             rates: statuses
@@ -392,11 +403,7 @@ impl KeyPage {
                     reset: seconds(status.reset),
                 })
                 .collect(),
-            ban: state.banned.map(|banned| KeyBan {
-                left: seconds(banned.left),
-                until: rfc3339::format(banned.until(*now)),
-                level: banned.level,
-            }),
+            ban: state.banned.map(|banned| KeyBan::new(banned, *now)),
             ban_level: state.ban_level,
             was_banned: view.was_banned,
             in_flight: state.in_flight.map(|in_flight| in_flight.permits),

@@ -1,4 +1,5 @@
-//! Parses queries about the keys of a limit, and serves `/limits/NAME/top`: the keys that are nearest to the limit, or over, as hashes.
+//! Parses queries about the keys of a limit, and serves `/limits/NAME/top`: the keys that are nearest to the limit, over it, or banned, as
+//! hashes.
 //!
 //! A key is shown as the limiter stores it, by its keyed hash: an address cannot be read out of it, and it is the same for as long as the
 //! seed of the state directory exists, or without one the process. The whole table is read to find the keys, some 100 ns for each active
@@ -11,12 +12,13 @@ use http::request::Parts;
 use serde::Serialize;
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
-use sluicegate_limiter::{KeyUsage, RateStatus, Timestamp};
+use sluicegate_limiter::{RateStatus, Timestamp};
 
+use super::keys::KeyBan;
 use super::limit_view::LimitView;
 use super::status::OverflowSection;
 use super::{AdminAction, AdminPage, AdminTask, JSON, bans, is_reading, limit_named, only_reading};
-use crate::admission::ActiveLimit;
+use crate::admission::{ActiveLimit, RankedKey};
 use crate::process::GatewayProcess;
 use crate::rfc3339;
 
@@ -134,7 +136,9 @@ struct TopKey {
     key: String,
     charged: Option<String>,
     used: f64,
+    next: &'static str,
     refused: bool,
+    ban: Option<KeyBan>,
     rates: Vec<TopRate>,
 }
 
@@ -147,11 +151,10 @@ struct TopRate {
 }
 
 impl TopPage {
-    /// Samples the limit at `now`, with up to `most` of its keys, fullest first.
+    /// Samples the limit at `now`, with up to `most` of its keys, the banned and the fullest first.
     fn of(active: &ActiveLimit, most: usize, now: Timestamp) -> Self {
         let view = LimitView::of(active, now);
         let moment = active.moment(now);
-        let fullest = active.limit.top(most, moment);
         Self {
             limit: view.name.to_string(),
             at: rfc3339::format(now),
@@ -159,7 +162,11 @@ impl TopPage {
             keys: view.keys,
             overflow: OverflowSection::of(&view),
             ages: active.limit.ages(moment).map(KeyAges::of),
-            top: fullest.iter().map(TopKey::of).collect(),
+            top: active
+                .rank_keys(most, now)
+                .iter()
+                .map(|ranked| TopKey::of(ranked, now))
+                .collect(),
         }
     }
 }
@@ -175,13 +182,15 @@ impl KeyAges {
 }
 
 impl TopKey {
-    fn of(occupant: &KeyUsage) -> Self {
-        let statuses = occupant.statuses();
+    fn of(ranked: &RankedKey, now: Timestamp) -> Self {
+        let statuses = ranked.decision.statuses();
         Self {
-            key: format!("{:016x}", occupant.key.bits()),
-            charged: occupant.charged().map(rfc3339::format),
-            used: occupant.fullness() as f64 / 1000.0,
-            refused: statuses.iter().any(|rate| rate.remaining == 0),
+            key: format!("{:016x}", ranked.key.bits()),
+            charged: ranked.charged.map(rfc3339::format),
+            used: ranked.used as f64 / 1000.0,
+            next: ranked.next.name(),
+            refused: ranked.next.is_rejection(),
+            ban: ranked.banned.map(|banned| KeyBan::new(banned, now)),
             rates: statuses.iter().map(TopRate::of).collect(),
         }
     }
@@ -237,6 +246,8 @@ mod tests {
         assert_eq!(used, [&json!(0.4), &json!(0.2)], "{keys}");
         assert_eq!(keys[0]["key"].as_str().map(str::len), Some(16));
         assert_eq!(keys[0]["refused"], json!(false));
+        assert_eq!(keys[0]["next"], json!("admitted"));
+        assert_eq!(keys[0]["ban"], json!(null));
         assert_eq!(keys[0]["rates"][0]["rate"], json!("5 per 3s"));
         assert_eq!(keys[0]["rates"][0]["remaining"], json!(3));
         assert_eq!(TopPage::of(&active, 1, now).top.len(), 1);

@@ -12,6 +12,7 @@ use sluicegate_limiter::{
 use super::backend::Backend;
 use super::key::KeySeed;
 use super::limit::ActiveLimit;
+use super::next_request::{KeyStanding, NextRequest};
 use super::overrides::ActiveTier;
 use crate::config;
 use crate::config::rules::KeyPart;
@@ -35,6 +36,8 @@ pub struct KeyState {
     pub by: &'static str,
     /// The exemption by overrides: `unlimited` or `blocked`; `None` where rates apply.
     pub exempt: Option<&'static str>,
+    /// The answer of the limit to the next request.
+    pub next: NextRequest,
     /// The ban in force.
     pub banned: Option<ActiveBan>,
     /// The number of bans in a row that are remembered.
@@ -127,7 +130,7 @@ impl ActiveLimit {
     }
 
     /// Returns the counters of the key, or its exemption by overrides.
-    fn judged(&self, key: KeyHash) -> Result<&Limit, &'static str> {
+    pub(super) fn judged(&self, key: KeyHash) -> Result<&Limit, &'static str> {
         match self
             .overrides
             .as_ref()
@@ -198,11 +201,19 @@ impl ActiveLimit {
         };
         let by = if remote.is_some() { "store" } else { "gateway" };
         let bans = self.bans.as_ref().map(|active| &active.bans);
+        let banned = bans.and_then(|bans| bans.active(key, now));
+        let decision = remote.unwrap_or_else(|| limit.peek(key, Cost::ONE, self.moment(now)));
+        let standing = KeyStanding {
+            exempt,
+            is_banned: banned.is_some(),
+            has_room: has_room(&decision),
+        };
         KeyState {
-            decision: remote.unwrap_or_else(|| limit.peek(key, Cost::ONE, self.moment(now))),
+            decision,
             by,
             exempt,
-            banned: bans.and_then(|bans| bans.active(key, now)),
+            next: NextRequest::new(self, key, standing),
+            banned,
             ban_level: bans.map_or(0, |bans| bans.level(key, now)),
             in_flight: self.permits.as_ref().map(|permits| permits.in_flight(key)),
         }
@@ -282,8 +293,13 @@ fn counted_by(part: &KeyPart, text: &str) -> Result<Vec<u8>, String> {
     config::counted_value(part, text)
 }
 
+/// Returns whether every rate has room for a request.
+pub(super) fn has_room(decision: &Decision) -> bool {
+    decision.statuses().iter().all(|rate| rate.remaining > 0)
+}
+
 /// Returns the share that `key` has used of the fullest rate, in hundredths of a percent.
-fn used_of(limit: &Limit, key: KeyHash, now: Timestamp) -> u64 {
+pub(super) fn used_of(limit: &Limit, key: KeyHash, now: Timestamp) -> u64 {
     let statuses = limit.peek(key, Cost::ONE, now).statuses();
     let rates = statuses.iter().zip(limit.room_of_new_keys(now));
     let used = rates.map(|(status, room)| {

@@ -72,14 +72,26 @@ pub(super) const SERVERS: [PaneColumn<ServerRow>; 8] = [
 ];
 
 fn decision(key: &NearKey) -> String {
-    if key.refused { "reject" } else { "admit" }.to_owned()
+    match &*key.next {
+        "admitted" => "admit",
+        "exempt" => "exempt",
+        "marked" => "mark",
+        "shadow-rejected" => "shadow",
+        "challenged" => "page",
+        "banned" => "banned",
+        "blocked" => "block",
+        _ => "reject",
+    }
+    .to_owned()
 }
 
 fn remaining(key: &NearKey) -> String {
     let rates = key.rates.iter();
     let rates =
         rates.map(|rate| format!("{} of {} in {:.0} s", rate.remaining, rate.rate, rate.reset));
-    rates.collect::<Vec<_>>().join(", ")
+    let ban = key.ban.iter();
+    let ban = ban.map(|ban| format!("banned for {:.0} s", ban.left));
+    ban.chain(rates).collect::<Vec<_>>().join(", ")
 }
 
 /// Writes the requests that wait for a server beside its adaptive limit.

@@ -20,8 +20,12 @@ pub struct NearKey {
     pub key: String,
     /// The used share of its fullest rate.
     pub used: f64,
+    /// The answer of the limit to the next request, a word of `/limits/NAME/top`.
+    pub next: String,
     /// Set if the next request would be rejected.
     pub refused: bool,
+    /// The ban in force.
+    pub ban: Option<KeyBanDetail>,
     /// Each rate.
     pub rates: Vec<NearRate>,
 }
@@ -46,8 +50,8 @@ pub(super) struct KeyDetail {
     pub(super) limit: String,
     /// Its hash.
     pub(super) key: String,
-    /// Set if a request would be admitted.
-    pub(super) admits: bool,
+    /// The answer of the limit to the next request.
+    pub(super) next: String,
     /// Set if it shares counters, since the table is full.
     pub(super) in_overflow: bool,
     /// Each rate.
@@ -79,7 +83,7 @@ pub(super) struct KeyRateDetail {
 /// A ban of one key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct KeyBanDetail {
+pub struct KeyBanDetail {
     /// Seconds until its end.
-    pub(super) left: f64,
+    pub left: f64,
 }

@@ -43,14 +43,7 @@ pub(super) fn draw_key(frame: &mut Frame<'_>, state: &TopState) {
 fn key_lines(detail: &KeyDetail) -> Vec<String> {
     let mut lines = vec![
         format!("key       {} of limit {}", detail.key, detail.limit),
-        format!(
-            "next      {}",
-            if detail.admits {
-                "admitted"
-            } else {
-                "rejected"
-            }
-        ),
+        format!("next      {}", detail.next),
     ];
     for rate in &detail.rates {
         let seconds = |seconds: Option<f64>| {

@@ -238,6 +238,7 @@ mod tests {
             "otp         reject 10      5.0     0       0       512    5 per 3s, 20 per 60s",
             "keys nearest to otp (client.ip/32,/64)",
             "8a3b0c55f1d2e97c 100 %  reject",
+            "0123456789abcdef 40 %   banned banned for 300 s",
             "servers of origins (2)",
             "connect: connec",
             "q quit",
@@ -306,13 +307,13 @@ mod tests {
         press(&mut state, &[KeyCode::Esc, KeyCode::Enter, KeyCode::Enter]);
         assert!(screen_text(&state, Size::new(80, 24), NOW).contains("asking the gateway"));
         state.detail = serde_json::from_str(
-            r#"{"limit":"otp","key":"8a3b0c55f1d2e97c","admits":false,"rates":[{"rate":"5 per 3s","limit":5,"used":5,"next":1.5,
+            r#"{"limit":"otp","key":"8a3b0c55f1d2e97c","next":"banned","rates":[{"rate":"5 per 3s","limit":5,"used":5,"next":1.5,
                 "reset":2.96}],"ban":{"left":300.2},"ban_level":2,"in_flight":1}"#,
         )
         .unwrap();
         let text = screen_text(&state, Size::new(80, 24), NOW);
         for part in [
-            "next      rejected",
+            "next      banned",
             "5 of 5 used, more in 1.5 s",
             "banned    for 300 s more, ban 2",
         ] {

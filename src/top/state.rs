@@ -311,7 +311,7 @@ impl ScreenPane {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::key_view::NearKey;
+    use super::super::key_view::{KeyBanDetail, NearKey};
     use super::super::sample::tests::sampled;
     use super::*;
 
@@ -321,17 +321,19 @@ pub(super) mod tests {
     pub(in crate::top) fn state() -> TopState {
         let mut state = TopState::new("127.0.0.1:9180", ColorPalette::Plain);
         state.show(sampled(10, 100.0));
-        let key = |key: &str, used, refused| NearKey {
+        let key = |key: &str, used, next: &str| NearKey {
             key: key.to_owned(),
             used,
-            refused,
+            next: next.to_owned(),
+            refused: next != "admitted",
+            ban: (next == "banned").then_some(KeyBanDetail { left: 300.2 }),
             ..NearKey::default()
         };
         let nearest = NearestKeys {
             limit: "otp".to_owned(),
             top: vec![
-                key("8a3b0c55f1d2e97c", 1.0, true),
-                key("0123456789abcdef", 0.4, false),
+                key("8a3b0c55f1d2e97c", 1.0, "rejected"),
+                key("0123456789abcdef", 0.4, "banned"),
             ],
         };
         let answer = FeedAnswer {

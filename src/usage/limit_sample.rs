@@ -67,6 +67,8 @@ pub struct UsageView {
     pub rates: Vec<RateUsage>,
     /// Each rate in shadow.
     pub shadow_rates: Vec<RateUsage>,
+    /// Keys that are banned now; `None` where the limit bans no key.
+    pub banned_keys: Option<u64>,
 }
 
 impl LimitSample {
@@ -141,14 +143,18 @@ impl LimitSample {
         self.took
     }
 
-    /// Returns what the sample shows.
-    pub(super) fn view(&self, active: &ActiveLimit) -> UsageView {
+    /// Returns what the sample shows, and the keys that are banned at `now`.
+    pub(super) fn view(&self, active: &ActiveLimit, now: Timestamp) -> UsageView {
         let shadow = active.shadow_rates.as_ref().zip(self.shadow_rates.as_ref());
         UsageView {
             since: self.rates.since(),
             walked_at: self.walked_at,
             rates: self.rates.view(&active.limit),
             shadow_rates: shadow.map_or_else(Vec::new, |(limit, sample)| sample.view(limit)),
+            banned_keys: active.bans.as_ref().map(|active| {
+                let keys = active.bans.banned_keys(now);
+                keys.filter(|key| key.banned.is_some()).count() as u64
+            }),
         }
     }
 }

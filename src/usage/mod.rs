@@ -75,7 +75,7 @@ impl UsageSamples {
         if sample.may_walk(now) {
             sample.walk(active, events, now);
         }
-        sample.view(active)
+        sample.view(active, now)
     }
 
     /// Returns the sample of the limit; a new one, if it has none or its rules have changed.

@@ -29,6 +29,8 @@ pub struct UsagePage {
     pub algorithm: String,
     /// The action, as the configuration names it.
     pub action: String,
+    /// Keys that are banned now; `None` where the limit bans no key.
+    pub banned_keys: Option<u64>,
     /// The caveat of the numbers.
     pub note: String,
     /// Each rate.
@@ -88,6 +90,7 @@ impl UsagePage {
             key: active.key.to_string(),
             algorithm: algorithm_name(active.limit.policy().algorithm()).to_owned(),
             action: active.action.name().to_owned(),
+            banned_keys: view.banned_keys,
             note: NOTE.to_owned(),
             rates: pages(&view.rates),
             shadow_rates: pages(&view.shadow_rates),

@@ -1,4 +1,4 @@
-//! The heaviest keys: what each view of the operator shows of them, whatever comes beside.
+//! The heaviest keys and the banned ones: what each view of the operator shows of them, whatever comes beside.
 
 use std::io::Write;
 
@@ -128,4 +128,128 @@ async fn light_addresses_hide_no_heavy_key() {
     page.shows("Keys that used more than 1 are counted one by one")
         .await;
     assert_eq!(page.complaints().await, Vec::<String>::new());
+}
+
+/// A limit that bans, with a rate that has room again at once and one that remembers, a limit in shadow, and overrides.
+const BANNING: &str = r#"
+    [client]
+    trusted_proxies = ["127.0.0.0/8"]
+    [limit.otp]
+    key = "client.ip"
+    rates = ["1 per 1s", "50 per 1h"]
+    ban = { for = "2h" }
+    overrides = "../tiers.csv"
+    [limit.tried]
+    key = "client.ip"
+    rates = ["2 per 1h"]
+    action = "shadow"
+    [[route]]
+    path = "/"
+    limits = ["otp", "tried"]
+    respond = { status = 200 }
+"#;
+
+/// Rows without a limit and with higher rates.
+const TIERS: &str = "client.ip,rates\n203.0.113.8,unlimited\n203.0.113.9,20 per 1s; 60 per 1h\n";
+
+async fn banning_gateway() -> Gateway {
+    let setup = Setup::new().rules(BANNING).file("tiers.csv", TIERS);
+    setup.start().await
+}
+
+#[tokio::test]
+async fn a_banned_key_is_shown_as_banned_everywhere() {
+    // Goal: an operator who is called by a banned customer sees the ban. Method: a key whose rates have room again while its ban goes on,
+    // beside 30 others; the keys at the limit, `top`, the usage, the suggestion, the command `key`, and two views of the page.
+    let gateway = banning_gateway().await;
+    ask(&gateway, "203.0.113.7", &[200, 429, 429]).await;
+    for number in 0..30 {
+        ask(&gateway, &format!("10.0.0.{number}"), &[200]).await;
+    }
+    let first = eventually("the rates of the banned key have room", async || {
+        let top = read(&gateway, "/limits/otp/top").await;
+        let first = top["top"][0].clone();
+        (first["rates"][0]["remaining"] == 1).then_some(first)
+    })
+    .await;
+    assert_eq!(
+        (&first["next"], &first["refused"], &first["ban"]["level"]),
+        (&json!("banned"), &json!(true), &json!(1)),
+        "{first}"
+    );
+    assert!(first["used"].as_f64().unwrap() < 0.1, "{first}");
+    let left = first["ban"]["left"].as_f64().unwrap();
+    assert!((7_000.0..=7_200.0).contains(&left), "{first}");
+    let usage = read(&gateway, "/limits/otp/usage").await;
+    assert_eq!(usage["banned_keys"], 1);
+    assert_eq!(
+        read(&gateway, "/limits/tried/usage").await["banned_keys"],
+        json!(null)
+    );
+
+    let config = gateway.config_path().display().to_string();
+    let key = printed(&["key", &config, "otp", "203.0.113.7"]).await;
+    let key: Value = serde_json::from_str(&key).unwrap();
+    assert_eq!(
+        (&key["next"], &key["admits"], &key["key"]),
+        (&json!("banned"), &json!(false), &first["key"])
+    );
+    let url = url(&gateway);
+    let frame = printed(&["top", &url, "--once", "--interval", "0.1"]).await;
+    assert!(frame.contains("banned banned for"), "{frame}");
+    let suggestion = printed(&["suggest", "--gateway", &url, "--limit", "otp"]).await;
+    assert!(suggestion.contains("# 1 key is banned now"), "{suggestion}");
+
+    let browser = Browser::start().await;
+    let mut page = browser.open(&format!("{url}/ui/#/limit/otp")).await;
+    page.until("document.querySelector('section[aria-label=Keys] tbody tr')?.textContent.includes('banned for')")
+        .await;
+    page.shows("1 key is banned now.").await;
+    page.go(&format!("{url}/ui/#/keys?value=203.0.113.7")).await;
+    page.shows("1 of 2 limits would reject the next request.")
+        .await;
+    page.shows("rejects: banned for").await;
+    assert_eq!(page.complaints().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_key_is_shown_as_its_next_request_is_treated() {
+    // Goal: `refused` is what the next request gets. Method: keys of a limit in shadow, of rows without a limit and with higher rates, and
+    // one that uses all of its own rates; each beside the answer of the gateway.
+    let gateway = banning_gateway().await;
+    ask(&gateway, "203.0.113.8", &[200; 4]).await;
+    ask(&gateway, "203.0.113.9", &[200; 4]).await;
+    let top = read(&gateway, "/limits/tried/top").await;
+    let tried: Vec<_> = top["top"].as_array().unwrap().iter().collect();
+    assert_eq!(tried.len(), 2);
+    for key in tried {
+        let shown = (&key["used"], &key["next"], &key["refused"]);
+        assert_eq!(
+            shown,
+            (&json!(1.0), &json!("shadow-rejected"), &json!(false))
+        );
+    }
+    let path = "/limits/tried/keys?value=203.0.113.9";
+    let key = read(&gateway, path).await;
+    assert_eq!(
+        (&key["next"], &key["admits"]),
+        (&json!("shadow-rejected"), &json!(true))
+    );
+
+    // Four of one a second, which a key without the row would not have been granted.
+    let top = read(&gateway, "/limits/otp/top").await;
+    let keys = top["top"].as_array().unwrap();
+    assert_eq!(keys.len(), 1, "{top}");
+    assert_eq!(
+        (&keys[0]["next"], &keys[0]["refused"]),
+        (&json!("admitted"), &json!(false))
+    );
+    assert_eq!(keys[0]["rates"][1]["rate"], "60 per 3600s");
+    let exempt = read(&gateway, "/limits/otp/keys?value=203.0.113.8").await;
+    assert_eq!(
+        (&exempt["next"], &exempt["admits"]),
+        (&json!("exempt"), &json!(true))
+    );
+    ask(&gateway, "203.0.113.9", &[200]).await;
+    ask(&gateway, "203.0.113.8", &[200]).await;
 }

@@ -15,7 +15,7 @@ const OTP: &str = "[limit.otp]\nkey = \"client.ip\"\nrates = [\"2 per 1h\"]\ncap
 const USAGE: &str = r#"{"limit":"otp","at":"2026-11-25T09:00:00.000Z","algorithm":"sliding-window","rates":[{"rate":"20 per 60s",
     "limit":20,"window_seconds":60,"keys":600,"sampled":false,"peaks":[{"used":1,"keys":500},{"used":5,"keys":60},
     {"used":12,"keys":30},{"used":20,"keys":10}]}],"shadow_rates":[{"rate":"50 per 60s","limit":50,"window_seconds":60,"keys":600,
-    "sampled":true,"complete_above":28,"keys_error":40,"peaks":[{"used":1,"keys":595},{"used":30,"keys":5}]}]}"#;
+    "sampled":true,"complete_above":28,"keys_error":40,"peaks":[{"used":1,"keys":595},{"used":30,"keys":5}]}],"banned_keys":1}"#;
 
 fn guarded(rules: &str) -> Setup {
     Setup::new()
@@ -125,7 +125,7 @@ async fn a_limit_shows_its_keys_and_what_another_number_would_do() {
     page.fill("input[type=range]", "25").await;
     page.shows("At 25 per 60s, about 5 keys of 600 (0.8 %) would have been hit.")
         .await;
-    page.shows("Keys that used more than 28 are counted one by one, the others estimated: all keys within 40.")
+    page.shows("Keys that used more than 28 are counted one by one, the others estimated: all keys within 40. 1 key is banned now.")
         .await;
     page.fill("input[type=range]", "28").await;
     page.shows("At 28 per 60s, 5 keys of 600 (0.8 %) would have been hit.")

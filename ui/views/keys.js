@@ -43,7 +43,7 @@ export default function keys({ series, query }) {
       }
       const page = await read(`keys?${asked}`);
       if (mine !== busy) return;
-      const rejecting = page.limits.filter((one) => rejects(series, one)).length;
+      const rejecting = page.limits.filter((one) => !one.admits).length;
       const isShown = (one) => page.limits.length <= FEW || !one.admits || one.ban_level > 0 || one.exempt || one.in_flight || one.rates.some((rate) => rate.used > 0);
       const unused = page.limits.filter((one) => !isShown(one));
       const verdict = page.limits.length === 0 ? 'No limit counts by this value.'
@@ -83,16 +83,35 @@ export default function keys({ series, query }) {
   };
 }
 
-const isEnforced = (series, page) => !['shadow', 'mark'].includes(series.limit(page.limit)?.action);
-const rejects = (series, page) => !page.admits && (isEnforced(series, page) || page.ban !== null || page.exempt === 'blocked');
+/** What the next request of a key gets, in few words. */
+const NEXT = {
+  admitted: 'admits', exempt: 'admits: exempt', marked: 'marks', 'shadow-rejected': 'admits: in shadow', challenged: 'challenges',
+  rejected: 'rejects', banned: 'rejects: banned', blocked: 'rejects: blocked',
+};
+
+/** What a limit does with the next request of a key, in a table. */
+export function nextOf(key) {
+  if (key.next === 'banned') return `banned for ${span(key.ban.left)} more`;
+  return NEXT[key.next] + (key.ban ? ', though banned' : '');
+}
 
 /** What one limit would do with the next request of a key. */
 function verdictOf(series, page) {
-  if (page.exempt === 'blocked') return 'rejects: a row of its overrides blocks the key';
-  if (page.ban) return `rejects: banned for ${span(page.ban.left)} more`;
-  if (page.admits) return page.exempt ? 'admits: a row of its overrides exempts the key' : 'admits';
-  return isEnforced(series, page) ? 'rejects: a rate has no room' : `a rate has no room, and its action is ${series.limit(page.limit).action}`;
+  const ban = page.ban ? `; its ban lasts ${span(page.ban.left)} more, and does not apply now` : '';
+  switch (page.next) {
+    case 'blocked': return 'rejects: a row of its overrides blocks the key';
+    case 'banned': return `rejects: banned for ${span(page.ban.left)} more`;
+    case 'rejected': return 'rejects: a rate has no room';
+    case 'challenged': return 'gives browsers a challenge and rejects others: a rate has no room';
+    case 'exempt': return `admits: a row of its overrides exempts the key${ban}`;
+    case 'admitted': return `admits${ban}`;
+    case 'marked': return 'a rate has no room, and its action is mark';
+    default: return series.limit(page.limit)?.action === 'shadow' ? `a rate has no room, and its action is shadow${ban}` : `a rate has no room, and the limit is in shadow for this key${ban}`;
+  }
 }
+
+/** The color of a verdict: of a request that is rejected, of one that is admitted, and of one that is admitted without room. */
+const toneOf = (page) => (!page.admits ? 'bad' : ['admitted', 'exempt'].includes(page.next) ? 'good' : 'warn');
 
 /** One key at one limit, with its actions. */
 function status(series, page, path, again) {
@@ -113,7 +132,7 @@ function status(series, page, path, again) {
   }, label);
   const verdict = verdictOf(series, page);
   return h('section.card', { 'aria-label': `Limit ${page.limit}` },
-    h('div.head', {}, h('h2', {}, link(`limit/${part(page.limit)}`, page.limit), ' ', h('span', { class: rejects(series, page) ? 'bad' : page.admits ? 'good' : 'warn' }, verdict)),
+    h('div.head', {}, h('h2', {}, link(`limit/${part(page.limit)}`, page.limit), ' ', h('span', { class: toneOf(page) }, verdict)),
       h('span.small.quiet', {}, series.limit(page.limit)?.key, ' · ', h('code', {}, page.key))),
     table(`Rates of ${page.limit}`, [
       { label: 'Rate' }, { label: 'Used', number: true }, { label: 'Left', number: true }, { label: 'More in', number: true },

@@ -3,7 +3,7 @@
 import { change, mayAct, part, read } from '../access.js';
 import { rateChart } from '../chart.js';
 import { card, clock, count, facts, failed, fill, h, link, percent, plural, renew, span, table } from '../dom.js';
-import { ask } from './keys.js';
+import { ask, nextOf } from './keys.js';
 import { usage } from './usage.js';
 
 /** A bar beside a number that says the same. */
@@ -58,10 +58,10 @@ export default function limit({ series, rest: [name] }) {
 
   function showTop(page) {
     renew(top, h('p.small.quiet', {}, `${count(page.keys)} active keys at ${clock(page.at)}. A key is a keyed hash; the Keys view finds the one of a value.`),
-      table('The keys with the highest use', [{ label: 'Key' }, { label: 'Used', number: true }, { label: 'Left' }, { label: 'All free in', number: true }],
+      table('The keys with the highest use', [{ label: 'Key' }, { label: 'Used', number: true }, { label: 'Next request' }, { label: 'Left' }, { label: 'All free in', number: true }],
         page.top.map((key) => [link(`keys?limit=${part(name)}&key=${key.key}`, h('code', {}, key.key)),
           h('span', { class: key.refused ? 'bad' : '' }, gauge(key.used, 0.999), ` ${percent(key.used)}`),
-          key.rates.map((rate) => `${rate.remaining} of ${rate.rate}`).join(', '), span(Math.max(...key.rates.map((rate) => rate.reset)))]),
+          h('span', { class: key.refused ? 'bad' : '' }, nextOf(key)), key.rates.map((rate) => `${rate.remaining} of ${rate.rate}`).join(', '), span(Math.max(...key.rates.map((rate) => rate.reset)))]),
         'No key is active.'));
   }
 

@@ -30,6 +30,8 @@ const drained = ({ unseen }) => (unseen ? `It drains between two looks: a key ma
 const estimated = (rate) => (rate.sampled && rate.complete_above
   ? `Keys that used more than ${count(rate.complete_above)} are counted one by one, the others estimated: all keys within ${count(rate.keys_error)}.` : '');
 
+const banned = (rate) => (rate.banned ? `${plural(rate.banned, 'key')} ${rate.banned === 1 ? 'is' : 'are'} banned now.` : '');
+
 /** The sentences for a number: what it would have hit, and what the counts cannot say. */
 export function sentences(rate, limit) {
   const of = hit(rate.peaks, limit);
@@ -66,7 +68,10 @@ export function usage(base) {
     try {
       const page = await read(`${base}/usage`);
       rates = [...page.rates, ...page.shadow_rates.map((one) => ({ ...one, shadow: true }))];
-      for (const one of rates) one.bucket = BUCKETS.includes(page.algorithm);
+      for (const one of rates) {
+        one.bucket = BUCKETS.includes(page.algorithm);
+        one.banned = page.banned_keys;
+      }
     } catch (error) {
       fill(node, failed(error));
       return;
@@ -96,7 +101,7 @@ export function usage(base) {
     if (document.activeElement !== number) number.value = range.value;
     const [what, unknown] = sentences(rate, limit);
     say(first, rate.keys ? what : 'No key was seen in this window lately.');
-    say(second, [unknown, estimated(rate)].filter(Boolean).join(' '));
+    say(second, [unknown, estimated(rate), banned(rate)].filter(Boolean).join(' '));
     range.setAttribute('aria-valuetext', `${limit} per ${period.value}: ${what}`);
     say(right, range.max);
     histogram(svg, bars(rate.peaks, Number(range.max)), limit);

@@ -14,7 +14,7 @@ use super::numbers::KeyUses;
 use super::report::{PeriodSuggestion, SampleConfidence, useful};
 use super::text::write_periods;
 use super::{NoSuggestion, quoted, written_parts};
-use crate::explain::{count, counted, span};
+use crate::explain::{count, counted, counted_with, span};
 use crate::usage::{RatePage, UsagePage};
 
 /// The longest wait in a leaky bucket without `max_wait`, and the longest that may be written, in seconds.
@@ -37,6 +37,8 @@ pub struct LimitSuggestion {
     pub keys: u64,
     /// The keys that are estimated, and how well; `None` where all are counted.
     pub estimated: Option<String>,
+    /// Keys that are banned now; `None` where the limit bans no key.
+    pub banned_keys: Option<u64>,
     /// Seconds since which the gateway records uses.
     pub seconds: u64,
     /// Confidence by the number of keys and the time; low where keys reached the limit.
@@ -183,6 +185,7 @@ impl LimitSuggestion {
             action: page.action.clone(),
             keys,
             estimated,
+            banned_keys: page.banned_keys,
             seconds: page.seconds,
             confidence,
             periods,
@@ -322,6 +325,13 @@ impl fmt::Display for LimitSuggestion {
         if let Some(estimated) = &self.estimated {
             writeln!(f, "# {estimated}")?;
         }
+        if let Some(keys) = self.banned_keys.filter(|keys| *keys > 0) {
+            writeln!(
+                f,
+                "# {} now",
+                counted_with(keys, "key", ["is banned", "are banned"])
+            )?;
+        }
         let what = match self.bucket {
             None => "the most that a key used in a window of this length:",
             Some(_) => {
@@ -367,6 +377,7 @@ mod tests {
             key: "client.ip/32,/64, path".to_owned(),
             algorithm: "sliding-window".to_owned(),
             action: "shadow".to_owned(),
+            banned_keys: None,
             note: String::new(),
             rates: vec![RatePage {
                 rate: "20 per 60s".to_owned(),
@@ -437,6 +448,7 @@ mod tests {
         let rate = &mut sampled.rates[0];
         (rate.sampled, rate.sample_keys, rate.keys_error) = (true, 2_760, 749);
         rate.complete_above = 1;
+        sampled.banned_keys = Some(2);
         let found = LimitSuggestion::of(&sampled).unwrap();
         assert_eq!(found.rates, ["4 per 1m"]);
         let period = &found.periods[0];
@@ -447,6 +459,7 @@ mod tests {
             "# 20,011 keys of limit otp",
             "# keys that used more than 1 are counted one by one; the others are estimated from a sample",
             "and all keys are 20,011 within 749\n",
+            "# 2 keys are banned now\n",
             "3 of 20,011 keys reached 20 per 60s",
         ] {
             assert!(text.contains(part), "{part:?} is not in:\n{text}");

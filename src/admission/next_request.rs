@@ -1,0 +1,93 @@
+//! Says what a limit does with the next request of a key, for those who look at the key.
+
+use sluicegate_limiter::KeyHash;
+
+use super::limit::ActiveLimit;
+use crate::config::Action;
+
+/// The answer of one limit to the next request of a key, of cost 1 and apart from `concurrency`. Other limits may reject it all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextRequest {
+    /// It is admitted.
+    Admitted,
+    /// A row of the overrides exempts the key.
+    Exempt,
+    /// The limit has no room, and marks the request.
+    Marked,
+    /// The limit has no room, and rejects no request of this key: it is in shadow, its condition does not hold, or `enforce` leaves the
+    /// key out.
+    ShadowRejected,
+    /// A browser gets a challenge, and every other client is rejected.
+    Challenged,
+    /// The limit has no room.
+    Rejected,
+    /// The key is banned.
+    Banned,
+    /// A row of the overrides blocks the key.
+    Blocked,
+}
+
+/// The state of a key that decides over its next request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeyStanding {
+    /// The exemption by overrides, as [`KeyState`](super::KeyState) has it.
+    pub(super) exempt: Option<&'static str>,
+    /// Set while a ban of the key is in force.
+    pub(super) is_banned: bool,
+    /// Set if every rate has room for a request.
+    pub(super) has_room: bool,
+}
+
+impl NextRequest {
+    /// Returns the answer of a limit to a key.
+    pub(super) fn new(active: &ActiveLimit, key: KeyHash, standing: KeyStanding) -> Self {
+        let KeyStanding {
+            exempt,
+            is_banned,
+            has_room,
+        } = standing;
+        let is_in_shadow = active.is_in_shadow() || !active.enforce.takes(key);
+        match exempt {
+            Some("blocked") if is_in_shadow => return Self::ShadowRejected,
+            Some("blocked") => return Self::Blocked,
+            Some(_) => return Self::Exempt,
+            None => {}
+        }
+        if is_banned && !is_in_shadow {
+            return Self::Banned;
+        }
+        if has_room {
+            return Self::Admitted;
+        }
+        match &active.action {
+            _ if is_in_shadow => Self::ShadowRejected,
+            Action::Mark { .. } => Self::Marked,
+            Action::Challenge { .. } => Self::Challenged,
+            Action::Reject | Action::Delay | Action::Shadow => Self::Rejected,
+        }
+    }
+
+    /// Returns the word that pages write.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Admitted => "admitted",
+            Self::Exempt => "exempt",
+            Self::Marked => "marked",
+            Self::ShadowRejected => "shadow-rejected",
+            Self::Challenged => "challenged",
+            Self::Rejected => "rejected",
+            Self::Banned => "banned",
+            Self::Blocked => "blocked",
+        }
+    }
+
+    /// Returns whether a client without a browser is rejected.
+    #[must_use]
+    pub fn is_rejection(self) -> bool {
+        match self {
+            Self::Admitted | Self::Exempt | Self::Marked | Self::ShadowRejected => false,
+            Self::Challenged | Self::Rejected | Self::Banned | Self::Blocked => true,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Lists the keys of a limit with the highest use, and the banned ones, by what this gateway knows.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
+use sluicegate_limiter::{ActiveBan, Cost, Decision, KeyHash, KeyUsage, Timestamp};
+
+use super::inspect::{has_room, used_of};
+use super::limit::ActiveLimit;
+use super::next_request::{KeyStanding, NextRequest};
+
+/// A key among those with the highest use.
+#[derive(Clone, Debug)]
+pub struct RankedKey {
+    /// Its hash.
+    pub key: KeyHash,
+    /// Thousandths of its fullest rate that are used.
+    pub used: u64,
+    /// Time of the latest charge, where the counters hold it.
+    pub charged: Option<Timestamp>,
+    /// The decision of this gateway over a request of cost 1.
+    pub decision: Decision,
+    /// The answer of the limit to the next request.
+    pub next: NextRequest,
+    /// The ban in force.
+    pub banned: Option<ActiveBan>,
+}
+
+impl RankedKey {
+    /// Returns the place in the list: a banned key stands where a full one does, before it.
+    fn rank(&self) -> Reverse<(u64, bool)> {
+        let used = match self.banned {
+            Some(_) => self.used.max(1_000),
+            None => self.used,
+        };
+        Reverse((used, self.banned.is_some()))
+    }
+}
+
+impl ActiveLimit {
+    /// Returns up to `most` keys by what this gateway knows of them: those that have used most of their fullest rate, and the banned keys,
+    /// whose counts may have expired. Where there are more keys, the banned ones have half of the places. Reads the whole tables.
+    #[must_use]
+    pub fn rank_keys(&self, most: usize, now: Timestamp) -> Vec<RankedKey> {
+        let fullest = self.limit.top(most, self.moment(now));
+        let fullest = fullest
+            .iter()
+            .map(|usage| self.ranked_key(usage.key, Some(usage), now));
+        let (mut banned, mut others): (Vec<_>, Vec<_>) =
+            fullest.partition(|ranked| ranked.banned.is_some());
+        let known: HashSet<u64> = banned.iter().map(|ranked| ranked.key.bits()).collect();
+        let bans = self.bans.as_ref();
+        let top = bans.map_or_else(Vec::new, |active| active.bans.top(most, now));
+        let unlisted = top
+            .iter()
+            .filter(|key| key.banned.is_some() && !known.contains(&key.key.bits()));
+        banned.extend(unlisted.map(|banned| self.ranked_key(banned.key, None, now)));
+        banned.sort_by_key(RankedKey::rank);
+        banned.truncate(most.saturating_sub(others.len()).max(most.div_ceil(2)));
+        others.truncate(most.saturating_sub(banned.len()));
+        banned.append(&mut others);
+        banned.sort_by_key(RankedKey::rank);
+        banned
+    }
+
+    /// Returns the state of a key by what this gateway knows; `usage` is what the table has of it, `None` for a key without counts.
+    fn ranked_key(&self, key: KeyHash, usage: Option<&KeyUsage>, now: Timestamp) -> RankedKey {
+        let judged = self.judged(key);
+        let limit = judged.unwrap_or(&self.limit);
+        let has_own_rates = !std::ptr::eq(limit, &self.limit);
+        let decision = limit.peek(key, Cost::ONE, self.moment(now));
+        let banned = self.bans.as_ref();
+        let banned = banned.and_then(|active| active.bans.active(key, now));
+        let standing = KeyStanding {
+            exempt: judged.err(),
+            is_banned: banned.is_some(),
+            has_room: has_room(&decision),
+        };
+        let used = match usage {
+            Some(usage) if !has_own_rates => usage.fullness(),
+            _ => used_of(limit, key, self.moment(now)) / 10,
+        };
+        RankedKey {
+            key,
+            used,
+            charged: usage.and_then(KeyUsage::charged),
+            decision,
+            next: NextRequest::new(self, key, standing),
+            banned,
+        }
+    }
+}
