@@ -160,6 +160,7 @@ fn every_spelling_of_a_limited_path_is_limited_or_refused() {
         ("/auth/a%2fb\\..\\sendOTP", false),
         ("/auth/sendOTP;/x/y", false),
         ("/index.php/auth/sendOTP", false),
+        ("/%3f/index.php/auth/sendOTP%3f", false),
         ("/x/App.PHP/auth/sendOTP", false),
         ("/?/auth/sendOTP", false),
         ("/index.php?/auth/sendOTP&x", false),

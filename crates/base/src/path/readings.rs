@@ -399,6 +399,10 @@ impl ReadingCollector<'_> {
             match cut.rest {
                 Some(rest) => {
                     self.add_script(rest.to_owned())?;
+                    // The end may stand before the script too, where it ends nothing for the application.
+                    if let Some(before) = rewritten::before_end(rest) {
+                        self.add_script(before.to_owned())?;
+                    }
                     self.add_script(cut.script.to_owned())?;
                     if cut.is_front_controller {
                         self.add_script(format!("{}{rest}", script::folder(cut.script)))?;
