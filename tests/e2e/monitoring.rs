@@ -36,12 +36,14 @@ fn panels(board: &Value) -> Vec<(&Value, Vec<&str>)> {
         .collect()
 }
 
-/// The expression of a panel as Grafana sends it, with every job and instance chosen.
+/// The expression of a panel as Grafana sends it, with every job, instance, route and limit chosen.
 fn sent(expression: &str) -> String {
     expression
         .replace("$__rate_interval", "1m")
         .replace("$job", ".+")
         .replace("$instance", ".+")
+        .replace("$route", ".*")
+        .replace("$limit", ".*")
 }
 
 fn promtool(arguments: &[&str]) -> Output {
@@ -222,6 +224,44 @@ fn rules_and_panels_name_metrics_that_exist() {
         names.insert(family.to_owned());
     }
     assert!(names.len() > 50, "{names:?}");
+}
+
+#[test]
+fn a_panel_shows_the_chosen_route_and_limit() {
+    // Goal: who chooses a limit or a route sees nothing of the others. Method: each selector of the board against the labels that
+    // docs/operations/metrics.md gives its metric.
+    let metrics = read("docs/operations/metrics.md");
+    let board = board();
+    let names: Vec<&str> = board["templating"]["list"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|variable| variable["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["datasource", "job", "instance", "route", "limit"]);
+    let mut filtered = 0;
+    for expression in panels(&board).iter().flat_map(|panel| &panel.1) {
+        for (name, matchers) in selectors(expression) {
+            let family = name.strip_suffix("_bucket").unwrap_or(&name);
+            let labels = metrics
+                .lines()
+                .find_map(|line| line.strip_prefix(&format!("| `{family}` | ")))
+                .and_then(|row| row.split_once("| By "))
+                .map_or("", |(_, labels)| {
+                    labels.split(['.', ':', '(']).next().unwrap()
+                });
+            for label in ["route", "limit"] {
+                let is_filtered = matchers.contains(&format!("{label}=~\"${label}\""));
+                assert_eq!(
+                    is_filtered,
+                    labels.contains(&format!("`{label}`")),
+                    "{expression}"
+                );
+                filtered += usize::from(is_filtered);
+            }
+        }
+    }
+    assert!(filtered > 30);
 }
 
 #[test]
