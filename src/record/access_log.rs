@@ -1,6 +1,8 @@
 //! Owns the access log: one line a request, written by a thread that no request waits for.
 //!
-//! A request formats its line straight into a buffer of its own thread, and the thread of the log writes it out ([`LineLog`]).
+//! A request formats its line straight into a buffer of its own thread, and the thread of the log writes it out ([`LineLog`]), the lines
+//! of each tenth of a second in the order in which their requests arrived: those of one client, one request after the other, on whatever
+//! connections, are in their order.
 //! `LineSelection` decides which requests have a line; [`super::line`] formats it, or [`super::live_view`].
 //!
 //! # Limits
@@ -102,7 +104,9 @@ impl AccessLog {
             left_out,
         };
         self.lines
-            .append(|bytes, time| (self.format)(bytes, time, &entry));
+            .append(outcome.arrived.as_nanos(), |bytes, time| {
+                (self.format)(bytes, time, &entry);
+            });
     }
 
     /// Writes the lines up to now to the old file, then opens the path again, as SIGUSR1 asks for. Returns at once.

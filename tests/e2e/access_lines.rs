@@ -307,3 +307,33 @@ async fn a_key_has_one_line_a_second() {
     let written = metrics.sum("sluicegate_access_log_lines_total", &[]) as u64;
     assert_eq!(left_out + written, refused + 2);
 }
+
+#[tokio::test]
+async fn lines_of_one_client_are_in_the_order_of_its_requests() {
+    // Goal: who reads a client's lines reads what it did. Method: one request after the other, each over the next of eight connections,
+    // which four threads serve. A thread that is stopped behind its answer may write its line a round later: one in fifty is allowed.
+    const REQUESTS: usize = 400;
+    let gateway = Gateway::start(&format!("[server]\nthreads = 4\n{RESPOND}")).await;
+    let mut clients = Vec::new();
+    for _ in 0..8 {
+        clients.push(gateway.client().await);
+    }
+    for index in 0..REQUESTS {
+        let client = &mut clients[index % 8];
+        assert_eq!(client.get(&format!("/fixed?{index}")).await.status, 200);
+    }
+    let lines = gateway.access_lines(REQUESTS).await;
+    let order: Vec<usize> = lines
+        .iter()
+        .map(|line| {
+            line["target"].as_str().unwrap()["/fixed?".len()..]
+                .parse()
+                .unwrap()
+        })
+        .collect();
+    let behind = order.windows(2).filter(|pair| pair[0] > pair[1]).count();
+    assert!(
+        behind <= REQUESTS / 50,
+        "{behind} lines stand behind later ones: {order:?}"
+    );
+}

@@ -3,13 +3,16 @@
 //! A caller appends to the buffer of its own thread's stripe, under a mutex that no other thread holds but the writer for the
 //! length of a swap of two pointers. A buffer is allocated with its first line, for as many as wake the writer, and then reused for ever.
 //!
+//! [`LineBuffers::take_all`] takes every buffer at one moment, so that lines of different threads can be put in order. It waits for no
+//! caller that is writing a line: it tries again, and after [`TRIES`] it takes the buffers one after the other.
+//!
 //! # Limits
 //!
 //! A buffer holds at most its cap; a line that does not fit is dropped and counted, so a dead disk costs memory once and
 //! callers nothing.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::per_thread;
 use crate::rfc3339::TimeFormatter;
@@ -20,6 +23,10 @@ pub(crate) const WATERMARK: usize = 64 * 1024;
 
 /// The bytes for which a buffer has room from its first line: those up to the watermark, and what comes until the writer takes them.
 const FIRST_CAPACITY: usize = WATERMARK + WATERMARK / 4;
+
+/// The number of times that all buffers are tried at one moment: each is locked for a few hundred nanoseconds a line, so a dozen tries
+/// find all of them free but while a thread that holds one does not run.
+const TRIES: usize = 64;
 
 /// The buffers, one a stripe.
 pub(crate) struct LineBuffers {
@@ -33,10 +40,63 @@ struct LineBuffer(Mutex<BufferContent>);
 
 #[derive(Default)]
 struct BufferContent {
-    bytes: Vec<u8>,
+    lines: StampedLines,
     time: TimeFormatter,
-    lines: u64,
+    taken: u64,
     dropped: u64,
+}
+
+/// Lines with their times, by which lines of several buffers are put in order.
+#[derive(Debug, Default)]
+pub(crate) struct StampedLines {
+    pub(crate) bytes: Vec<u8>,
+    /// One for each line that was appended with a time.
+    pub(crate) stamps: Vec<LineStamp>,
+}
+
+impl StampedLines {
+    /// Returns each line with its time.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.lines_from(0)
+    }
+
+    /// Returns each line that begins at this byte or behind it, with its time.
+    pub(crate) fn lines_from(&self, byte: usize) -> impl Iterator<Item = (u64, &[u8])> {
+        let first = self.stamps.partition_point(|stamp| stamp.start < byte);
+        let stamps = self.stamps.get(first..).unwrap_or_default();
+        let ends = stamps.iter().skip(1).map(|next| next.start);
+        stamps
+            .iter()
+            .zip(ends.chain([self.bytes.len()]))
+            .map(|(stamp, end)| {
+                (
+                    stamp.at,
+                    self.bytes.get(stamp.start..end).unwrap_or_default(),
+                )
+            })
+    }
+
+    /// Appends a line.
+    pub(crate) fn push(&mut self, at: u64, line: &[u8]) {
+        let start = self.bytes.len();
+        self.stamps.push(LineStamp { at, start });
+        self.bytes.extend_from_slice(line);
+    }
+
+    /// Forgets the lines and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.stamps.clear();
+    }
+}
+
+/// The time of a line, and its place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LineStamp {
+    /// A time by any clock that all lines share.
+    pub(crate) at: u64,
+    /// Where the line begins.
+    pub(crate) start: usize,
 }
 
 /// The fill level of a buffer after a line.
@@ -66,25 +126,33 @@ impl LineBuffers {
         Self { buffers, cap }
     }
 
-    /// Appends the whole line that `write` writes to the calling thread's buffer.
+    /// Appends the whole line that `write` writes to the calling thread's buffer, with its time where lines are put in order.
     #[inline]
-    pub(crate) fn append(&self, write: impl FnOnce(&mut Vec<u8>, &mut TimeFormatter)) -> FillLevel {
+    pub(crate) fn append(
+        &self,
+        at: Option<u64>,
+        write: impl FnOnce(&mut Vec<u8>, &mut TimeFormatter),
+    ) -> FillLevel {
         let mut content = self.lock(per_thread::stripe() % self.buffers.len());
         let content = &mut *content;
-        let before = content.bytes.len();
-        if content.bytes.capacity() == 0 {
-            content.bytes.reserve(FIRST_CAPACITY.min(self.cap));
+        let bytes = &mut content.lines.bytes;
+        let before = bytes.len();
+        if bytes.capacity() == 0 {
+            bytes.reserve(FIRST_CAPACITY.min(self.cap));
         }
         if before < self.cap {
-            write(&mut content.bytes, &mut content.time);
+            write(bytes, &mut content.time);
         }
-        let after = content.bytes.len();
+        let after = bytes.len();
         if before >= self.cap || after > self.cap {
-            content.bytes.truncate(before);
+            bytes.truncate(before);
             content.dropped += 1;
             return FillLevel::Low;
         }
-        content.lines += 1;
+        if let Some(at) = at {
+            content.lines.stamps.push(LineStamp { at, start: before });
+        }
+        content.taken += 1;
         if before < WATERMARK && after >= WATERMARK {
             FillLevel::Watermark
         } else {
@@ -98,7 +166,27 @@ impl LineBuffers {
             into.is_empty(),
             "a buffer with unwritten lines would go back"
         );
-        std::mem::swap(&mut self.lock(index).bytes, into);
+        let lines = &mut self.lock(index).lines;
+        std::mem::swap(&mut lines.bytes, into);
+        lines.stamps.clear();
+    }
+
+    /// Swaps the lines of all buffers for `into`, whose parts must be empty; their capacity serves the next lines.
+    pub(crate) fn take_all(&self, into: &mut [StampedLines]) {
+        debug_assert!(into.iter().all(|lines| lines.bytes.is_empty()));
+        for _ in 0..TRIES {
+            let locked: Option<Vec<_>> = self.buffers.iter().map(LineBuffer::try_lock).collect();
+            if let Some(mut locked) = locked {
+                for (content, into) in locked.iter_mut().zip(into) {
+                    std::mem::swap(&mut content.lines, into);
+                }
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        for (index, into) in into.iter_mut().enumerate() {
+            std::mem::swap(&mut self.lock(index).lines, into);
+        }
     }
 
     /// Returns the number of buffers.
@@ -112,7 +200,7 @@ impl LineBuffers {
         (0..self.count()).map(|index| self.lock(index)).fold(
             LineCounts::default(),
             |sum, content| LineCounts {
-                lines: sum.lines + content.lines,
+                lines: sum.lines + content.taken,
                 dropped: sum.dropped + content.dropped,
             },
         )
@@ -124,6 +212,17 @@ impl LineBuffers {
             .0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LineBuffer {
+    /// Locks the buffer where no caller is writing a line. Poison is ignored as in [`LineBuffers::lock`].
+    fn try_lock(&self) -> Option<MutexGuard<'_, BufferContent>> {
+        match self.0.try_lock() {
+            Ok(content) => Some(content),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 
@@ -141,7 +240,7 @@ mod tests {
     use super::*;
 
     fn append(buffers: &LineBuffers, line: &[u8]) -> FillLevel {
-        buffers.append(|bytes, _| bytes.extend_from_slice(line))
+        buffers.append(None, |bytes, _| bytes.extend_from_slice(line))
     }
 
     /// Goal: the cap holds to the byte, and what does not fit is counted and leaves no trace. Method: a buffer of 10 bytes.
@@ -179,7 +278,7 @@ mod tests {
             let buffers = LineBuffers::new(1, cap);
             let mut capacities = Vec::new();
             for _ in 0..WATERMARK / 10 {
-                buffers.append(|bytes, _| {
+                buffers.append(None, |bytes, _| {
                     capacities.push(bytes.capacity());
                     bytes.extend_from_slice(b"123456789\n");
                 });

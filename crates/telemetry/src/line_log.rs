@@ -1,11 +1,12 @@
 //! Owns a log of lines, which a thread of its own writes to a file or to the standard output, so that no caller waits for a disk.
 //!
 //! A caller writes a line straight into a buffer of its own thread, which costs neither an allocation nor a wake-up. The writer swaps the
-//! buffers every 100 ms, or when one passes a watermark, and writes them out.
+//! buffers every 100 ms, or when one passes a watermark, puts the lines of all threads in the order of their times, and writes them out.
 //!
 //! # Limits
 //!
-//! [`LineLogSettings::cap`] bytes for each buffer while the target takes nothing; then lines are dropped and counted.
+//! [`LineLogSettings::cap`] bytes for each buffer while the target takes nothing, and as much for lines taken out of them; then lines are
+//! dropped and counted.
 //!
 //! # Errors
 //!
@@ -46,7 +47,7 @@ pub struct LineLog {
 pub struct LineLogSettings {
     /// The name of the log, which begins its messages in the process log, such as `access log`.
     pub name: &'static str,
-    /// The number of buffers, which the threads share; with 1 lines are written in the order in which they come.
+    /// The number of buffers, which the threads share; with 1 lines are written in the order in which they come, whatever their times.
     pub buffers: usize,
     /// The bytes that one buffer holds at most.
     pub cap: usize,
@@ -93,10 +94,11 @@ impl LineLog {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Takes the line that `write` appends with its line feed. It gets the formatter of the calling thread's buffer for times.
+    /// Takes the line that `write` appends with its line feed. It gets the formatter of the calling thread's buffer for times. Lines that
+    /// are written together are in the order of `at`, a time by a clock that all of them share.
     #[inline]
-    pub fn append(&self, write: impl FnOnce(&mut Vec<u8>, &mut TimeFormatter)) {
-        if self.state.buffers.append(write) == FillLevel::Watermark {
+    pub fn append(&self, at: u64, write: impl FnOnce(&mut Vec<u8>, &mut TimeFormatter)) {
+        if self.state.buffers.append(Some(at), write) == FillLevel::Watermark {
             self.state.request_drain();
         }
     }

@@ -13,6 +13,8 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::line_buffers::StampedLines;
+
 /// The target of a log's lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LineTarget {
@@ -112,9 +114,28 @@ pub(crate) struct UnwrittenLines {
 }
 
 impl UnwrittenLines {
-    /// Returns the buffer for the next lines, which is empty once [`UnwrittenLines::send`] has succeeded.
-    pub(crate) fn refill(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
+    /// Takes the lines of all buffers, those of several in the order of their times, and leaves the buffers' parts empty. Only after
+    /// [`UnwrittenLines::send`] has succeeded.
+    pub(crate) fn refill_from(&mut self, parts: &mut [StampedLines]) {
+        let mut filled = parts.iter_mut().filter(|part| !part.bytes.is_empty());
+        let (Some(first), second) = (filled.next(), filled.next()) else {
+            return;
+        };
+        if second.is_none() {
+            // One thread wrote them in their order.
+            std::mem::swap(&mut self.bytes, &mut first.bytes);
+            first.stamps.clear();
+            return;
+        }
+        let mut lines: Vec<(u64, &[u8])> = parts.iter().flat_map(StampedLines::lines).collect();
+        // Stable, so that lines of one thread and one time keep their order.
+        lines.sort_by_key(|line| line.0);
+        for line in lines {
+            self.bytes.extend_from_slice(line.1);
+        }
+        for part in parts {
+            part.clear();
+        }
     }
 
     /// Writes the rest.
@@ -162,6 +183,7 @@ impl UnwrittenLines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::line_buffers::LineStamp;
 
     fn unwritten(bytes: &[u8], sent: usize) -> UnwrittenLines {
         UnwrittenLines {
@@ -191,8 +213,39 @@ mod tests {
                 std::fs::read_to_string(path).expect("the file exists"),
                 expected
             );
-            assert!(lines.refill().is_empty());
+            assert!(lines.bytes.is_empty());
         }
+    }
+
+    /// Goal: lines of several threads are in the order of their times, and those of one thread and one time in theirs. Method: three
+    /// buffers with times that interleave, then one alone.
+    #[test]
+    fn lines_of_several_buffers_are_in_the_order_of_their_times() {
+        let part = |lines: &[(u64, &str)]| {
+            let mut part = StampedLines::default();
+            for (at, line) in lines {
+                let start = part.bytes.len();
+                part.stamps.push(LineStamp { at: *at, start });
+                part.bytes.extend_from_slice(line.as_bytes());
+            }
+            part
+        };
+        let mut parts = [
+            part(&[(1, "a\n"), (4, "d\n"), (4, "e\n")]),
+            part(&[]),
+            part(&[(2, "b\n"), (9, "f\n"), (3, "c\n")]),
+        ];
+        let mut lines = UnwrittenLines::default();
+        lines.refill_from(&mut parts);
+        assert_eq!(lines.bytes, b"a\nb\nc\nd\ne\nf\n");
+        assert!(
+            parts
+                .iter()
+                .all(|part| part.bytes.is_empty() && part.stamps.is_empty())
+        );
+        lines.bytes.clear();
+        lines.refill_from(&mut [part(&[]), part(&[(5, "x\n"), (4, "y\n")])]);
+        assert_eq!(lines.bytes, b"x\ny\n");
     }
 
     /// Goal: a failed write keeps its lines. Method: `/dev/full` refuses every byte, then a file takes them.

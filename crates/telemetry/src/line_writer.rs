@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::line_buffers::LineBuffers;
+use crate::line_buffers::{LineBuffers, StampedLines};
 use crate::line_sink::{LineSink, UnwrittenLines};
 
 /// The target of process logs: the module of the gateway that this file was part of, so that filters by module go on as they are.
@@ -121,6 +121,8 @@ pub(crate) struct LineWriter {
     state: Arc<WriterState>,
     sink: LineSink,
     unwritten: UnwrittenLines,
+    /// The memory that is swapped with the buffers'.
+    taken: Box<[StampedLines]>,
     /// The error of the last write, if it failed.
     last_error: Option<io::ErrorKind>,
     /// Lines dropped before the first of these errors.
@@ -129,11 +131,13 @@ pub(crate) struct LineWriter {
 
 impl LineWriter {
     pub(crate) fn new(name: &'static str, state: Arc<WriterState>, sink: LineSink) -> Self {
+        let buffers = state.buffers.count();
         Self {
             name,
             state,
             sink,
             unwritten: UnwrittenLines::default(),
+            taken: (0..buffers).map(|_| StampedLines::default()).collect(),
             last_error: None,
             dropped_before: 0,
         }
@@ -199,7 +203,7 @@ impl LineWriter {
         }
     }
 
-    /// Writes what is left from the last round, then each buffer once.
+    /// Writes what is left from the last round, then what all buffers have at one moment.
     fn drain(&mut self) {
         let result = self.try_drain();
         self.report(result);
@@ -207,11 +211,9 @@ impl LineWriter {
 
     fn try_drain(&mut self) -> io::Result<()> {
         self.unwritten.send(&mut self.sink)?;
-        for index in 0..self.state.buffers.count() {
-            self.state.buffers.take(index, self.unwritten.refill());
-            self.unwritten.send(&mut self.sink)?;
-        }
-        Ok(())
+        self.state.buffers.take_all(&mut self.taken);
+        self.unwritten.refill_from(&mut self.taken);
+        self.unwritten.send(&mut self.sink)
     }
 
     fn reopen(&mut self) {

@@ -92,7 +92,7 @@ impl SpanQueue {
 
     /// Takes the one span that `write` writes with [`write_span`].
     pub fn append(&self, write: impl FnOnce(&mut Vec<u8>)) {
-        if self.buffers.append(|into, _| write(into)) == FillLevel::Watermark {
+        if self.buffers.append(None, |into, _| write(into)) == FillLevel::Watermark {
             self.watermark.notify_one();
         }
     }
