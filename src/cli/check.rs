@@ -219,7 +219,7 @@ fn too_much_for_this_machine(rules: &Rules) -> Vec<String> {
 fn absent_folders(rules: &Rules) -> Vec<String> {
     let log = match &rules.log.access {
         AccessLogTarget::File(path) => Some(path),
-        AccessLogTarget::Stdout | AccessLogTarget::Off => None,
+        AccessLogTarget::Stdout | AccessLogTarget::Syslog | AccessLogTarget::Off => None,
     };
     let paths = || log.into_iter().chain(&rules.server.state_dir);
     let is_needed = |folder: &&Path| paths().any(|path| path.parent() == Some(*folder));

@@ -23,12 +23,13 @@ use sluicegate_base::bounds::ACCESS_LOG_STRIPE;
 use sluicegate_telemetry::line_log::{LineLog, LineLogSettings, LineTarget};
 use sluicegate_telemetry::per_thread::STRIPES;
 use sluicegate_telemetry::rfc3339::TimeFormatter;
+use sluicegate_telemetry::syslog::{SyslogServer, SyslogTarget};
 
 use super::line::{self, LogEntry};
 use super::line_selection::{LeftOut, LineSelection};
 use super::live_view::{self, ColorMode};
 use super::outcome::Outcome;
-use crate::config::rules::{AccessLogTarget, LogRules};
+use crate::config::rules::{AccessLogTarget, LogRules, SyslogAddress, SyslogRules};
 
 /// Formats a line.
 type LineFormat = fn(&mut Vec<u8>, &mut TimeFormatter, &LogEntry<'_>);
@@ -82,7 +83,7 @@ impl AccessLog {
             cap,
         };
         Ok(Self {
-            lines: LineLog::start(settings, line_target(&rules.access))?,
+            lines: LineLog::start(settings, line_target(rules))?,
             format,
             rules: ArcSwap::from_pointee(rules.clone()),
             selection: LineSelection::new(),
@@ -121,7 +122,7 @@ impl AccessLog {
     ///
     /// The system's error for the file; the old target and the old rules then stay in use.
     pub fn retarget(&self, rules: &LogRules) -> io::Result<()> {
-        self.lines.retarget(&line_target(&rules.access))?;
+        self.lines.retarget(&line_target(rules))?;
         self.rules.store(Arc::new(rules.clone()));
         Ok(())
     }
@@ -145,13 +146,37 @@ impl AccessLog {
     }
 }
 
-/// Translates `[log] access`.
-fn line_target(target: &AccessLogTarget) -> LineTarget {
-    match target {
-        AccessLogTarget::Stdout => LineTarget::Stdout,
-        AccessLogTarget::File(path) => LineTarget::File(path.clone()),
-        AccessLogTarget::Off => LineTarget::Off,
+/// Translates `[log] access` and `[log.syslog]`.
+fn line_target(rules: &LogRules) -> LineTarget {
+    match (&rules.access, &rules.syslog) {
+        (AccessLogTarget::Stdout, _) => LineTarget::Stdout,
+        (AccessLogTarget::File(path), _) => LineTarget::File(path.clone()),
+        (AccessLogTarget::Syslog, Some(syslog)) => LineTarget::Syslog(syslog_target(syslog)),
+        // The configuration has no `access = "syslog"` without a server.
+        (AccessLogTarget::Off | AccessLogTarget::Syslog, _) => LineTarget::Off,
     }
+}
+
+fn syslog_target(rules: &SyslogRules) -> SyslogTarget {
+    let server = match &rules.server {
+        SyslogAddress::Udp(place) => SyslogServer::Udp(place.clone()),
+        SyslogAddress::Tcp(place) => SyslogServer::Tcp(place.clone()),
+        SyslogAddress::Unix(path) => SyslogServer::Unix(path.clone()),
+    };
+    SyslogTarget {
+        server,
+        facility: rules.facility,
+        hostname: rules.hostname.clone().unwrap_or_else(machine_name),
+        app_name: rules.app_name.clone(),
+    }
+}
+
+/// Returns the name of the machine, or `-`, which RFC 5424 has for a name that is not known.
+fn machine_name() -> Box<str> {
+    let name = nix::unistd::gethostname().unwrap_or_default();
+    let name = name.to_str().unwrap_or_default();
+    let is_valid = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_valid { name } else { "-" }.into()
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ async fn check_says_what_run_would_say() {
         ("[log]\naccess = \"./folder\"", "is a directory"),
         (
             "[log]\naccess = \"syslog:server=10.0.0.1\"",
-            "not to syslog",
+            "is not the path of a file",
         ),
         ("[server]\nstate_dir = \"none/state\"", "does not exist"),
         ("[server]\nstate_dir = \"file\"", "is not a directory"),

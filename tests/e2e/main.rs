@@ -96,6 +96,7 @@ mod spellings;
 mod starting;
 mod store;
 mod survival;
+mod syslog;
 mod tiers;
 mod tls;
 mod tokens;

@@ -29,7 +29,10 @@ pub(super) fn log_file(field: &KeyField<'_>, path: PathBuf) -> Option<PathBuf> {
                 "{} is a socket, and lines are written to a file",
                 shown(&path)
             ),
-            "write \"stdout\", and let the service manager or a log shipper forward the lines",
+            format!(
+                "for a syslog server write access = \"syslog\", and [log.syslog] with server = \"unix:{}\"",
+                path.display()
+            ),
         ),
         PathKind::Absent => match folder_mistake(field, &path) {
             Some(mistake) => mistake,

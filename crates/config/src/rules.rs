@@ -49,6 +49,7 @@ pub use super::tables::resilience::{CircuitBreakerRules, OutlierDetectionRules, 
 pub use super::tables::respond::FixedResponse;
 pub use super::tables::server::{Http2Rules, ServerRules};
 pub use super::tables::store::{StoreAccess, StoreRules};
+pub use super::tables::syslog::{SyslogAddress, SyslogRules};
 pub use super::tables::tracing::TracingRules;
 
 mod acme;
@@ -163,6 +164,8 @@ pub enum AccessLogTarget {
     Stdout,
     /// A file, appended to and reopened at SIGUSR1.
     File(PathBuf),
+    /// The server of `[log.syslog]`.
+    Syslog,
     /// Nowhere.
     Off,
 }

@@ -1,8 +1,8 @@
 //! Metrics, logs and spans of a server that answers many requests at the same time.
 //!
 //! A thread that serves a request adds to counters of its own ([`per_thread`], [`histogram`]). Sums and names are made when a scrape
-//! asks for them ([`exposition`]). A line of a log goes into a buffer of its thread, and another thread writes it ([`line_log`]). The crate
-//! knows nothing of what is counted and logged.
+//! asks for them ([`exposition`]). A line of a log goes into a buffer of its thread, and another thread writes it ([`line_log`]) or sends
+//! it ([`syslog`]). The crate knows nothing of what is counted and logged.
 //!
 //! # Example
 //!
@@ -38,6 +38,7 @@ pub mod otlp;
 pub mod per_thread;
 pub mod process;
 pub mod rfc3339;
+pub mod syslog;
 
 /// The example of the README, which compiles and runs as a test.
 #[cfg(doctest)]

@@ -1,4 +1,4 @@
-//! Owns the open file that lines are written to, and the lines that are not written yet.
+//! Owns the open file that lines are written to, or the way to a syslog server, and the lines that are not written yet.
 //!
 //! # Invariants
 //!
@@ -7,6 +7,7 @@
 //!    back to the start of that line. So no file ever holds the end of a line without its start.
 //! 3. A file whose last line was left unfinished, by a full disk and then a kill, is given a line feed when it is opened.
 
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -14,6 +15,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::line_buffers::StampedLines;
+use crate::syslog::{SyslogSink, SyslogTarget};
 
 /// The target of a log's lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,36 +24,46 @@ pub enum LineTarget {
     Stdout,
     /// A file, which is appended to.
     File(PathBuf),
+    /// A syslog server.
+    Syslog(SyslogTarget),
     /// Nowhere.
     Off,
 }
 
+/// An open file, or a way to a server.
+enum OpenTarget {
+    File(File),
+    Syslog(SyslogSink),
+    Off,
+}
+
 /// An open target.
-#[derive(Debug)]
 pub(crate) struct LineSink {
     target: LineTarget,
-    /// `None` where lines go nowhere.
-    file: Option<File>,
+    open: OpenTarget,
 }
 
 impl LineSink {
-    /// Opens `target`.
+    /// Opens `target`. A server is called with the first line.
     ///
     /// # Errors
     ///
     /// The system's error for the file.
     pub(crate) fn open(target: &LineTarget) -> io::Result<Self> {
-        let file = match target {
-            LineTarget::Off => None,
+        let open = match target {
+            LineTarget::Off => OpenTarget::Off,
             // A descriptor of its own: `io::Stdout` would hold lines back in a buffer and hide how much was written.
-            LineTarget::Stdout => Some(File::from(io::stdout().as_fd().try_clone_to_owned()?)),
-            LineTarget::File(path) => Some(open_file(path).map_err(|error| {
+            LineTarget::Stdout => {
+                OpenTarget::File(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+            }
+            LineTarget::File(path) => OpenTarget::File(open_file(path).map_err(|error| {
                 io::Error::new(error.kind(), format!("{}: {error}", path.display()))
             })?),
+            LineTarget::Syslog(target) => OpenTarget::Syslog(SyslogSink::new(target.clone())),
         };
         Ok(Self {
             target: target.clone(),
-            file,
+            open,
         })
     }
 
@@ -67,7 +79,7 @@ impl LineSink {
 
     /// Returns whether lines are discarded.
     pub(crate) fn is_off(&self) -> bool {
-        self.file.is_none()
+        matches!(self.open, OpenTarget::Off)
     }
 
     /// Returns its name for the process log.
@@ -76,7 +88,14 @@ impl LineSink {
             LineTarget::Off => "nowhere".to_owned(),
             LineTarget::Stdout => "the standard output".to_owned(),
             LineTarget::File(path) => path.display().to_string(),
+            LineTarget::Syslog(target) => target.name(),
         }
+    }
+}
+
+impl fmt::Debug for LineSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LineSink").field(&self.target).finish()
     }
 }
 
@@ -108,7 +127,7 @@ fn open_file(path: &Path) -> io::Result<File> {
 /// Whole lines on their way into a sink.
 #[derive(Debug, Default)]
 pub(crate) struct UnwrittenLines {
-    bytes: Vec<u8>,
+    lines: StampedLines,
     /// The number of bytes that the current sink has.
     sent: usize,
 }
@@ -123,15 +142,14 @@ impl UnwrittenLines {
         };
         if second.is_none() {
             // One thread wrote them in their order.
-            std::mem::swap(&mut self.bytes, &mut first.bytes);
-            first.stamps.clear();
+            std::mem::swap(&mut self.lines, first);
             return;
         }
         let mut lines: Vec<(u64, &[u8])> = parts.iter().flat_map(StampedLines::lines).collect();
         // Stable, so that lines of one thread and one time keep their order.
         lines.sort_by_key(|line| line.0);
         for line in lines {
-            self.bytes.extend_from_slice(line.1);
+            self.lines.push(line.0, line.1);
         }
         for part in parts {
             part.clear();
@@ -144,25 +162,36 @@ impl UnwrittenLines {
     ///
     /// The system's error for the write that failed; the rest is kept for the next call.
     pub(crate) fn send(&mut self, sink: &mut LineSink) -> io::Result<()> {
-        if let Some(file) = &mut sink.file {
-            // Every turn but an interrupted one writes at least a byte or returns.
-            while let Some(rest) = self.bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
-                match file.write(rest) {
-                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    Ok(written) => self.sent += written,
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
-                }
-            }
+        match &mut sink.open {
+            OpenTarget::Off => {}
+            OpenTarget::File(file) => self.write_to(file)?,
+            OpenTarget::Syslog(server) => server.send(&self.lines, &mut self.sent)?,
         }
-        self.bytes.clear();
+        self.lines.clear();
         self.sent = 0;
         Ok(())
     }
 
+    fn write_to(&mut self, file: &mut File) -> io::Result<()> {
+        // Every turn but an interrupted one writes at least a byte or returns.
+        while let Some(rest) = self.rest().filter(|rest| !rest.is_empty()) {
+            match file.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => self.sent += written,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn rest(&self) -> Option<&[u8]> {
+        self.lines.bytes.get(self.sent..)
+    }
+
     /// Goes back to the start of the line that was cut short, since the rest is for another file (invariant 2).
     pub(crate) fn rewind_to_line(&mut self) {
-        let sent = self.bytes.get(..self.sent).unwrap_or_default();
+        let sent = self.lines.bytes.get(..self.sent).unwrap_or_default();
         self.sent = sent
             .iter()
             .rposition(|&byte| byte == b'\n')
@@ -171,8 +200,7 @@ impl UnwrittenLines {
 
     /// Returns the number of lines that are not wholly written.
     pub(crate) fn lines(&self) -> usize {
-        self.bytes
-            .get(self.sent..)
+        self.rest()
             .unwrap_or_default()
             .iter()
             .filter(|&&byte| byte == b'\n')
@@ -183,13 +211,13 @@ impl UnwrittenLines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::line_buffers::LineStamp;
 
     fn unwritten(bytes: &[u8], sent: usize) -> UnwrittenLines {
-        UnwrittenLines {
-            bytes: bytes.to_vec(),
-            sent,
+        let mut lines = StampedLines::default();
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            lines.push(0, line);
         }
+        UnwrittenLines { lines, sent }
     }
 
     /// Goal: invariant 2. Method: lines of which a part was written, then a new file.
@@ -213,7 +241,7 @@ mod tests {
                 std::fs::read_to_string(path).expect("the file exists"),
                 expected
             );
-            assert!(lines.bytes.is_empty());
+            assert!(lines.lines.bytes.is_empty());
         }
     }
 
@@ -224,9 +252,7 @@ mod tests {
         let part = |lines: &[(u64, &str)]| {
             let mut part = StampedLines::default();
             for (at, line) in lines {
-                let start = part.bytes.len();
-                part.stamps.push(LineStamp { at: *at, start });
-                part.bytes.extend_from_slice(line.as_bytes());
+                part.push(*at, line.as_bytes());
             }
             part
         };
@@ -237,15 +263,15 @@ mod tests {
         ];
         let mut lines = UnwrittenLines::default();
         lines.refill_from(&mut parts);
-        assert_eq!(lines.bytes, b"a\nb\nc\nd\ne\nf\n");
+        assert_eq!(lines.lines.bytes, b"a\nb\nc\nd\ne\nf\n");
         assert!(
             parts
                 .iter()
                 .all(|part| part.bytes.is_empty() && part.stamps.is_empty())
         );
-        lines.bytes.clear();
+        lines.lines.clear();
         lines.refill_from(&mut [part(&[]), part(&[(5, "x\n"), (4, "y\n")])]);
-        assert_eq!(lines.bytes, b"x\ny\n");
+        assert_eq!(lines.lines.bytes, b"x\ny\n");
     }
 
     /// Goal: a failed write keeps its lines. Method: `/dev/full` refuses every byte, then a file takes them.

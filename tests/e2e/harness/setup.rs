@@ -31,6 +31,7 @@ pub struct Setup {
 enum Access {
     #[default]
     File,
+    Syslog,
     Off,
 }
 
@@ -119,6 +120,12 @@ impl Setup {
     /// Writes no access log: for a million requests.
     pub fn without_access_log(mut self) -> Self {
         self.access = Access::Off;
+        self
+    }
+
+    /// Access lines go to the server of `[log.syslog]`, which the rules have.
+    pub fn with_syslog(mut self) -> Self {
+        self.access = Access::Syslog;
         self
     }
 
@@ -220,6 +227,7 @@ impl Setup {
         }
         let access = match self.access {
             Access::File => format!("{directory}/access.log"),
+            Access::Syslog => "syslog".to_owned(),
             Access::Off => "off".to_owned(),
         };
         let admin_lines = self.admin.replace("{directory}", &directory.to_string());

@@ -8,6 +8,7 @@ impl LogRules {
     pub fn to(access: AccessLogTarget) -> Self {
         Self {
             access,
+            syslog: None,
             keys: LoggedKeys::Hash,
             format: LogFormat::Json,
             replay: false,

@@ -5,7 +5,8 @@ use sluicegate_base::bounds;
 use sluicegate_config_derive::Table;
 
 use super::route::ParsedRoute;
-use crate::declaration::{ChoiceOf, Flag, ListBy, ReadBy, WordOf};
+use super::syslog::SyslogRules;
+use crate::declaration::{ChoiceOf, Flag, ListBy, ReadBy, TableOf, WordOf};
 use crate::field::{KeyField, quoted};
 use crate::form::ValueKind;
 use crate::line_filter::{LineFilter, line_filter};
@@ -20,7 +21,8 @@ use crate::suggest;
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(path = "log", check = check_fields)]
 pub struct LogRules {
-    /// One line for each request: "stdout", "off", or the path of a file, which is reopened at SIGUSR1.
+    /// One line for each request: "stdout", "off", the path of a file, which is reopened at SIGUSR1, or "syslog", the server of
+    /// [log.syslog].
     #[key(
         example = "\"stdout\"",
         default = AccessLogTarget::Stdout,
@@ -79,6 +81,9 @@ pub struct LogRules {
         reader = ReadBy(old_names, &[ValueKind::Boolean])
     )]
     pub old_names: LogNames,
+    /// The syslog server that lines are sent to. Default: none.
+    #[key(example = "{ server = \"unix:/dev/log\" }", reader = TableOf(SyslogRules::read))]
+    pub syslog: Option<SyslogRules>,
 }
 
 const KEYS: [(&str, LoggedKeys); 3] = [
@@ -91,6 +96,7 @@ const FORMATS: [(&str, LogFormat); 2] =
     [("json", LogFormat::Json), ("combined", LogFormat::Combined)];
 
 fn check_fields(keys: &LogRulesKeys, section: &TableSection<'_>) -> Option<()> {
+    check_syslog(keys, section)?;
     if keys.format == Some(LogFormat::Combined) && keys.replay == Some(true) {
         return section.refuse(
             "replay",
@@ -108,11 +114,32 @@ fn check_fields(keys: &LogRulesKeys, section: &TableSection<'_>) -> Option<()> {
     Some(())
 }
 
-/// Reads `"stdout"`, `"off"` or the path of a file.
+fn check_syslog(keys: &LogRulesKeys, section: &TableSection<'_>) -> Option<()> {
+    let is_target = *keys.access.as_ref()? == AccessLogTarget::Syslog;
+    match (is_target, section.has("syslog")) {
+        (true, false) => section.refuse(
+            "access",
+            "no syslog server is named",
+            "write [log.syslog] with server = \"unix:/dev/log\", \"udp://10.0.0.9:514\" or \"tcp://10.0.0.9:601\"",
+        ),
+        (false, true) => {
+            section.report.warning(
+                &section.place,
+                "no line goes to the server of [log.syslog]",
+                "write access = \"syslog\" beside it, or leave it out",
+            );
+            Some(())
+        }
+        _ => Some(()),
+    }
+}
+
+/// Reads `"stdout"`, `"off"`, `"syslog"` or the path of a file.
 fn access(field: &KeyField<'_>) -> Option<AccessLogTarget> {
     match field.text()? {
         "stdout" => Some(AccessLogTarget::Stdout),
         "off" => Some(AccessLogTarget::Off),
+        "syslog" => Some(AccessLogTarget::Syslog),
         path if path.is_empty() || path.ends_with('/') || path.contains('\0') => field.refuse(
             "this is not the path of a file",
             "write \"stdout\", \"off\" or \"/var/log/sluicegate/access.log\"",
@@ -120,7 +147,7 @@ fn access(field: &KeyField<'_>) -> Option<AccessLogTarget> {
         text if let Some(mistake) = no_file(text) => field.mistaken(mistake),
         // A word without a slash or dot is more likely a slip than a file in the working directory.
         word if !word.contains(['/', '.']) => field.refuse(
-            format!("{word:?} is neither \"stdout\" nor \"off\""),
+            format!("{word:?} is none of \"stdout\", \"off\" and \"syslog\""),
             format!("write one of them, or \"./{word}\" if a file is meant"),
         ),
         path => opened_paths::log_file(field, field.report.path(path)).map(AccessLogTarget::File),
@@ -128,10 +155,12 @@ fn access(field: &KeyField<'_>) -> Option<AccessLogTarget> {
 }
 
 /// Destinations of other programs' logs that are not files.
-const OTHER_DESTINATIONS: [&str; 12] = [
-    "fluentd", "gelf", "http", "https", "journald", "journal", "kafka", "net", "syslog", "tcp",
-    "udp", "unix",
+const OTHER_DESTINATIONS: [&str; 8] = [
+    "fluentd", "gelf", "http", "https", "journald", "journal", "kafka", "net",
 ];
+
+/// Schemes of syslog servers, as other programs write them.
+const SYSLOG: [&str; 4] = ["syslog", "tcp", "udp", "unix"];
 
 /// Returns the mistake of a text that other programs take for a destination, and that would be the name of an odd file here.
 fn no_file(text: &str) -> Option<ParseError> {
@@ -147,6 +176,13 @@ fn no_file(text: &str) -> Option<ParseError> {
         return Some(ParseError::with_advice(
             format!("{} is a URL", quoted(text)),
             format!("write the path alone: {}", quoted(path)),
+        ));
+    }
+    if SYSLOG.contains(&scheme) {
+        return Some(ParseError::with_advice(
+            format!("{} is not the path of a file", quoted(text)),
+            "for a syslog server write access = \"syslog\", and [log.syslog] with server = \"unix:/dev/log\", \"udp://10.0.0.9:514\" or \
+             \"tcp://10.0.0.9:601\"",
         ));
     }
     OTHER_DESTINATIONS.contains(&scheme).then(|| {

@@ -39,5 +39,6 @@ pub(super) mod server;
 pub(super) mod servers;
 pub(super) mod store;
 mod store_login;
+pub(super) mod syslog;
 pub(super) mod tracing;
 pub(super) mod transform;
