@@ -28,6 +28,7 @@ use self::opening::{AllListening, CloseWhen, ListenerPlan, ListenerStartup};
 use self::room::log_room;
 pub use self::room::shortage;
 use self::signals::{ProcessSignals, SignalTargets, UpgradePolicy};
+pub use self::sockets::try_binding;
 use self::sockets::{ListenerMap, ListenerSockets};
 use self::upgrade::{InheritedState, PendingTakeover, SocketClaim, UpgradeServer};
 use crate::admission::KeySeed;

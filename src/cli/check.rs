@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::Args;
 use serde::Serialize;
 use sluicegate_base::bounds::CONFIGURATION_BYTES;
+use sluicegate_limiter::StateDir;
 
 use super::config_file::ConfigFile;
 use super::{FAILED, SUCCESS, USAGE, tell};
@@ -24,7 +25,7 @@ const STDIN: &str = "<stdin>";
 pub(super) struct CheckCommand {
     #[command(flatten)]
     config: ConfigFile,
-    /// Skip name lookups, folders, certificates, keys and secrets: for a machine that has none of them.
+    /// Skip name lookups, addresses, folders, certificates, keys and secrets: for a machine that has none of them.
     #[arg(long)]
     offline: bool,
     /// Write the result as JSON to the standard output, for programs.
@@ -109,8 +110,10 @@ impl CheckCommand {
             path.display().to_string()
         };
         let loaded = match (is_stdin, self.offline) {
-            (true, false) => config::parse(STDIN, &text, route::review),
-            (false, false) => config::load(path, route::review),
+            (true, false) => {
+                config::parse_to_check(STDIN, &text, route::review, server::try_binding)
+            }
+            (false, false) => config::load_to_check(path, route::review, server::try_binding),
             (is_stdin, true) => {
                 let problems = if is_stdin {
                     config::parse_offline(STDIN, &text, route::review)
@@ -161,7 +164,8 @@ impl CheckOutcome {
         let Some(rules) = &self.rules else {
             if self.is_good() {
                 tell(&format_args!(
-                    "{file}: good, as far as that can be told offline: names, folders, certificates, keys and secrets were not looked at"
+                    "{file}: good, as far as that can be told offline: names, addresses, folders, certificates, keys and secrets were \
+                     not looked at"
                 ));
             }
             return;
@@ -208,11 +212,25 @@ fn missing_on_this_machine(rules: &Rules) -> Vec<String> {
     missing
 }
 
-/// Returns the resources that a configuration needs and this shell does not have; the service may get more.
+/// Returns the resources and rights that a configuration needs and this shell does not have; the service may have more.
 fn too_much_for_this_machine(rules: &Rules) -> Vec<String> {
     let memory = MemoryPlan::of(rules).warning();
     let files = server::shortage(OpenFiles::raise(), rules);
-    memory.into_iter().chain(files).collect()
+    let state_dir = rules
+        .server
+        .state_dir
+        .as_deref()
+        .and_then(foreign_state_dir);
+    memory.into_iter().chain(files).chain(state_dir).collect()
+}
+
+/// Says that a state directory belongs to another user, which hinders a start by this one.
+fn foreign_state_dir(path: &Path) -> Option<String> {
+    let uid = StateDir::foreign_owner(path)?;
+    let path = path.display();
+    Some(format!(
+        "{path} belongs to user {uid} of this machine, and a start by another user fails: run `check` and the gateway as that user"
+    ))
 }
 
 /// Returns the absent directories that a configuration needs and the unit of the package makes.

@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sluicegate_base::bounds::{CLIENT_UNSENT, LEAST_UNACKNOWLEDGED, LISTEN_BACKLOG};
-use socket2::SockRef;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::StartError;
 
@@ -41,7 +41,7 @@ impl ListenerSockets {
         let open = |address| {
             let socket = match inherited.remove(&address) {
                 Some(socket) => socket,
-                None => TcpListener::bind(address).map_err(cannot_listen(address))?,
+                None => bind(address).map_err(cannot_listen(address))?.into(),
             };
             set_options(&socket).map_err(cannot_listen(address))?;
             Ok((address, socket))
@@ -88,6 +88,35 @@ impl ListenerSockets {
     }
 }
 
+/// Tries to bind an address as a start does, for `check`. Nothing listens meanwhile, so a start at the same time succeeds.
+///
+/// # Errors
+///
+/// The address cannot be bound, and is not in use.
+pub fn try_binding(address: SocketAddr) -> io::Result<()> {
+    match bind(address) {
+        Err(error) if error.kind() != ErrorKind::AddrInUse => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Returns a socket that is bound to an address, and does not listen yet.
+///
+/// # Errors
+///
+/// The system's.
+fn bind(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    // Connections of a process that has ended do not hold the address.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
 /// Sets the options of a listening socket, and those that its connections take over.
 ///
 /// # Errors
@@ -96,7 +125,7 @@ fn set_options(socket: &TcpListener) -> io::Result<()> {
     // The threads wait for it by epoll.
     socket.set_nonblocking(true)?;
     let options = SockRef::from(socket);
-    // It listens already, with a shorter queue: the standard library, or the service manager, has chosen it.
+    // One of the service manager listens already, with a queue of its length.
     options.listen(LISTEN_BACKLOG)?;
     // An answer is one write, which should not wait for the acknowledgment of the one before.
     options.set_tcp_nodelay(true)?;

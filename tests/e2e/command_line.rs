@@ -1,7 +1,10 @@
 //! The commands besides a healthy run, and their exit codes.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
@@ -114,6 +117,131 @@ async fn check_says_what_run_would_say() {
         assert_eq!(run.exit_code().await, 64, "{table}");
         assert!(check.stderr().contains(cause), "{}", check.stderr());
         assert!(run.stderr().contains(cause), "{}", run.stderr());
+    }
+}
+
+/// Runs a command to its end as a user without rights, since root may write everywhere; its exit code and what it says.
+fn run_without_rights(arguments: &[&str]) -> (Option<i32>, String) {
+    const NOBODY: u32 = 65534;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sluicegate"));
+    command
+        .args(arguments)
+        .current_dir("/")
+        .stdin(Stdio::null());
+    if is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), said)
+}
+
+fn is_root() -> bool {
+    TempDir::new().unwrap().path().metadata().unwrap().uid() == 0
+}
+
+#[tokio::test]
+async fn check_says_what_this_machine_refuses_the_user() {
+    // Goal: a path that the start cannot write is found by `check`. Method: directories and files without permission, and one in which
+    // nobody can create a file; both commands end with the same words, and offline the file is good.
+    let directory = TempDir::new().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let set_mode = |name: &str, mode| {
+        fs::set_permissions(path(name), Permissions::from_mode(mode)).unwrap();
+    };
+    fs::create_dir_all(path("closed/state")).unwrap();
+    fs::create_dir(path("hidden")).unwrap();
+    for name in ["closed/there.log", "closed/state/lock"] {
+        fs::write(path(name), "").unwrap();
+        set_mode(name, 0o444);
+    }
+    for (name, mode) in [
+        ("", 0o755),
+        ("closed/state", 0o555),
+        ("closed", 0o555),
+        ("hidden", 0),
+    ] {
+        set_mode(name, mode);
+    }
+    let file = path("gateway.toml");
+    let file = file.to_str().unwrap();
+    for (table, cause) in [
+        ("[log]\naccess = \"closed/access.log\"", "can be created in"),
+        ("[log]\naccess = \"closed/there.log\"", "cannot be written"),
+        (
+            "[log]\naccess = \"hidden/in/access.log\"",
+            "cannot be written",
+        ),
+        (
+            "[log]\naccess = \"/proc/x.log\"",
+            "can be created in \"/proc\"",
+        ),
+        ("[server]\nstate_dir = \"closed/new\"", "can be created in"),
+        (
+            "[server]\nstate_dir = \"closed/state\"",
+            "cannot be written",
+        ),
+        (
+            "[server]\nstate_dir = \"/proc/state\"",
+            "can be created in \"/proc\"",
+        ),
+    ] {
+        fs::write(file, format!("{GOOD}{table}\n")).unwrap();
+        for command in ["check", "run"] {
+            let (code, said) = run_without_rights(&[command, file]);
+            assert_eq!(code, Some(64), "{command} {table}: {said}");
+            let report = said.lines().find(|line| line.contains(cause));
+            let report = report.unwrap_or_else(|| panic!("{command} {table}: {said}"));
+            assert!(report.contains("on this machine"), "{report}");
+        }
+        let (code, said) = run_without_rights(&["check", "--offline", file]);
+        assert_eq!(code, Some(0), "{said}");
+    }
+    set_mode("closed", 0o755);
+    set_mode("hidden", 0o755);
+}
+
+#[tokio::test]
+async fn check_says_which_address_is_of_another_machine() {
+    // Goal: an address that cannot be bound is found, one that is in use is no fault, and a directory of another user is named.
+    // Method: an address for documentation, for a listener and for the operator; one on which the test listens; a directory of nobody.
+    let strange = "203.0.113.5:8080";
+    let admin = format!("[admin]\naddress = \"{strange}\"\n");
+    for text in [
+        GOOD.replace("127.0.0.1:1", strange),
+        format!("{GOOD}{admin}"),
+    ] {
+        let (_directory, path) = file(&text);
+        let mut check = Process::run(&["check", &path]);
+        assert_eq!(check.exit_code().await, 64);
+        let said = check.stderr();
+        assert!(
+            said.contains("203.0.113.5 is no address of this machine; write an address of this"),
+            "{said}"
+        );
+        let mut run = Process::run(&["run", &path]);
+        assert_eq!(run.exit_code().await, 1);
+        assert!(run.stderr().contains("cannot listen on 203.0.113.5:8080"));
+        let mut offline = Process::run(&["check", "--offline", &path]);
+        assert_eq!(offline.exit_code().await, 0);
+    }
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let (directory, path) = file(&GOOD.replace("127.0.0.1:1", &address));
+    assert_eq!(Process::run(&["check", &path]).exit_code().await, 0);
+    if is_root() {
+        let state = directory.path().join("state");
+        fs::create_dir(&state).unwrap();
+        fs::set_permissions(&state, Permissions::from_mode(0o700)).unwrap();
+        chown(&state, Some(65534), None).unwrap();
+        fs::write(&path, format!("{GOOD}[server]\nstate_dir = \"state\"\n")).unwrap();
+        let mut check = Process::run(&["check", &path]);
+        assert_eq!(check.exit_code().await, 0);
+        let said = check.stderr();
+        assert!(
+            said.contains("belongs to user 65534 of this machine"),
+            "{said}"
+        );
     }
 }
 

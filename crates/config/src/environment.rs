@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -72,6 +73,26 @@ pub trait Environment {
         PathKind::Unknown
     }
 
+    /// Tries to open a file for writing or, where there is none, to create one in its directory; leaves nothing behind.
+    ///
+    /// # Errors
+    ///
+    /// The system's, for this user. An absent directory is none: [`Self::kind_of`] has it.
+    fn try_writing(&self, path: &Path) -> io::Result<()> {
+        let _ = path;
+        Ok(())
+    }
+
+    /// Tries to bind a listener to an address, where the configuration is checked for a start.
+    ///
+    /// # Errors
+    ///
+    /// The system's, for this user. An address in use is none: it may be the running gateway's.
+    fn try_binding(&self, address: SocketAddr) -> io::Result<()> {
+        let _ = address;
+        Ok(())
+    }
+
     /// The files that a pattern names, in order.
     ///
     /// # Errors
@@ -107,6 +128,9 @@ pub trait Environment {
     }
 }
 
+/// Tries to bind a listener to an address as the start does.
+pub type BindProbe = fn(SocketAddr) -> io::Result<()>;
+
 /// The machine itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemEnvironment;
@@ -120,6 +144,8 @@ pub(super) struct BoundedEnvironment {
     databases: BTreeMap<PathBuf, Arc<GeoDatabase>>,
     /// The treatment of the paths at which a start opens something.
     start_paths: StartPaths,
+    /// Tries addresses; `None` where the reader listens on none, or a start is about to bind them.
+    bind: Option<BindProbe>,
 }
 
 /// The treatment of the paths at which a start opens or creates something.
@@ -146,6 +172,14 @@ impl BoundedEnvironment {
         Self {
             databases,
             ..Self::without_start()
+        }
+    }
+
+    /// Returns the machine for `check`, which tries what a start would open or bind.
+    pub(super) fn with_bind_probe(bind: BindProbe) -> Self {
+        Self {
+            bind: Some(bind),
+            ..Self::default()
         }
     }
 
@@ -201,6 +235,23 @@ impl Environment for SystemEnvironment {
         }
     }
 
+    fn try_writing(&self, path: &Path) -> io::Result<()> {
+        match std::fs::metadata(path) {
+            Ok(found) if found.is_file() => OpenOptions::new().append(true).open(path).map(drop),
+            Ok(found) if found.is_dir() => create_and_remove(path),
+            // A device or a pipe.
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let folder = folder_of(path);
+                match folder.exists() {
+                    true => create_and_remove(folder),
+                    false => Ok(()),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     fn matching(&self, pattern: &Path) -> io::Result<Vec<PathBuf>> {
         files_matching(pattern)
     }
@@ -223,6 +274,25 @@ impl Environment for SystemEnvironment {
     fn is_own_address(&self, address: IpAddr) -> bool {
         // No other can be bound; nothing is sent.
         address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
+    }
+}
+
+/// Returns the directory in which a file lies.
+pub(super) fn folder_of(path: &Path) -> &Path {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
+/// Creates an empty file in a directory and removes it.
+fn create_and_remove(folder: &Path) -> io::Result<()> {
+    let path = folder.join(format!(".sluicegate-check.{}", std::process::id()));
+    let created = OpenOptions::new().write(true).create_new(true).open(&path);
+    match created {
+        // Another thread, or a process that was killed, could create it.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => std::fs::remove_file(&path),
     }
 }
 
@@ -286,6 +356,17 @@ impl Environment for BoundedEnvironment {
             StartPaths::Judged => SystemEnvironment.kind_of(path),
             StartPaths::Ignored => PathKind::Unknown,
         }
+    }
+
+    fn try_writing(&self, path: &Path) -> io::Result<()> {
+        match self.start_paths {
+            StartPaths::Judged => SystemEnvironment.try_writing(path),
+            StartPaths::Ignored => Ok(()),
+        }
+    }
+
+    fn try_binding(&self, address: SocketAddr) -> io::Result<()> {
+        self.bind.map_or(Ok(()), |bind| bind(address))
     }
 
     fn matching(&self, pattern: &Path) -> io::Result<Vec<PathBuf>> {

@@ -11,7 +11,7 @@ use sluicegate_base::bounds::CONFIGURATION_BYTES;
 use toml::de::DeTable;
 
 use super::env_variables;
-use super::environment::{BoundedEnvironment, Environment, OfflineEnvironment};
+use super::environment::{BindProbe, BoundedEnvironment, Environment, OfflineEnvironment};
 use super::form::KeyConstraints;
 use super::include::IncludedTexts;
 use super::parsed_tables::ParsedTables;
@@ -54,6 +54,20 @@ enum ConfigExtent {
 pub fn load(path: &Path, review: RouteReview) -> Result<Loaded, Problems> {
     let (name, text) = text_of(path)?;
     parse_in(&name, &text, &BoundedEnvironment::default(), review)
+}
+
+/// Reads a configuration file as [`load`] does, and tries the addresses of its listeners by `bind`, which a start binds later.
+///
+/// # Errors
+///
+/// Everything that is wrong with it, or why it cannot be read.
+pub fn load_to_check(
+    path: &Path,
+    review: RouteReview,
+    bind: BindProbe,
+) -> Result<Loaded, Problems> {
+    let (name, text) = text_of(path)?;
+    parse_to_check(&name, &text, review, bind)
 }
 
 /// Reads a configuration file as [`load`] does, for a command that starts no gateway: the directories of logs and state may be absent.
@@ -185,6 +199,21 @@ fn text_of(path: &Path) -> Result<(String, String), Problems> {
 /// ```
 pub fn parse(file_name: &str, text: &str, review: RouteReview) -> Result<Loaded, Problems> {
     parse_in(file_name, text, &BoundedEnvironment::default(), review)
+}
+
+/// Reads a configuration as [`load_to_check`] does, from its text.
+///
+/// # Errors
+///
+/// Everything that is wrong with it.
+pub fn parse_to_check(
+    file_name: &str,
+    text: &str,
+    review: RouteReview,
+    bind: BindProbe,
+) -> Result<Loaded, Problems> {
+    let environment = BoundedEnvironment::with_bind_probe(bind);
+    parse_in(file_name, text, &environment, review)
 }
 
 /// Reads a configuration as [`parse`] does, on a machine that answers as `environment` does.

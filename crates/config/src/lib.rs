@@ -93,10 +93,12 @@ mod zone;
 pub use self::action::{Action, Share};
 pub use self::algorithm::algorithm_name;
 pub use self::condition::Condition;
-pub use self::environment::{Environment, NoEnvironment, PathKind, SystemEnvironment, matching};
+pub use self::environment::{
+    BindProbe, Environment, NoEnvironment, PathKind, SystemEnvironment, matching,
+};
 pub use self::file::{
-    Loaded, known_keys, load, load_again, load_offline, load_part, load_unopened, parse, parse_in,
-    parse_offline,
+    Loaded, known_keys, load, load_again, load_offline, load_part, load_to_check, load_unopened,
+    parse, parse_in, parse_offline, parse_to_check,
 };
 pub use self::key::key_part_can_be_absent;
 pub use self::line_filter::{FORMER_OUTCOMES, LineFacts, LineFilter, OUTCOMES};

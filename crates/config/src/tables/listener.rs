@@ -14,6 +14,7 @@ use crate::cidr;
 use crate::declaration::{Flag, ListBy, ParsedText, ReadBy, StatusIn, TableOf, WordOf};
 use crate::field::{KeyField, all, quoted};
 use crate::form::ValueKind;
+use crate::opened_paths;
 use crate::problem::ParseError;
 use crate::report::{KeyPlace, PlacedValue, ProblemReport};
 use crate::rules::{ClientRules, Http2, ListenerProtocol, Name, ProxyProtocol};
@@ -325,7 +326,7 @@ fn https_port(field: &KeyField<'_>) -> Option<Option<NonZeroU16>> {
 
 /// Reads an address to bind.
 pub(super) fn address(field: &KeyField<'_>) -> Option<SocketAddr> {
-    field.parsed(|text| {
+    let address = field.parsed(|text| {
         text.parse().map_err(|_| {
             let message = format!("{} is not an address with a port", quoted(text));
             let port: Option<u16> = text.rsplit(':').next().and_then(|port| port.parse().ok());
@@ -364,7 +365,8 @@ pub(super) fn address(field: &KeyField<'_>) -> Option<SocketAddr> {
                 },
             )
         })
-    })
+    })?;
+    opened_paths::own_address(field, address)
 }
 
 fn listener_name(text: &str) -> Result<Name, ParseError> {

@@ -6,7 +6,7 @@
 //! a file of its own, which the system releases when the process dies. Threads exclude each other by it as processes
 //! do.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, DirBuilder, File, Metadata, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -59,8 +59,7 @@ impl Directory {
             Err(errno) => return Err(StateError::io("open", path)(errno.into())),
         };
         let found = fd.metadata().map_err(StateError::io("inspect", path))?;
-        let uid = found.uid();
-        if uid != rustix::process::geteuid().as_raw() && uid != 0 {
+        if let Some(uid) = foreign_owner(&found) {
             return Err(StateError::Owner {
                 path: path.to_owned(),
                 uid,
@@ -155,6 +154,12 @@ impl Directory {
         };
         listed().map_err(StateError::io("list", &self.path))
     }
+}
+
+/// Returns the user who owns a directory, where it is neither this one nor root.
+pub(super) fn foreign_owner(found: &Metadata) -> Option<u32> {
+    let uid = found.uid();
+    (uid != rustix::process::geteuid().as_raw() && uid != 0).then_some(uid)
 }
 
 /// Gives a new file `bytes` zero bytes that the disk really has: a mapped hole is a SIGBUS when the disk is full.

@@ -34,7 +34,7 @@ use crate::key::Seed;
 use crate::time::Timestamp;
 
 use super::clock::{Clock, ClockMark, ClockReading, MARK_BYTES};
-use super::directory::{Directory, DirectoryLock, read_start};
+use super::directory::{self, Directory, DirectoryLock, read_start};
 use super::error::{OpenOutcome, StateError};
 use super::identity::{FileIdentity, SUFFIX};
 use super::open::{self, ASIDE, DRAFT, FileDraft, UnusableFile};
@@ -86,6 +86,13 @@ impl StateDir {
             seed,
             seed_found,
         })
+    }
+
+    /// Returns the user who owns the directory at `path`, where [`Self::open`] refuses it for that; `None` where there is no directory.
+    #[must_use]
+    pub fn foreign_owner(path: &Path) -> Option<u32> {
+        let found = std::fs::metadata(path).ok()?;
+        directory::foreign_owner(&found)
     }
 
     /// The path of the directory.
