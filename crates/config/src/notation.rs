@@ -47,17 +47,52 @@ const HAPROXY_SECTIONS: [&str; 19] = [
     "log-profile",
 ];
 
+/// Words that begin lines of HAProxy alone, by which a part of a section is known.
+const HAPROXY_DIRECTIVES: [&str; 8] = [
+    "acl",
+    "bind",
+    "default_backend",
+    "http-request",
+    "http-response",
+    "stick-table",
+    "tcp-request",
+    "use_backend",
+];
+
+/// The words that begin the blocks of nginx.
+const NGINX_BLOCKS: [&str; 11] = [
+    "events",
+    "geo",
+    "http",
+    "if",
+    "limit_except",
+    "location",
+    "map",
+    "server",
+    "split_clients",
+    "stream",
+    "upstream",
+];
+
 /// Directives of a Caddyfile, by which one without braces is known.
-const CADDY_DIRECTIVES: [&str; 8] = [
+const CADDY_DIRECTIVES: [&str; 13] = [
+    "basic_auth",
     "encode",
     "file_server",
+    "forward_auth",
     "handle",
+    "handle_path",
     "import",
     "php_fastcgi",
+    "rate_limit",
     "redir",
+    "request_body",
     "respond",
     "reverse_proxy",
 ];
+
+/// Keys that begin resources of Kubernetes, in which a text with the heads of tables may stand.
+const RESOURCE_KEYS: [&str; 2] = ["apiVersion:", "kind:"];
 
 /// Names of the tables of Traefik, in lower case.
 const TRAEFIK_TABLES: [&str; 13] = [
@@ -152,30 +187,80 @@ fn is_significant(line: &str) -> bool {
 
 fn detect(lines: &[&str]) -> Option<Notation> {
     let first = lines.first()?;
-    let is_toml = lines.iter().any(|line| is_table_head(line)) || is_assignment(first);
-    if is_toml {
+    let word = first.split_whitespace().next()?;
+    if *first == "---" || RESOURCE_KEYS.contains(&word) {
+        return Some(Notation::Yaml);
+    }
+    if lines.iter().any(|line| is_table_head(line)) {
         return None;
     }
-    let word = first.split_whitespace().next()?;
-    let ends_in = |end: char| lines.iter().filter(|line| line.ends_with(end)).count();
+    if begins_nginx_block(lines) {
+        return Some(Notation::Nginx);
+    }
+    if is_assignment(first) {
+        return None;
+    }
     let is_json = first.starts_with('{') && lines.iter().take(2).any(|line| line.contains("\":"));
+    let begins_haproxy = HAPROXY_SECTIONS.contains(&word) || HAPROXY_DIRECTIVES.contains(&word);
     if is_json {
         Some(Notation::Json)
-    } else if HAPROXY_SECTIONS.contains(&word) && !first.ends_with(['{', ';', ':']) {
+    } else if begins_haproxy && !first.ends_with(['{', ';', ':']) {
         Some(Notation::Haproxy)
-    } else if *first == "---" || is_yaml(first) {
+    } else if is_yaml(first) {
         Some(Notation::Yaml)
-    } else if ends_in(';') > 0 && 2 * (ends_in(';') + ends_in('{') + ends_in('}')) > lines.len() {
+    } else if consists_of_directives(lines) {
         Some(Notation::Nginx)
     } else {
-        let begins_directive = |line: &&str| {
-            let word = line.split_whitespace().next();
-            word.is_some_and(|word| CADDY_DIRECTIVES.contains(&word))
-        };
-        let is_caddy =
-            lines.iter().any(begins_directive) && !lines.iter().any(|line| is_assignment(line));
-        is_caddy.then_some(Notation::Caddyfile)
+        is_caddyfile(lines).then_some(Notation::Caddyfile)
     }
+}
+
+/// Returns whether the first line begins a block of nginx: `location = /status {`, `upstream app { server 10.0.0.1; }`.
+fn begins_nginx_block(lines: &[&str]) -> bool {
+    let Some((head, _)) = lines.first().and_then(|line| line.split_once('{')) else {
+        return false;
+    };
+    let word = head.split_whitespace().next().unwrap_or_default();
+    // The table `map = {…}` of TOML.
+    let is_inline_table = head.trim_end().ends_with('=');
+    let has_directive = || lines.iter().any(|line| line.contains(';'));
+    NGINX_BLOCKS.contains(&word) && !is_inline_table && has_directive()
+}
+
+/// Returns whether most lines are directives of nginx, or begin or end blocks of them.
+fn consists_of_directives(lines: &[&str]) -> bool {
+    let code = |line: &&str| match line.split_once(" #") {
+        Some((code, _)) => code.trim_end().to_owned(),
+        None => (*line).to_owned(),
+    };
+    let code: Vec<String> = lines.iter().map(code).collect();
+    let ends_in = |end: char| code.iter().filter(|line| line.ends_with(end)).count();
+    ends_in(';') > 0 && 2 * (ends_in(';') + ends_in('{') + ends_in('}')) > lines.len()
+}
+
+/// Returns whether the first line begins the block of a site, or some line is a directive that Caddy alone has.
+fn is_caddyfile(lines: &[&str]) -> bool {
+    let is_directive = |line: &&str| {
+        let word = line.split_whitespace().next();
+        word.is_some_and(|word| CADDY_DIRECTIVES.contains(&word))
+    };
+    let begins_site = lines.first().is_some_and(|line| begins_site(line));
+    (begins_site || lines.iter().any(is_directive)) && !lines.iter().any(|line| is_assignment(line))
+}
+
+/// Returns whether a line begins the block of a site or a snippet of a Caddyfile: `example.com, *.example.com {`, `:8080 {`, `(common) {`.
+fn begins_site(line: &str) -> bool {
+    let Some(addresses) = line.strip_suffix('{') else {
+        return false;
+    };
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._*:/[]".contains(&byte);
+    let is_address = |address: &str| {
+        let is_plain = !address.is_empty() && address.bytes().all(is_part);
+        is_plain && (address == "localhost" || address.contains(['.', ':']))
+    };
+    let is_snippet = |name: &str| name.starts_with('(') && name.ends_with(')');
+    let addresses = addresses.trim();
+    is_snippet(addresses) || addresses.split(',').map(str::trim).all(is_address)
 }
 
 /// Returns whether tables of Traefik stand in a text, and none of the gateway.
@@ -288,6 +373,54 @@ mod tests {
                 "example.com\n\nreverse_proxy :9000\n",
                 Some(Notation::Caddyfile),
             ),
+            (
+                "upstream app { server 127.0.0.1:3000; }\n",
+                Some(Notation::Nginx),
+            ),
+            (
+                "map $http_upgrade $connection {\n  default upgrade;\n  '' close;\n}\n",
+                Some(Notation::Nginx),
+            ),
+            (
+                "location = /x { # exact\n  return 204; # none\n}\n",
+                Some(Notation::Nginx),
+            ),
+            (
+                "location ~ \\.php$ { fastcgi_pass unix:/run/php.sock; }\n",
+                Some(Notation::Nginx),
+            ),
+            (
+                "limit_req_zone $binary_remote_addr zone=a:1m rate=1r/s; # x\n",
+                Some(Notation::Nginx),
+            ),
+            (
+                "backend app\n    server a 10.0.0.1:80 check\n",
+                Some(Notation::Haproxy),
+            ),
+            (
+                "    acl api path_beg /api\n    use_backend api if api\n",
+                Some(Notation::Haproxy),
+            ),
+            (
+                "example.com, *.example.com {\n\ttls internal\n}\n",
+                Some(Notation::Caddyfile),
+            ),
+            ("(common) {\n\theader X-A b\n}\n", Some(Notation::Caddyfile)),
+            (
+                "http:\n  routers:\n    a:\n      rule: Host(`a`)\n",
+                Some(Notation::Yaml),
+            ),
+            (
+                "- \"traefik.http.routers.a.rule=Host(`a`)\"\n",
+                Some(Notation::Yaml),
+            ),
+            (
+                "apiVersion: v1\nkind: ConfigMap\ndata:\n  a: |\n    [server]\n",
+                Some(Notation::Yaml),
+            ),
+            ("map = {\n a = 1;\n}\n", None),
+            ("server = 4;\n", None),
+            ("include: [\"a\"]\n[[route]]\n", None),
             ("apiVersion: v1\nkind: Ingress\n", Some(Notation::Yaml)),
             ("---\nhttp:\n  routers:\n", Some(Notation::Yaml)),
             ("{\n  \"apps\": {}\n}\n", Some(Notation::Json)),
