@@ -11,7 +11,9 @@ use sluicegate_base::bounds::CONFIGURATION_BYTES;
 use toml::de::DeTable;
 
 use super::env_variables;
-use super::environment::{BindProbe, BoundedEnvironment, Environment, OfflineEnvironment};
+use super::environment::{
+    BindProbe, BoundedEnvironment, Environment, NoEnvironment, OfflineEnvironment,
+};
 use super::form::KeyConstraints;
 use super::include::IncludedTexts;
 use super::parsed_tables::ParsedTables;
@@ -299,6 +301,14 @@ pub fn known_keys(text: &str, environment: &dyn Environment) -> BTreeSet<String>
     let (table, _) = DeTable::parse_recoverable(text);
     let report = ProblemReport::new(SourceText::new("", text), environment, "");
     walk(table.get_ref(), &report, no_review);
+    report.known()
+}
+
+/// Returns the keys of [`known_keys`] for a text without unknown ones, on a machine without names, files and variables.
+pub(super) fn keys_in(text: &str) -> BTreeSet<String> {
+    let (table, _) = DeTable::parse_recoverable(text);
+    let report = ProblemReport::new(SourceText::new("", text), &NoEnvironment, "");
+    ParsedTables::read(TableSection::root(&report, table.get_ref()));
     report.known()
 }
 

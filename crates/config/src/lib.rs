@@ -49,6 +49,7 @@ mod forward_auth;
 mod host;
 mod include;
 mod key;
+mod key_homes;
 mod key_notation;
 mod lexer;
 mod limit_levels;

@@ -354,7 +354,7 @@ impl SpecimenSurvey<'_> {
 
 /// The reference with every key that is commented out in it, `#key = …`, where comments for people begin with `# `; and
 /// where those keys are.
-fn specimen() -> (String, Vec<Range<usize>>) {
+pub(super) fn specimen() -> (String, Vec<Range<usize>>) {
     let mut specimen = String::with_capacity(REFERENCE.len());
     let mut optional = Vec::new();
     for line in REFERENCE.lines() {

@@ -244,14 +244,11 @@ impl<'d> TableSection<'d> {
         asked.sort_unstable();
         asked.dedup();
         let mut missing = self.missing.take();
-        let known: Vec<String> = asked.iter().map(|known| format!("`{known}`")).collect();
-        let known = known.join(", ");
         for (key, span, _) in self.entries() {
             if asked.contains(&key) {
                 continue;
             }
             let place = self.place.inside(&step(key), Some(span));
-            let unwritten = asked.iter().filter(|known| !self.has(known));
             // In TOML what follows the head of a table is part of it.
             if key == "include" {
                 let advice = "write `include` in the first lines, before the first [table]";
@@ -263,18 +260,18 @@ impl<'d> TableSection<'d> {
                 self.report.error(&place, NOT_KNOWN, advice);
                 continue;
             }
-            let advice = match suggest::nearest(key, unwritten.copied()) {
-                Some(meant) => {
-                    missing.retain(|(key, _)| *key != meant);
-                    format!("did you mean `{meant}`? the keys here are {known}")
-                }
-                None => format!("the keys here are {known}"),
-            };
+            let unwritten = asked.iter().filter(|known| !self.has(known));
+            let unwritten: Vec<&str> = unwritten.copied().collect();
+            if let Some(meant) = suggest::nearest(key, unwritten.iter().copied()) {
+                missing.retain(|(key, _)| *key != meant);
+            }
             self.report.note_unknown(UnknownKey {
                 place,
                 key: key.to_owned(),
                 table: self.place.path.clone(),
-                advice,
+                generic: self.generic.clone(),
+                known: asked.clone(),
+                unwritten,
             });
         }
         for (key, example) in missing {

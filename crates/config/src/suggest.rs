@@ -5,31 +5,47 @@ use strsim::osa_distance;
 /// Names longer than this are not guessed about: the work grows with the square of the length.
 const LONGEST: usize = 64;
 
+/// Most names that are guessed.
+const MOST_GUESSED: usize = 3;
+
 /// Returns the known name that is nearest to `got`, if it is near enough to be a slip of the hand; else the only one that `got` is a
 /// word of.
 pub(super) fn nearest<'k>(got: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let known: Vec<&str> = known.into_iter().collect();
+    let slip = slips(got, &known).first().copied();
+    slip.or_else(|| match names_with_word(got, &known).as_slice() {
+        [name] => Some(*name),
+        _ => None,
+    })
+}
+
+/// Returns the known names at the least distance from `got`, if it is near enough to be a slip of the hand; not more than a few.
+pub(super) fn slips<'k>(got: &str, known: &[&'k str]) -> Vec<&'k str> {
     if got.len() > LONGEST {
-        return None;
+        return Vec::new();
     }
     let folded = fold(got);
-    let known: Vec<(&str, String)> = known
-        .into_iter()
-        .filter(|name| name.len() <= LONGEST)
-        .map(|name| (name, fold(name)))
-        .collect();
-    let slips = known
-        .iter()
-        .map(|(name, known)| (osa_distance(&folded, known), *name))
-        .filter(|(distance, name)| *distance <= 1.max(name.len() / 3) && *distance < got.len());
-    let slip = slips.min_by_key(|(distance, _)| *distance);
-    slip.map(|(_, name)| name).or_else(|| {
-        let has_it = |known: &str| known.split('_').any(|word| word == folded);
-        let mut with_it = known.iter().filter(|(_, known)| has_it(known));
-        match (with_it.next(), with_it.next()) {
-            (Some((name, _)), None) if !got.is_empty() => Some(*name),
-            _ => None,
-        }
-    })
+    let short = known.iter().filter(|name| name.len() <= LONGEST);
+    let slips = short.filter_map(|name| {
+        let distance = osa_distance(&folded, &fold(name));
+        let is_slip = distance <= 1.max(name.len() / 3) && distance < got.len();
+        is_slip.then_some((distance, *name))
+    });
+    let slips: Vec<(usize, &str)> = slips.collect();
+    let least = slips.iter().map(|(distance, _)| *distance).min();
+    let nearest = slips.iter().filter(|slip| Some(slip.0) == least);
+    nearest.map(|(_, name)| *name).take(MOST_GUESSED).collect()
+}
+
+/// Returns the known names that `got` is a word of, not more than a few.
+pub(super) fn names_with_word<'k>(got: &str, known: &[&'k str]) -> Vec<&'k str> {
+    if got.is_empty() || got.len() > LONGEST {
+        return Vec::new();
+    }
+    let folded = fold(got);
+    let has_it = |name: &&&str| fold(name).split('_').any(|word| word == folded);
+    let names = known.iter().filter(has_it).copied();
+    names.take(MOST_GUESSED).collect()
 }
 
 /// Returns what to write in a table for a key that it does not have and that means something elsewhere.
@@ -87,6 +103,30 @@ mod tests {
         assert_eq!(nearest("k"), None);
         assert_eq!(nearest(""), None);
         assert_eq!(nearest(&"r".repeat(1000)), None);
+    }
+
+    /// Goal: names that are equally near are all named, but never many. Method: a slip of one, a slip of two, a word of two and of many.
+    #[test]
+    fn names_that_are_equally_near_are_all_named() {
+        let known = [
+            "stale_if_error",
+            "stale_in_error",
+            "a_b",
+            "a_c",
+            "a_d",
+            "a_e",
+        ];
+        assert_eq!(slips("stale_if_eror", &known), ["stale_if_error"]);
+        assert_eq!(
+            slips("stale_i_error", &known),
+            ["stale_if_error", "stale_in_error"]
+        );
+        assert!(slips("stale", &known).is_empty());
+        assert_eq!(
+            names_with_word("stale", &known),
+            ["stale_if_error", "stale_in_error"]
+        );
+        assert_eq!(names_with_word("a", &known), ["a_b", "a_c", "a_d"]);
     }
 
     /// Goal: who remembers half of a name is told the rest, and nobody is told one of several. Method: a word that one name has, and one

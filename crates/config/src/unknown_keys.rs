@@ -10,11 +10,16 @@ use std::ops::Range;
 use toml::de::DeTable;
 
 use super::field::shortened;
+use super::key_homes;
 use super::problem::ParseError;
 use super::report::{KeyPlace, ProblemReport};
+use super::suggest;
 
 /// The message of a key that its table does not have.
 pub(super) const NOT_KNOWN: &str = "this key is not known";
+
+/// Most keys of a table that a message lists.
+const MOST_LISTED: usize = 12;
 
 /// A table that is written in the file.
 #[derive(Clone, Debug)]
@@ -36,8 +41,12 @@ pub(super) struct UnknownKey {
     pub(super) key: String,
     /// The path of its table.
     pub(super) table: String,
-    /// The advice where no other table has the key.
-    pub(super) advice: String,
+    /// The form of that path: `limit.NAME`.
+    pub(super) generic: String,
+    /// The keys that its table has.
+    pub(super) known: Vec<&'static str>,
+    /// Those of them that are not written, one of which may be meant.
+    pub(super) unwritten: Vec<&'static str>,
 }
 
 /// The tables of a file, and the keys that they do not have.
@@ -91,7 +100,7 @@ impl UnknownKeys {
             let home = self.home(unknown, report);
             let advice = match home {
                 Some(home) => self.move_advice(&unknown.table, home, report),
-                None => unknown.advice.clone(),
+                None => unknown.advice(),
             };
             if let Some(home) = home {
                 report.forget_absent(&home.path, &unknown.key);
@@ -203,6 +212,46 @@ impl UnknownKeys {
             false => format!("`{}`", table.path),
         }
     }
+}
+
+impl UnknownKey {
+    /// Returns the advice where no table of the file has the key.
+    fn advice(&self) -> String {
+        let slips = suggest::slips(&self.key, &self.unwritten);
+        if !slips.is_empty() {
+            return did_you_mean(&slips);
+        }
+        let with_word = suggest::names_with_word(&self.key, &self.unwritten);
+        let home = key_homes::advice(&self.key, &self.generic, &self.table);
+        match (with_word.as_slice(), home) {
+            ([], Some(home)) if self.known.len() <= MOST_LISTED => {
+                format!("{home}; {}", self.known_keys())
+            }
+            ([], Some(home)) => home,
+            ([], None) => self.known_keys(),
+            (names, None) => did_you_mean(names),
+            (names, Some(home)) => format!("{} {home}", did_you_mean(names)),
+        }
+    }
+
+    /// Lists the keys of the table, or says where they are listed.
+    fn known_keys(&self) -> String {
+        match self.known.len() {
+            0..=MOST_LISTED => format!("the keys here are {}", quoted_keys(&self.known, ", ")),
+            _ => {
+                "conf/reference.toml and `sluicegate schema` have the keys of each table".to_owned()
+            }
+        }
+    }
+}
+
+fn did_you_mean(keys: &[&str]) -> String {
+    format!("did you mean {}?", quoted_keys(keys, " or "))
+}
+
+fn quoted_keys(keys: &[&str], between: &str) -> String {
+    let keys: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+    keys.join(between)
 }
 
 fn has_key(table: &WrittenTable, key: &str, report: &ProblemReport<'_>) -> bool {
