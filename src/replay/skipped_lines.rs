@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Serialize, Serializer};
-use sluicegate_access_log::SkippedCounts;
+use sluicegate_access_log::{SkippedCounts, SkippedKind};
 
 use crate::explain::{counted, counted_with};
 
@@ -24,7 +24,7 @@ impl fmt::Display for SkippedLines {
         let verbs = ["is no request", "are no requests"];
         let kinds = self.0.iter();
         let kinds: Vec<String> = kinds
-            .map(|(kind, count)| counted(count, kind.noun()))
+            .map(|(kind, count)| counted_kind(kind, count))
             .collect();
         write!(
             f,
@@ -40,5 +40,15 @@ impl Serialize for SkippedLines {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let kinds = self.0.iter();
         serializer.collect_map(kinds.map(|(kind, count)| (kind.noun().replace(' ', "_"), count)))
+    }
+}
+
+/// Writes the number of lines of one kind.
+fn counted_kind(kind: SkippedKind, count: u64) -> String {
+    match kind {
+        SkippedKind::OtherService => {
+            counted_with(count, "line", ["of another service", "of other services"])
+        }
+        _ => counted(count, kind.noun()),
     }
 }

@@ -29,6 +29,14 @@ const LINE_MEMBERS: [&[u8]; 6] = [
     b"textPayload",
 ];
 
+/// Names of the member that has the name of the service: the journal, Fluentd, Promtail.
+const SERVICE_MEMBERS: [&[u8]; 4] = [
+    b"SYSLOG_IDENTIFIER",
+    b"CONTAINER_NAME",
+    b"container_name",
+    b"service",
+];
+
 /// Bytes of a line after which Docker splits it (moby, `daemon/logger/copier.go`).
 const DOCKER_PART: usize = 16 * 1024;
 
@@ -55,6 +63,14 @@ pub(crate) struct EnvelopeLayers {
 pub(crate) enum EnvelopeLayer {
     Json,
     Prefix(LinePrefix),
+}
+
+/// A line out of its envelope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OpenedLine<'l> {
+    pub(crate) text: &'l [u8],
+    /// The service that wrote the line, as its envelope names it; empty where it names none.
+    pub(crate) service: &'l [u8],
 }
 
 /// The parts of a line up to its last one.
@@ -142,24 +158,27 @@ impl LogEnvelope {
     /// # Errors
     /// The line is a part of a longer one, which is returned with its last part, or longer than a line may be.
     #[inline]
-    pub(crate) fn open<'l>(&'l mut self, line: &'l [u8]) -> Result<&'l [u8], LineError> {
+    pub(crate) fn open<'l>(&'l mut self, line: &'l [u8]) -> Result<OpenedLine<'l>, LineError> {
         match self.layers.is_empty() {
-            true => Ok(line),
+            true => Ok(OpenedLine {
+                text: line,
+                service: b"",
+            }),
             false => self.open_layers(line),
         }
     }
 
-    fn open_layers<'l>(&'l mut self, line: &'l [u8]) -> Result<&'l [u8], LineError> {
+    fn open_layers<'l>(&'l mut self, line: &'l [u8]) -> Result<OpenedLine<'l>, LineError> {
         let mut piece = LinePiece::whole(line.strip_suffix(b"\r").unwrap_or(line));
         for prefix in &self.layers.outside {
             piece = prefix.strip(piece);
         }
         if self.layers.has_json {
             self.text.clear();
-            if let Some(end) = unquote(piece, &mut self.text) {
+            if let Some(unquoted) = unquote(piece, &mut self.text) {
                 piece = LinePiece {
                     text: &self.text,
-                    ..end
+                    ..unquoted
                 };
             }
         }
@@ -167,17 +186,21 @@ impl LogEnvelope {
             piece = prefix.strip(piece);
         }
         let pending = &mut self.pending[usize::from(piece.is_error_stream)];
-        match (pending.state, piece.end) {
-            (PendingState::None, PieceEnd::Whole) => Ok(piece.text),
+        let text = match (pending.state, piece.end) {
+            (PendingState::None, PieceEnd::Whole) => piece.text,
             (_, PieceEnd::Continued) => {
                 pending.add(piece.text);
-                Err(LineError::NoRequest(SkippedKind::Fragment))
+                return Err(LineError::NoRequest(SkippedKind::Fragment));
             }
             (_, PieceEnd::Whole) => {
                 pending.add(piece.text);
-                pending.finish()
+                pending.finish()?
             }
-        }
+        };
+        Ok(OpenedLine {
+            text,
+            service: piece.service,
+        })
     }
 }
 
@@ -208,13 +231,16 @@ impl PendingLine {
 
 /// Appends the line that an object of JSON has as a string to `text`, without its end. Returns the kind of the piece, without its text;
 /// `None` where the piece is no such object.
-fn unquote<'a>(piece: LinePiece<'a>, text: &mut Vec<u8>) -> Option<LinePiece<'static>> {
+fn unquote<'a>(piece: LinePiece<'a>, text: &mut Vec<u8>) -> Option<LinePiece<'a>> {
     let mut found: Option<RawText<'a>> = None;
     let mut is_error_stream = piece.is_error_stream;
+    let mut service = piece.service;
     json::members(piece.text, |name, value| {
         let name = name.raw();
         if LINE_MEMBERS.contains(&name) {
             found = found.or(value.string());
+        } else if SERVICE_MEMBERS.contains(&name) {
+            service = value.raw();
         } else if name == b"stream" {
             is_error_stream = value.raw() == b"stderr";
         }
@@ -234,6 +260,7 @@ fn unquote<'a>(piece: LinePiece<'a>, text: &mut Vec<u8>) -> Option<LinePiece<'st
     Some(LinePiece {
         text: b"",
         end,
+        service,
         is_error_stream,
     })
 }
@@ -251,8 +278,8 @@ mod tests {
     }
 
     fn opened(envelope: &mut LogEnvelope, line: &str) -> Result<String, LineError> {
-        let text = envelope.open(line.as_bytes())?;
-        Ok(String::from_utf8(text.to_vec()).unwrap())
+        let opened = envelope.open(line.as_bytes())?;
+        Ok(String::from_utf8(opened.text.to_vec()).unwrap())
     }
 
     /// Writes a part of a line, with `\n` behind its last one, as one of a stream.

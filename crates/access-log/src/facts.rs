@@ -19,7 +19,7 @@ const MAX_NAME: usize = 256;
 pub struct LogFacts {
     /// The formats.
     pub formats: BTreeSet<&'static str>,
-    /// The layers of the envelopes around lines: `json`, `cri`, `time`, `compose`, `pod`, `syslog`.
+    /// The layers of the envelopes around lines: `json`, `cri`, `time`, `compose`, `pod`, `stern`, `syslog`.
     pub envelopes: BTreeSet<&'static str>,
     /// Set if some line has a host.
     pub has_host: bool,

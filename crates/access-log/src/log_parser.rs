@@ -10,13 +10,21 @@ use crate::skipped::SkippedKind;
 /// Most layers of an envelope that are tried.
 const MAX_LAYERS: usize = 3;
 
+/// Most services of one log that are told apart.
+const MAX_SERVICES: usize = 256;
+
 /// Parses the lines of one log.
 #[derive(Debug)]
 pub(crate) struct LogParser {
     envelope: LogEnvelope,
     format: LogFormat,
     cache: ParseCache,
+    services: KnownServices,
 }
+
+/// The services whose lines were requests, as their envelope names them.
+#[derive(Clone, Debug, Default)]
+struct KnownServices(Vec<Box<[u8]>>);
 
 /// An envelope with the format that fits best in it.
 struct FormatCandidate {
@@ -31,6 +39,7 @@ impl LogParser {
             envelope: LogEnvelope::new(layers),
             format,
             cache: ParseCache::default(),
+            services: KnownServices::default(),
         }
     }
 
@@ -52,12 +61,23 @@ impl LogParser {
             Some(_) => found.unwrap_or_else(known),
             None => found?,
         };
-        Some(Self::new(found.layers, found.format))
+        let mut reader = Self::new(found.layers.clone(), found.format.clone());
+        for line in format::lines(sample) {
+            // What a line is does not matter here: the reader remembers the services whose lines are requests.
+            let _ = reader.parse(line, &mut ParsedLine::default());
+        }
+        Some(Self {
+            services: reader.services,
+            ..Self::new(found.layers, found.format)
+        })
     }
 
     /// Returns a parser of the same log that has read nothing yet.
     pub(crate) fn restarted(&self) -> Self {
-        Self::new(self.envelope.layers().clone(), self.format.clone())
+        Self {
+            services: self.services.clone(),
+            ..Self::new(self.envelope.layers().clone(), self.format.clone())
+        }
     }
 
     pub(crate) fn format(&self) -> &LogFormat {
@@ -80,14 +100,32 @@ impl LogParser {
         into: &mut ParsedLine<'a>,
     ) -> Result<(), LineError> {
         let opened = self.envelope.open(line)?;
-        let parsed = self.format.parse_next(opened, &mut self.cache, into);
-        parsed.map_err(|error| match error {
+        match self.format.parse_next(opened.text, &mut self.cache, into) {
+            Ok(()) => self.services.add(opened.service),
             // Some messages are known by the name of the program, which the envelope has.
-            LineError::Malformed(_) if messages::is_message(line) => {
-                LineError::NoRequest(SkippedKind::Message)
+            Err(LineError::Malformed(_)) if messages::is_message(line) => {
+                return Err(LineError::NoRequest(SkippedKind::Message));
             }
-            error => error,
-        })
+            Err(LineError::Malformed(_)) if self.services.lacks(opened.service) => {
+                return Err(LineError::NoRequest(SkippedKind::OtherService));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+impl KnownServices {
+    /// Remembers a service whose line is a request.
+    fn add(&mut self, service: &[u8]) {
+        if self.lacks(service) && self.0.len() < MAX_SERVICES {
+            self.0.push(service.into());
+        }
+    }
+
+    /// Returns whether no line of a service was a request. A line without the name of a service may be one of any.
+    fn lacks(&self, service: &[u8]) -> bool {
+        !service.is_empty() && !self.0.iter().any(|known| **known == *service)
     }
 }
 
@@ -98,7 +136,7 @@ impl FormatCandidate {
         let mut lines = Vec::new();
         for line in format::lines(sample) {
             if let Ok(line) = envelope.open(line) {
-                lines.push(line.to_vec());
+                lines.push(line.text.to_vec());
             }
         }
         let lines = lines.iter().map(Vec::as_slice);
@@ -145,8 +183,8 @@ fn changes_most(sample: &[u8], layers: &EnvelopeLayers) -> bool {
     let mut whole = LogEnvelope::new(layers.clone());
     for line in format::lines(sample) {
         all += 1;
-        let before = outer.open(line).map(<[u8]>::len);
-        changed += usize::from(whole.open(line).map(<[u8]>::len) != before);
+        let before = outer.open(line).map(|line| line.text.len());
+        changed += usize::from(whole.open(line).map(|line| line.text.len()) != before);
     }
     2 * changed > all
 }
@@ -158,6 +196,9 @@ mod tests {
     /// Puts an envelope around a line.
     type WrapLine<'w> = &'w dyn Fn(&str) -> String;
 
+    /// Puts an envelope around a line of a service.
+    type WrapServiceLine<'w> = &'w dyn Fn(&str, &str) -> String;
+
     /// Goal: a log in any envelope has the format of its lines. Method: lines of formats of text and of JSON in each envelope that is
     /// common, detected, and with the format given.
     #[test]
@@ -166,7 +207,7 @@ mod tests {
             "192.0.2.1 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"curl\"";
         let json = include_str!("formats/samples/caddy.log").trim_end();
         let envoy = include_str!("formats/samples/envoy-gateway.log").trim_end();
-        let envelopes: [(&[&str], WrapLine<'_>); 9] = [
+        let envelopes: [(&[&str], WrapLine<'_>); 13] = [
             (&[], &|line| line.to_owned()),
             (&["json"], &|line| {
                 let log = serde_json::Value::from(format!("{line}\n"));
@@ -187,6 +228,16 @@ mod tests {
             (&["compose", "time"], &|line| {
                 format!("web-1  | 2026-11-21T07:10:38.042Z {line}")
             }),
+            (&["compose"], &|line| {
+                format!("\u{1b}[36mweb-1  | \u{1b}[0m{line}")
+            }),
+            (&["compose"], &|line| {
+                format!("\u{1b}[36mweb_1  |\u{1b}[0m {line}")
+            }),
+            (&["stern"], &|line| format!("web-7d4f nginx {line}")),
+            (&["stern"], &|line| {
+                format!("\u{1b}[91mweb-7d4f\u{1b}[0m \u{1b}[91mnginx\u{1b}[0m {line}")
+            }),
             (&["pod"], &|line| format!("[pod/web/nginx] {line}")),
             (&["syslog"], &|line| {
                 format!("<190>Nov 21 07:10:38 web caddy: {line}")
@@ -206,6 +257,42 @@ mod tests {
                     assert!(parsed.names_resource());
                 }
             }
+        }
+    }
+
+    /// Goal: what another service writes is no broken line, and what the service with the requests writes is one. Method: the lines of
+    /// three services in each envelope that names them; one of them first writes a request late.
+    #[test]
+    fn lines_of_other_services_are_told_apart() {
+        let request = "192.0.2.1 - - [21/Nov/2026:07:10:38 +0000] \"GET / HTTP/1.1\" 200 1";
+        let wraps: [WrapServiceLine<'_>; 6] = [
+            &|service, line| format!("{service}-1  | {line}"),
+            &|service, line| format!("\u{1b}[36m{service}-1  |\u{1b}[0m {line}"),
+            &|service, line| format!("{service}-7d4f {service} {line}"),
+            &|service, line| format!("[pod/{service}-7d4f/{service}] {line}"),
+            &|service, line| format!("<30>Nov 21 07:10:38 host {service}[7]: {line}"),
+            &|service, line| {
+                let message = serde_json::Value::from(line);
+                format!("{{\"SYSLOG_IDENTIFIER\":\"{service}\",\"MESSAGE\":{message}}}")
+            },
+        ];
+        let other = Err(LineError::NoRequest(SkippedKind::OtherService));
+        for wrap in wraps {
+            let sample = [wrap("web", request), wrap("db", "checkpoint complete")];
+            let sample = format!("{}\n", sample.join("\n")).repeat(2);
+            let mut parser = LogParser::detect(sample.as_bytes(), None).unwrap();
+            let mut parse = |service, line| {
+                let line = wrap(service, line);
+                parser.parse(line.as_bytes(), &mut ParsedLine::default())
+            };
+            for service in ["db", "late"] {
+                assert_eq!(parse(service, "checkpoint complete"), other, "{sample}");
+            }
+            let broken = parse("web", "checkpoint complete");
+            assert!(matches!(broken, Err(LineError::Malformed(_))), "{broken:?}");
+            assert_eq!(parse("late", request), Ok(()));
+            let broken = parse("late", "checkpoint complete");
+            assert!(matches!(broken, Err(LineError::Malformed(_))), "{broken:?}");
         }
     }
 

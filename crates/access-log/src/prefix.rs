@@ -16,6 +16,8 @@ pub(crate) enum LinePrefix {
     Compose,
     /// The name of a pod, as `kubectl logs --prefix` writes it: `[pod/web-7d4f/nginx] `.
     Pod,
+    /// The names of a pod and its container, as stern writes them: `web-7d4f nginx `.
+    Stern,
     /// The head of syslog (RFC 3164 and RFC 5424) and of the journal, with a priority or without.
     Syslog,
 }
@@ -25,6 +27,8 @@ pub(crate) enum LinePrefix {
 pub(crate) struct LinePiece<'a> {
     pub(crate) text: &'a [u8],
     pub(crate) end: PieceEnd,
+    /// The service that wrote the line, as its envelope names it; empty where it names none.
+    pub(crate) service: &'a [u8],
     /// Set if a container wrote it to its standard error.
     pub(crate) is_error_stream: bool,
 }
@@ -38,12 +42,21 @@ pub(crate) enum PieceEnd {
     Continued,
 }
 
+/// The text behind a prefix that names a service.
+#[derive(Clone, Copy, Debug)]
+struct NamedText<'a> {
+    text: &'a [u8],
+    /// The name; empty where the prefix lacks it.
+    service: &'a [u8],
+}
+
 impl<'a> LinePiece<'a> {
     /// Returns the piece that is a whole line.
     pub(crate) const fn whole(text: &'a [u8]) -> Self {
         Self {
             text,
             end: PieceEnd::Whole,
+            service: b"",
             is_error_stream: false,
         }
     }
@@ -51,11 +64,12 @@ impl<'a> LinePiece<'a> {
 
 impl LinePrefix {
     /// All kinds.
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Cri,
         Self::Time,
         Self::Compose,
         Self::Pod,
+        Self::Stern,
         Self::Syslog,
     ];
 
@@ -66,21 +80,28 @@ impl LinePrefix {
             Self::Time => "time",
             Self::Compose => "compose",
             Self::Pod => "pod",
+            Self::Stern => "stern",
             Self::Syslog => "syslog",
         }
     }
 
     /// Returns the piece behind the prefix; the piece as it is where it does not have one.
-    pub(crate) fn strip(self, piece: LinePiece<'_>) -> LinePiece<'_> {
+    pub(crate) fn strip<'a>(self, piece: LinePiece<'a>) -> LinePiece<'a> {
         let stripped = |text| LinePiece { text, ..piece };
+        let named = |named: NamedText<'a>| LinePiece {
+            text: named.text,
+            service: named.service,
+            ..piece
+        };
         let found = match self {
             Self::Cri => cri(piece),
             Self::Time => time_word(piece.text).map(stripped),
-            Self::Compose => compose(piece.text).map(stripped),
-            Self::Pod => pod(piece.text).map(stripped),
+            Self::Compose => compose(piece.text).map(named),
+            Self::Pod => pod(piece.text).map(named),
+            Self::Stern => stern(piece.text).map(named),
             // A line of CRI has a time and a word before its tag, as one of syslog without a program.
             Self::Syslog if cri(piece).is_some() => None,
-            Self::Syslog => syslog(piece.text).map(stripped),
+            Self::Syslog => syslog(piece.text).map(named),
         };
         found.unwrap_or(piece)
     }
@@ -115,6 +136,7 @@ fn cri(piece: LinePiece<'_>) -> Option<LinePiece<'_>> {
         text,
         end,
         is_error_stream,
+        ..piece
     })
 }
 
@@ -128,43 +150,73 @@ fn without_codes(mut text: &[u8]) -> &[u8] {
     text
 }
 
-fn compose(text: &[u8]) -> Option<&[u8]> {
+/// Returns a name, which may have codes of a terminal around it, and what follows it.
+fn name(text: &[u8]) -> Option<NamedText<'_>> {
     let text = without_codes(text);
     let begin = text.get(..LONGEST_NAME).unwrap_or(text);
-    let bar = memchr::memchr(b'|', begin)?;
-    let (name, rest) = text.split_at(bar);
-    let name = name.strip_suffix(b" ")?.trim_ascii_end();
-    if !is_name(name) {
+    let length = begin.iter().take_while(|byte| in_name(byte)).count();
+    let (service, rest) = text.split_at(length);
+    (length > 0).then(|| NamedText {
+        text: without_codes(rest),
+        service,
+    })
+}
+
+fn compose(text: &[u8]) -> Option<NamedText<'_>> {
+    let NamedText { text, service } = name(text)?;
+    let spaces = text.iter().take_while(|byte| **byte == b' ').count();
+    let behind = without_codes(text.get(spaces..)?).strip_prefix(b"|")?;
+    let rest = without_codes(behind).strip_prefix(b" ")?;
+    (spaces > 0).then(|| NamedText {
+        text: without_codes(rest),
+        service,
+    })
+}
+
+fn stern(text: &[u8]) -> Option<NamedText<'_>> {
+    let pod = name(text)?;
+    let container = name(pod.text.strip_prefix(b" ")?)?;
+    let begins_name = |name: &[u8]| name.first().is_some_and(u8::is_ascii_alphanumeric);
+    if !begins_name(pod.service) || !begins_name(container.service) {
         return None;
     }
-    Some(without_codes(rest.strip_prefix(b"| ")?))
+    // Both names, and the codes around them.
+    let length = text.len() - container.text.len();
+    Some(NamedText {
+        text: container.text.strip_prefix(b" ")?,
+        service: text.get(..length)?,
+    })
 }
 
 fn is_name(name: &[u8]) -> bool {
-    let in_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_./".contains(byte);
     !name.is_empty() && name.iter().all(in_name)
 }
 
-fn pod(text: &[u8]) -> Option<&[u8]> {
+fn in_name(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-_./".contains(byte)
+}
+
+fn pod(text: &[u8]) -> Option<NamedText<'_>> {
     let inside = text.strip_prefix(b"[pod/")?;
     let begin = inside.get(..LONGEST_NAME).unwrap_or(inside);
     let end = memchr::memchr(b']', begin)?;
-    let (name, rest) = inside.split_at(end);
-    is_name(name).then(|| rest.strip_prefix(b"] "))?
+    let (service, rest) = inside.split_at(end);
+    let text = rest.strip_prefix(b"] ")?;
+    is_name(service).then_some(NamedText { text, service })
 }
 
-fn syslog(text: &[u8]) -> Option<&[u8]> {
+fn syslog(text: &[u8]) -> Option<NamedText<'_>> {
     let text = priority(text).unwrap_or(text);
     let message = match text.strip_prefix(b"1 ") {
         Some(rest) => structured(rest)?,
         None => tagged(rest_of_time(text)?)?,
     };
     // A mark of structured text, which some servers write (CEE).
-    Some(
-        message
-            .strip_prefix(b"@cee:")
-            .map_or(message, <[u8]>::trim_ascii_start),
-    )
+    let text = match message.text.strip_prefix(b"@cee:") {
+        Some(text) => text.trim_ascii_start(),
+        None => message.text,
+    };
+    Some(NamedText { text, ..message })
 }
 
 /// Returns what follows `<190>`.
@@ -177,20 +229,26 @@ fn priority(text: &[u8]) -> Option<&[u8]> {
 }
 
 /// Returns the message behind the fields and the data of RFC 5424 §6.
-fn structured(text: &[u8]) -> Option<&[u8]> {
-    let mut rest = time_word(text)?;
-    // Host, application, process, kind of message.
-    for _ in 0..4 {
-        rest = word(rest)?.1;
+fn structured(text: &[u8]) -> Option<NamedText<'_>> {
+    // The host.
+    let (_, rest) = word(time_word(text)?)?;
+    let (program, rest) = word(rest)?;
+    // The process, the kind of message.
+    let (_, rest) = word(word(rest)?.1)?;
+    let mut text = rest;
+    if let Some(rest) = text.strip_prefix(b"- ") {
+        text = rest;
+    } else {
+        while text.first() == Some(&b'[') {
+            text = text.get(element_length(text)?..)?;
+        }
+        text = text.strip_prefix(b" ")?;
     }
-    if let Some(rest) = rest.strip_prefix(b"- ") {
-        return Some(rest.strip_prefix(b"\xef\xbb\xbf").unwrap_or(rest));
-    }
-    while rest.first() == Some(&b'[') {
-        rest = rest.get(element_length(rest)?..)?;
-    }
-    let rest = rest.strip_prefix(b" ")?;
-    Some(rest.strip_prefix(b"\xef\xbb\xbf").unwrap_or(rest))
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    Some(NamedText {
+        text,
+        service: program,
+    })
 }
 
 /// Returns the length of the element that begins a text, `[name key="value"]`; a bracket in a value has a backslash before it.
@@ -224,15 +282,23 @@ fn rest_of_time(text: &[u8]) -> Option<&[u8]> {
 }
 
 /// Returns the message behind a host and a tag that ends with a colon: `web nginx[12]: `, or one of both.
-fn tagged(text: &[u8]) -> Option<&[u8]> {
-    let (first, rest) = word(text)?;
-    if first.ends_with(b":") {
-        return Some(rest);
+fn tagged(text: &[u8]) -> Option<NamedText<'_>> {
+    let (first, text) = word(text)?;
+    if let Some(service) = program(first) {
+        return Some(NamedText { text, service });
     }
-    match word(rest) {
-        Some((tag, message)) if tag.ends_with(b":") => Some(message),
-        _ => Some(rest),
-    }
+    let tagged = word(text).and_then(|(tag, text)| {
+        let service = program(tag)?;
+        Some(NamedText { text, service })
+    });
+    Some(tagged.unwrap_or(NamedText { text, service: b"" }))
+}
+
+/// Returns the program of a tag: `nginx` of `nginx[12]:`.
+fn program(tag: &[u8]) -> Option<&[u8]> {
+    let tag = tag.strip_suffix(b":")?;
+    let end = memchr::memchr(b'[', tag).unwrap_or(tag.len());
+    tag.get(..end)
 }
 
 #[cfg(test)]
@@ -257,6 +323,14 @@ mod tests {
             (LinePrefix::Compose, "my_app_1 | "),
             (LinePrefix::Compose, "\u{1b}[36mweb-1  | \u{1b}[0m"),
             (LinePrefix::Compose, "\u{1b}[2Kweb-1  | "),
+            (LinePrefix::Compose, "\u{1b}[36;1mweb_1  |\u{1b}[0m "),
+            (LinePrefix::Compose, "\u{1b}[36mweb-1\u{1b}[0m  | "),
+            (LinePrefix::Compose, "\u{1b}[38;5;81mweb-1  \u{1b}[0m| "),
+            (LinePrefix::Stern, "web-7d4f nginx "),
+            (
+                LinePrefix::Stern,
+                "\u{1b}[91mweb-7d4f\u{1b}[0m \u{1b}[32mnginx\u{1b}[0m ",
+            ),
             (LinePrefix::Pod, "[pod/web-7d4f/nginx] "),
             (LinePrefix::Syslog, "<190>Nov 21 07:10:38 web nginx: "),
             (LinePrefix::Syslog, "<190>Nov  1 07:10:38 nginx: "),

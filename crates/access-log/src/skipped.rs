@@ -17,11 +17,13 @@ pub enum SkippedKind {
     UnreadRequest,
     /// A part of a line that the log driver has split; the last part completes the line.
     Fragment,
+    /// A line in an envelope that names a service which has written no request.
+    OtherService,
 }
 
 impl SkippedKind {
     /// All kinds, in the order of [`SkippedCounts`].
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Blank,
         Self::Comment,
         Self::Message,
@@ -29,9 +31,10 @@ impl SkippedKind {
         Self::Connection,
         Self::UnreadRequest,
         Self::Fragment,
+        Self::OtherService,
     ];
 
-    /// Returns the noun for one line, which takes an `s` for several.
+    /// Returns the noun for one line.
     #[must_use]
     pub const fn noun(self) -> &'static str {
         match self {
@@ -42,6 +45,7 @@ impl SkippedKind {
             Self::Connection => "connection",
             Self::UnreadRequest => "unread request",
             Self::Fragment => "fragment",
+            Self::OtherService => "line of another service",
         }
     }
 }

@@ -481,6 +481,36 @@ async fn a_log_is_read_in_the_envelope_of_its_collector() {
 }
 
 #[tokio::test]
+async fn lines_of_other_services_are_counted_apart() {
+    // Goal: the log of a whole Compose project has no broken lines but those of the service with the requests. Method: a proxy and a
+    // database in colors, as `docker compose logs` writes them for a terminal.
+    let files = Files::new();
+    let config = files.config("new.toml", &limited("rates = [\"3 per 1h\"]"));
+    let mut log = String::new();
+    for second in 0..5 {
+        let line = common_line(1_795_245_000 + second, "192.0.2.1");
+        log += &format!("\u{1b}[36mproxy-1  | \u{1b}[0m{line}");
+        log += "\u{1b}[33mdb-1     | \u{1b}[0mcheckpoint complete: wrote 3 buffers\n";
+    }
+    log += "\u{1b}[36mproxy-1  | \u{1b}[0mno request\n";
+    let log = files.write("compose.log", log);
+    let found = report(&[&log, "--config", &config]).await;
+    let counts = &found["log"];
+    assert_eq!(counts["envelopes"], serde_json::json!(["compose"]));
+    assert_eq!(
+        (&found["requests"], &counts["broken"]),
+        (&5.into(), &1.into())
+    );
+    let skipped = serde_json::json!({"line_of_another_service": 5});
+    assert_eq!(counts["skipped"], skipped);
+    let (_, text, _) = replay(&[&log, "--config", &config]).await;
+    assert!(
+        text.contains("5 lines are no requests: 5 lines of other services\n"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
 async fn a_log_without_methods_is_judged_and_says_so() {
     // Goal: a log_format that logs the path alone is of use. Method: such a log under a limit by client, which is judged with a note, and
     // under one by method, which is not.
