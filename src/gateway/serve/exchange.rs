@@ -23,6 +23,7 @@ use super::head_writer::{
 };
 use super::received::{RequestWire, awaits_empty_end};
 use super::request_body::RequestBody;
+use super::response_head::standard_reason;
 use crate::admission::body_is_read;
 use crate::body_end::BodyEnd;
 use crate::budgets::ClientAccount;
@@ -374,11 +375,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
     ) -> Result<()> {
         let head = ResponseParts {
             status: answer.status,
-            reason: answer
-                .status
-                .canonical_reason()
-                .unwrap_or_default()
-                .as_bytes(),
+            reason: standard_reason(answer.status),
             fields: std::mem::take(&mut answer.fields),
         };
         let write_lines = |into: &mut Vec<u8>| {

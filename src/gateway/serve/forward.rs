@@ -20,7 +20,7 @@ use super::exchange::ClientExchange;
 use super::head_check::{check_chunks, check_switch};
 use super::head_writer::{RequestParts, ResponseParts, write_request};
 use super::leaving::unless_left;
-use super::response_head::{FinalHead, LentHead, status_of};
+use super::response_head::{FinalHead, LentHead, standard_reason, status_of};
 use super::response_split::{MappedFields, mapped_fields};
 use super::session::ProxySession;
 use super::stream_request::stream_request;
@@ -210,7 +210,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
                     if !head.status.is_informational() {
                         return Ok(FinalHead::Http2(head, origin.is_ended()));
                     }
-                    let interim = (head.status, &b""[..], head.headers);
+                    let interim = (head.status, standard_reason(head.status), head.headers);
                     self.pass_interim(interim, origin).await?;
                 }
                 AttemptEvent::Origin(OriginEvent::Bytes(_) | OriginEvent::Sent) => {}

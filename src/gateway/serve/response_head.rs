@@ -58,6 +58,11 @@ impl Drop for LentHead {
     }
 }
 
+/// Returns the standard reason phrase of a status; empty where it has none.
+pub(super) fn standard_reason(status: StatusCode) -> &'static [u8] {
+    status.canonical_reason().unwrap_or_default().as_bytes()
+}
+
 /// The final head of a response.
 pub(super) enum FinalHead {
     /// A parsed head of HTTP/1.1, and its length in the bytes that were read.
@@ -82,11 +87,11 @@ impl FinalHead {
         }
     }
 
-    /// Returns the reason; HTTP/2 has none.
+    /// Returns the reason phrase; a response of HTTP/2 has none, and gets the standard one of its status.
     pub(super) fn reason<'r>(&self, read: &'r [u8]) -> &'r [u8] {
         match self {
             Self::Http1(head, _) => head.reason(read),
-            Self::Http2(..) => b"",
+            Self::Http2(head, _) => standard_reason(head.status),
         }
     }
 

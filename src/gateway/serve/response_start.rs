@@ -14,7 +14,7 @@ use super::cached::{self, BodyFill, BodyTap, ClientPart};
 use super::client::RequestClient;
 use super::head_writer::{ResponseParts, passes_length};
 use super::response_body::{ContentWriter, ResponseBody};
-use super::response_head::{FinalHead, stated_length};
+use super::response_head::{FinalHead, standard_reason, stated_length};
 use super::response_split::{FieldHandling, MappedFields};
 use super::session::ProxySession;
 use crate::body_end::BodyEnd;
@@ -160,7 +160,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         part.relabel(&mut parts.status, &mut parts.fields);
         let sent = parts.status;
         if sent != status {
-            parts.reason = sent.canonical_reason().unwrap_or_default().as_bytes();
+            parts.reason = standard_reason(sent);
         }
         let shaped = (sent, stated_length(received, &parts.fields));
         let change = self.shape_response(shaped, &mut parts.fields);

@@ -137,7 +137,8 @@ async fn trailers_behind_an_announced_length_of_nothing_reach_a_stream() {
 
 #[tokio::test]
 async fn an_early_hint_of_a_stream_passes() {
-    // Goal: RFC 9113 §8.1, interim answers of an origin of HTTP/2 reach a client of HTTP/1.1. Method: 103 in digits, then 200.
+    // Goal: RFC 9113 §8.1, interim answers of an origin of HTTP/2 reach a client of HTTP/1.1, and each answer has the reason phrase of its
+    // status, which HTTP/2 does not send. Method: 103 in digits, then 200.
     let origin = listening(|stream, _| async move {
         let mut frames = Frames::accept(stream).await;
         while let Some(stream) = next_head(&mut frames).await {
@@ -159,6 +160,12 @@ async fn an_early_hint_of_a_stream_passes() {
     assert_eq!(hint.status, 103);
     assert_eq!(hint.header("link"), Some("</a.css>; rel=preload"));
     assert_eq!(raw.read_response().await.text(), "ok");
+    raw.write("GET /hint HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        .await;
+    let answers = String::from_utf8(raw.read_to_end().await).unwrap();
+    let lines = answers.lines().filter(|line| line.starts_with("HTTP/"));
+    let lines: Vec<&str> = lines.collect();
+    assert_eq!(lines, ["HTTP/1.1 103 Early Hints", "HTTP/1.1 200 OK"]);
 }
 
 #[tokio::test]
