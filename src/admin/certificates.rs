@@ -75,7 +75,7 @@ pub(super) enum CertificateEnd {
 
 impl CertificateEnd {
     /// Judges a certificate of this validity.
-    pub(super) fn of(validity: Validity, wall: Timestamp) -> Self {
+    pub(super) fn from_validity(validity: Validity, wall: Timestamp) -> Self {
         let left = clock::between(wall, validity.ends);
         let life = clock::between(validity.begins, validity.ends);
         if left <= LAST_DAY.min(life / 8) {
@@ -95,7 +95,7 @@ impl CertificateSection {
             not_before: rfc3339::format(view.validity.begins),
             not_after: rfc3339::format(view.validity.ends),
             expired: wall > view.validity.ends,
-            near_end: CertificateEnd::of(view.validity, wall) > CertificateEnd::Far,
+            near_end: CertificateEnd::from_validity(view.validity, wall) > CertificateEnd::Far,
             names: view.names,
         }
     }
@@ -159,9 +159,16 @@ mod tests {
                 ends: Timestamp::from_secs(DAY * (1 + life)),
             };
             let wall = Timestamp::from_secs(DAY * (1 + life - left));
-            assert_eq!(CertificateEnd::of(validity, wall), end, "{left} of {life}");
+            assert_eq!(
+                CertificateEnd::from_validity(validity, wall),
+                end,
+                "{left} of {life}"
+            );
             let later = Timestamp::from_secs(DAY * (2 + life));
-            assert_eq!(CertificateEnd::of(validity, later), CertificateEnd::Now);
+            assert_eq!(
+                CertificateEnd::from_validity(validity, later),
+                CertificateEnd::Now
+            );
         }
     }
 

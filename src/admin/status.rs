@@ -31,7 +31,7 @@ pub(super) fn page(sampled: AdminSnapshot<'_>, clients: Vec<ClientSection>) -> A
         version: env!("CARGO_PKG_VERSION"),
         started: rfc3339::format(times.started),
         uptime: times.now.saturating_since(times.started).as_secs(),
-        problems: ProblemList::of(sampled.problems),
+        problems: ProblemList::new(sampled.problems),
         configuration: ConfigurationSection::of(sampled.configuration),
         routes: sampled.routes,
         requests_in_flight: sampled.recorder.metrics.requests_in_flight(),

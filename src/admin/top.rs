@@ -49,7 +49,7 @@ struct BadQuery;
 /// Returns the task of a query; `None` where the path is another one.
 pub(super) fn task(request: &Parts) -> Option<AdminTask> {
     Some(
-        match TopQuery::of(request.uri.path(), request.uri.query())? {
+        match TopQuery::parse(request.uri.path(), request.uri.query())? {
             _ if !is_reading(&request.method) => AdminTask::Show(only_reading()),
             Ok(question) => AdminTask::Walk(AdminAction::Look(question)),
             Err(misasked) => AdminTask::Show(misasked.page()),
@@ -59,7 +59,7 @@ pub(super) fn task(request: &Parts) -> Option<AdminTask> {
 
 impl TopQuery {
     /// Parses the query of a path; `None` when it is another path.
-    fn of(path: &str, query: Option<&str>) -> Option<Result<Self, BadQuery>> {
+    fn parse(path: &str, query: Option<&str>) -> Option<Result<Self, BadQuery>> {
         let (limit, about) = match path.strip_prefix("/limits/")?.split_once('/')? {
             (limit, "top") => (limit, TopSubject::Fullest),
             (limit, "bans") => (limit, TopSubject::Banned),
@@ -88,7 +88,7 @@ impl TopQuery {
         let active = limit_named(process, &self.limit);
         match self.about {
             TopSubject::Fullest => match active {
-                Some(active) => AdminPage::json(&TopPage::of(&active, self.most, clock::now())),
+                Some(active) => AdminPage::json(&TopPage::sample(&active, self.most, clock::now())),
                 None => AdminPage::new(
                     StatusCode::NOT_FOUND,
                     JSON,
@@ -152,7 +152,7 @@ struct TopRate {
 
 impl TopPage {
     /// Samples the limit at `now`, with up to `most` of its keys, the banned and the fullest first.
-    fn of(active: &ActiveLimit, most: usize, now: Timestamp) -> Self {
+    fn sample(active: &ActiveLimit, most: usize, now: Timestamp) -> Self {
         let view = LimitView::of(active, now);
         let moment = active.moment(now);
         Self {
@@ -161,18 +161,18 @@ impl TopPage {
             capacity: view.capacity.keys(),
             keys: view.keys,
             overflow: OverflowSection::of(&view),
-            ages: active.limit.ages(moment).map(KeyAges::of),
+            ages: active.limit.ages(moment).map(KeyAges::new),
             top: active
                 .rank_keys(most, now)
                 .iter()
-                .map(|ranked| TopKey::of(ranked, now))
+                .map(|ranked| TopKey::new(ranked, now))
                 .collect(),
         }
     }
 }
 
 impl KeyAges {
-    fn of(ages: sluicegate_limiter::KeyAges) -> Self {
+    fn new(ages: sluicegate_limiter::KeyAges) -> Self {
         let filled = ages.keys.iter().rposition(|keys| *keys > 0);
         Self {
             oldest: seconds(ages.oldest),
@@ -182,7 +182,7 @@ impl KeyAges {
 }
 
 impl TopKey {
-    fn of(ranked: &RankedKey, now: Timestamp) -> Self {
+    fn new(ranked: &RankedKey, now: Timestamp) -> Self {
         let statuses = ranked.decision.statuses();
         Self {
             key: format!("{:016x}", ranked.key.bits()),
@@ -191,13 +191,13 @@ impl TopKey {
             next: ranked.next.name(),
             refused: ranked.next.is_rejection(),
             ban: ranked.banned.map(|banned| KeyBan::new(banned, now)),
-            rates: statuses.iter().map(TopRate::of).collect(),
+            rates: statuses.iter().map(TopRate::new).collect(),
         }
     }
 }
 
 impl TopRate {
-    fn of(status: &RateStatus) -> Self {
+    fn new(status: &RateStatus) -> Self {
         Self {
             rate: status.rate.to_string(),
             remaining: status.remaining,
@@ -225,7 +225,7 @@ mod tests {
     fn the_top_of_a_limit_shows_its_fullest_keys_as_hashes() {
         let (process, now) = (gateway(None), Timestamp::from_secs(1_795_245_038));
         let active = used_limit(&process, now);
-        let mut object = serde_json::to_value(TopPage::of(&active, 20, now)).expect("JSON");
+        let mut object = serde_json::to_value(TopPage::sample(&active, 20, now)).expect("JSON");
         let keys = object["top"].take();
         assert_eq!(
             object,
@@ -250,13 +250,13 @@ mod tests {
         assert_eq!(keys[0]["ban"], json!(null));
         assert_eq!(keys[0]["rates"][0]["rate"], json!("5 per 3s"));
         assert_eq!(keys[0]["rates"][0]["remaining"], json!(3));
-        assert_eq!(TopPage::of(&active, 1, now).top.len(), 1);
+        assert_eq!(TopPage::sample(&active, 1, now).top.len(), 1);
     }
 
     /// Goal: what is asked is bounded, and a slip is told rather than guessed at. Method: paths and queries around the right ones.
     #[test]
     fn a_question_names_a_limit_and_at_most_so_many_keys() {
-        let asked = |path, query| TopQuery::of(path, query);
+        let asked = |path, query| TopQuery::parse(path, query);
         let right = |most| {
             let limit = "otp".to_owned();
             let about = TopSubject::Fullest;

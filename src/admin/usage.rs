@@ -43,7 +43,7 @@ impl UsageQuery {
         let events = shared.recorder.metrics.events_by_limit();
         let events = events.get(&active.name).copied().unwrap_or(0);
         let view = shared.usage.view(&active, events, clock::now());
-        AdminPage::json(&UsagePage::of(&active, &view))
+        AdminPage::json(&UsagePage::new(&active, &view))
     }
 }
 
@@ -61,7 +61,7 @@ mod tests {
         let now = clock::now();
         let active = used_limit(&process, now);
         let view = process.shared.usage.view(&active, 3, now);
-        let mut page = serde_json::to_value(UsagePage::of(&active, &view)).expect("JSON");
+        let mut page = serde_json::to_value(UsagePage::new(&active, &view)).expect("JSON");
         for (name, member) in page.as_object_mut().into_iter().flatten() {
             if matches!(&**name, "at" | "since" | "note") {
                 assert_ne!(member.take(), Value::Null);

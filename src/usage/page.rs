@@ -80,8 +80,8 @@ pub struct PeakCount {
 impl UsagePage {
     /// Returns the page of a limit.
     #[must_use]
-    pub fn of(active: &ActiveLimit, view: &UsageView) -> Self {
-        let pages = |rates: &[RateUsage]| rates.iter().map(RatePage::of).collect();
+    pub fn new(active: &ActiveLimit, view: &UsageView) -> Self {
+        let pages = |rates: &[RateUsage]| rates.iter().map(RatePage::new).collect();
         Self {
             limit: active.name.to_string(),
             at: rfc3339::format(view.walked_at),
@@ -99,7 +99,7 @@ impl UsagePage {
 }
 
 impl RatePage {
-    fn of(usage: &RateUsage) -> Self {
+    fn new(usage: &RateUsage) -> Self {
         let peaks = usage.peaks.iter().map(|(used, keys)| PeakCount {
             used: *used,
             keys: *keys,

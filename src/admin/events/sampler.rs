@@ -257,7 +257,7 @@ impl CountersEvent<'_> {
 }
 
 fn problems_event(process: &GatewayProcess, snapshot: &Snapshot) -> Option<Bytes> {
-    let list = ProblemList::of(problems::find(process, snapshot));
+    let list = ProblemList::new(problems::find(process, snapshot));
     event_of("problems", &list)
 }
 

@@ -157,8 +157,8 @@ pub(super) fn find(process: &GatewayProcess, snapshot: &Snapshot) -> Vec<Operati
 }
 
 impl ProblemList {
-    /// Returns the first of `problems`, which begin with the heaviest.
-    pub(super) fn of(mut problems: Vec<OperatingProblem>) -> Self {
+    /// Keeps the first of `problems`, which begin with the heaviest.
+    pub(super) fn new(mut problems: Vec<OperatingProblem>) -> Self {
         let problems_omitted = problems.len().saturating_sub(MOST_SHOWN);
         problems.truncate(MOST_SHOWN);
         let section = |problem: OperatingProblem| ProblemSection {
@@ -207,7 +207,7 @@ mod tests {
             .collect();
         problems.push(problem(ProblemSeverity::Critical, "z"));
         problems.sort();
-        let list = ProblemList::of(problems);
+        let list = ProblemList::new(problems);
         assert_eq!((list.problems.len(), list.problems_omitted), (20, 10));
         assert_eq!(list.problems[0].name, "z");
         assert_eq!(list.problems[1].name, "00");

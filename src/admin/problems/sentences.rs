@@ -159,7 +159,7 @@ pub(super) fn certificate(
     wall: Timestamp,
 ) -> Option<OperatingProblem> {
     let validity = certificate.validity;
-    let severity = match CertificateEnd::of(validity, wall) {
+    let severity = match CertificateEnd::from_validity(validity, wall) {
         CertificateEnd::Far => return None,
         CertificateEnd::Near => ProblemSeverity::Warning,
         CertificateEnd::Now => ProblemSeverity::Critical,
