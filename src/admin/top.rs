@@ -223,7 +223,8 @@ mod tests {
     /// key.
     #[test]
     fn the_top_of_a_limit_shows_its_fullest_keys_as_hashes() {
-        let (process, now) = (gateway(None), Timestamp::from_secs(1_795_245_038));
+        let process = gateway(None);
+        let now = Timestamp::from_secs(1_795_245_038);
         let active = used_limit(&process, now);
         let mut object = serde_json::to_value(TopPage::sample(&active, 20, now)).expect("JSON");
         let keys = object["top"].take();

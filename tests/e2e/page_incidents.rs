@@ -101,7 +101,8 @@ async fn runbook(page: &mut Page, part: &str) -> String {
 async fn all_origins_dead_is_said_everywhere() {
     // Goal: nobody who looks takes a gateway whose every answer is 502 for a sound one. Method: two servers without health checks under
     // traffic, which end; the page before and after, then /origins, the metrics and one frame of top.
-    let (one, other) = (Origin::named("one"), Origin::named("other"));
+    let one = Origin::named("one");
+    let other = Origin::named("other");
     let gateway = Gateway::start(&app(&[one.address(), other.address()])).await;
     let _traffic = Traffic::to(gateway.address());
     let browser = Browser::start().await;

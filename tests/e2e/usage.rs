@@ -55,7 +55,8 @@ async fn the_largest_use_of_each_key_is_kept_through_reloads() {
             .collect()
     };
     let page = usage_with(&gateway, "enforced", &peaks(&[(1, 1), (3, 1), (7, 1)])).await;
-    let (rate, shadow) = (&page["rates"][0], &page["shadow_rates"][0]);
+    let rate = &page["rates"][0];
+    let shadow = &page["shadow_rates"][0];
     assert_eq!(
         (
             &rate["rate"],
@@ -100,7 +101,8 @@ async fn the_service_samples_while_nobody_looks() {
     let lines = "rates = [\"50 per 1s\"]\nalgorithm = \"fixed-window\"";
     let rules = limit("short", &["client.ip"], lines) + &route("/", &["short"], ANSWERED);
     let gateway = Gateway::start(&rules).await;
-    let (started, mut turns) = (Instant::now(), 0_u32);
+    let started = Instant::now();
+    let mut turns = 0_u32;
     at_a_pace(Duration::from_millis(1_100), async || {
         assert!(started.elapsed() < PATIENCE, "no walk saw a burst");
         ask(&gateway, "127.0.0.5", 1).await;

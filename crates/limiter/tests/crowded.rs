@@ -100,7 +100,8 @@ fn charge(
     units: u32,
     now: Timestamp,
 ) -> (Outcome, Option<Reservation>) {
-    let (key, cost) = (key(number), cost(units));
+    let key = key(number);
+    let cost = cost(units);
     let (verdict, reservation) = reserve(
         &[Ask {
             limit,

@@ -126,7 +126,8 @@ impl ProblemKind {
 
 /// Returns the problems of the gateway now, the heaviest first. Reads no table of a limit.
 pub(super) fn find(process: &GatewayProcess, snapshot: &Snapshot) -> Vec<OperatingProblem> {
-    let (now, wall) = (clock::now(), clock::wall());
+    let now = clock::now();
+    let wall = clock::wall();
     let shared = &process.shared;
     let mut problems = Vec::new();
     for pool in snapshot.pools.values() {
