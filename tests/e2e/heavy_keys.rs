@@ -130,30 +130,22 @@ async fn light_addresses_hide_no_heavy_key() {
     assert_eq!(page.complaints().await, Vec::<String>::new());
 }
 
-/// A limit that bans, with a rate that has room again at once and one that remembers, a limit in shadow, and overrides.
-const BANNING: &str = r#"
-    [client]
-    trusted_proxies = ["127.0.0.0/8"]
-    [limit.otp]
-    key = "client.ip"
-    rates = ["1 per 1s", "50 per 1h"]
-    ban = { for = "2h" }
-    overrides = "../tiers.csv"
-    [limit.tried]
-    key = "client.ip"
-    rates = ["2 per 1h"]
-    action = "shadow"
-    [[route]]
-    path = "/"
-    limits = ["otp", "tried"]
-    respond = { status = 200 }
-"#;
+/// The lines of a limit that bans, with a rate that has room again at once and one that remembers, and with overrides.
+const BANNING: &str =
+    "rates = [\"1 per 1s\", \"50 per 1h\"]\nban = { for = \"2h\" }\noverrides = \"../tiers.csv\"";
+
+/// The lines of a limit that rejects nothing.
+const SHADOW: &str = "rates = [\"2 per 1h\"]\naction = \"shadow\"";
 
 /// Rows without a limit and with higher rates.
 const TIERS: &str = "client.ip,rates\n203.0.113.8,unlimited\n203.0.113.9,20 per 1s; 60 per 1h\n";
 
 async fn banning_gateway() -> Gateway {
-    let setup = Setup::new().rules(BANNING).file("tiers.csv", TIERS);
+    let rules = "[client]\ntrusted_proxies = [\"127.0.0.0/8\"]\n".to_owned()
+        + &limit("otp", &["client.ip"], BANNING)
+        + &limit("tried", &["client.ip"], SHADOW)
+        + &route("/", &["otp", "tried"], ANSWERED);
+    let setup = Setup::new().rules(&rules).file("tiers.csv", TIERS);
     setup.start().await
 }
 

@@ -6,26 +6,18 @@ use serde_json::{Value, json};
 
 use crate::harness::*;
 
-const RULES: &str = r#"
-    [limit.otp]
-    key = "client.ip"
-    rates = ["5 per 1h"]
-    [limit.tried]
-    key = "client.ip"
-    rates = ["2 per 1h"]
-    action = "shadow"
-    [[route]]
-    path = "/"
-    limits = ["otp", "tried"]
-    origin = "app"
-"#;
+/// The lines of a limit that rejects nothing.
+const SHADOW: &str = "rates = [\"2 per 1h\"]\naction = \"shadow\"";
 
 /// A gateway before an origin, after seven requests of one client and one of another.
 async fn used_gateway() -> (Gateway, Origin) {
     let origin = Origin::echo();
+    let rules = limit("otp", &["client.ip"], "rates = [\"5 per 1h\"]")
+        + &limit("tried", &["client.ip"], SHADOW)
+        + &route("/", &["otp", "tried"], "origin = \"app\"");
     let gateway = Setup::new()
         .origin("app", &origin)
-        .rules(RULES)
+        .rules(&rules)
         .start()
         .await;
     for (client, requests) in [("127.0.0.5", 7), ("127.0.0.6", 1)] {

@@ -8,6 +8,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::{activity, becomes, loaded, paced, together};
 use crate::harness::*;
 
+/// A limit of each client, which applies under a condition.
+fn limit_when(name: &str, count: u32, condition: &str) -> String {
+    let lines = format!("rates = [\"{count} per 1h\"]\nwhen = \"{condition}\"");
+    limit(name, &["client.ip"], &lines)
+}
+
 /// Sends these bytes of a body of four, one every 100 ms; the status of the answer.
 async fn upload(gateway: &Gateway, bytes: &[u8]) -> u16 {
     let mut raw = gateway.raw().await;
@@ -30,21 +36,10 @@ async fn a_slow_upload_is_no_slow_origin() {
     // Goal: a client cannot make the gateway strict with others by sending its own body slowly, nor by reading slowly. Method: thirty
     // bodies whose last byte comes late; a second limit shows that all of them are measured, as fast ones.
     let origin = paced(Duration::ZERO);
-    let rules = r#"
-        [limit.strict]
-        key = "client.ip"
-        rates = ["1 per 1h"]
-        when = "origin.app.p50 > 150ms"
-        [limit.measured]
-        key = "client.ip"
-        rates = ["1000 per 1h"]
-        when = "origin.app.p99 < 150ms"
-        [[route]]
-        path = "/*"
-        limits = ["strict", "measured"]
-        origin = "app"
-    "#;
-    let gateway = Gateway::before(&origin, rules).await;
+    let rules = limit_when("strict", 1, "origin.app.p50 > 150ms")
+        + &limit_when("measured", 1000, "origin.app.p99 < 150ms")
+        + &route("/*", &["strict", "measured"], "origin = \"app\"");
+    let gateway = Gateway::before(&origin, &rules).await;
     eventually("all are measured", async || {
         let uploads = (0..30).map(|_| upload(&gateway, b"body"));
         assert_eq!(futures_util::future::join_all(uploads).await, [200; 30]);
@@ -85,17 +80,9 @@ async fn hasty() -> SocketAddr {
 async fn an_early_answer_to_a_slow_upload_is_not_measured() {
     // Goal: an origin that answers a body before its end is not slow because the client is. Method: thirty uploads whose bytes come late,
     // each answered before its last byte, then fast requests; a limit shows that only these are measured.
-    let rules = r#"
-        [limit.measured]
-        key = "client.ip"
-        rates = ["1000 per 1h"]
-        when = "origin.app.p99 < 150ms"
-        [[route]]
-        path = "/*"
-        limits = ["measured"]
-        origin = "app"
-    "#;
-    let setup = Setup::new().servers("app", &[hasty().await]).rules(rules);
+    let rules = limit_when("measured", 1000, "origin.app.p99 < 150ms")
+        + &route("/*", &["measured"], "origin = \"app\"");
+    let setup = Setup::new().servers("app", &[hasty().await]).rules(&rules);
     let gateway = setup.start().await;
     let uploads = (0..30).map(|_| upload(&gateway, b"bod"));
     assert_eq!(futures_util::future::join_all(uploads).await, [200; 30]);
@@ -113,28 +100,12 @@ async fn a_few_slow_answers_say_nothing() {
     // Goal: one client with a handful of slow requests does not make the gateway strict. Method: nineteen slow answers, and a limit that
     // becomes active by a request after them, which shows that the gateway has looked since; then more.
     let origin = paced(Duration::from_millis(600));
-    let rules = r#"
-        [limit.strict]
-        key = "client.ip"
-        rates = ["1000 per 1h"]
-        when = "origin.app.p50 > 300ms"
-        [limit.seen]
-        key = "global"
-        rates = ["1 per 1h"]
-        [limit.witness]
-        key = "client.ip"
-        rates = ["1000 per 1h"]
-        when = "limit.seen.used > 50%"
-        [[route]]
-        path = "/*"
-        limits = ["strict"]
-        origin = "app"
-        [[route]]
-        path = "/seen"
-        limits = ["seen", "witness"]
-        respond = { status = 200 }
-    "#;
-    let gateway = Gateway::before(&origin, rules).await;
+    let rules = limit_when("strict", 1000, "origin.app.p50 > 300ms")
+        + &limit("seen", &["global"], "rates = [\"1 per 1h\"]")
+        + &limit_when("witness", 1000, "limit.seen.used > 50%")
+        + &route("/*", &["strict"], "origin = \"app\"")
+        + &route("/seen", &["seen", "witness"], ANSWERED);
+    let gateway = Gateway::before(&origin, &rules).await;
     together(&gateway, 19, "/slow").await;
     assert_eq!(gateway.get("/seen").await.status, 200);
     becomes(&gateway, "witness", true).await;
@@ -146,20 +117,10 @@ async fn a_few_slow_answers_say_nothing() {
 async fn nobody_gets_a_second_quota_when_a_limit_becomes_active() {
     // Goal: what a client used in peace counts from the first request under load, and what it is refused is charged to no limit. Method: a
     // limit of the site whose use makes that of clients apply; a client that used its own up before.
-    let rules = r#"
-        [limit.site]
-        key = "global"
-        rates = ["100 per 1h"]
-        [limit.ip]
-        key = "client.ip"
-        rates = ["10 per 1h"]
-        when = "limit.site.used > 50%"
-        [[route]]
-        path = "/*"
-        limits = ["site", "ip"]
-        respond = { status = 200 }
-    "#;
-    let gateway = Gateway::start(rules).await;
+    let rules = limit("site", &["global"], "rates = [\"100 per 1h\"]")
+        + &limit_when("ip", 10, "limit.site.used > 50%")
+        + &route("/*", &["site", "ip"], ANSWERED);
+    let gateway = Gateway::start(&rules).await;
     let mut client = gateway.client().await;
     let mut left = 100;
     for _ in 0..51 {
