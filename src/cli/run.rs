@@ -22,12 +22,12 @@ pub(super) fn run(file: &Path, begin: StartMode) -> u8 {
     let Loaded { rules, warnings } = match config::load(file, route::review) {
         Ok(loaded) => loaded,
         Err(problems) => {
-            log.tell(Level::ERROR, &problems);
+            log.tell(Level::ERROR, &problems.for_readers());
             return USAGE;
         }
     };
     if !warnings.is_empty() {
-        log.tell(Level::WARN, &warnings);
+        log.tell(Level::WARN, &warnings.for_readers());
     }
     let Err(error) = server::run(file, rules, begin);
     log.tell(Level::ERROR, &format_args!("sluicegate: {error}"));

@@ -9,7 +9,7 @@ use super::text::{listed, span};
 use crate::config::rules::{
     CookieMeaning, Name, OriginRules, RouteAction, RouteCacheRules, RouteRules, Rules,
 };
-use crate::config::{Action, SECRET};
+use crate::config::{Action, SECRET, shown_parameter};
 
 /// A route in plain words.
 #[derive(Debug, Serialize)]
@@ -41,9 +41,9 @@ pub struct RouteExplained {
     pub shape: Vec<String>,
 }
 
-/// The visibility of values in conditions on headers: they may be secrets that a proxy before the gateway adds.
+/// The visibility of values in conditions on headers and parameters: they may be secrets that a proxy before the gateway adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum HeaderValues {
+enum ConditionValues {
     Shown,
     Hidden,
 }
@@ -52,16 +52,16 @@ impl RouteExplained {
     /// Explains `route` among the other `rules`.
     #[must_use]
     pub fn of(route: &RouteRules, rules: &Rules) -> Self {
-        Self::telling(route, rules, HeaderValues::Shown)
+        Self::telling(route, rules, ConditionValues::Shown)
     }
 
-    /// Explains a route as [`Self::of`] does, for readers who may not see the values of headers.
+    /// Explains a route as [`Self::of`] does, for readers who may not see the values of headers and parameters.
     #[must_use]
     pub fn without_secrets(route: &RouteRules, rules: &Rules) -> Self {
-        Self::telling(route, rules, HeaderValues::Hidden)
+        Self::telling(route, rules, ConditionValues::Hidden)
     }
 
-    fn telling(route: &RouteRules, rules: &Rules, values: HeaderValues) -> Self {
+    fn telling(route: &RouteRules, rules: &Rules, values: ConditionValues) -> Self {
         let of_all = &rules.client.lists;
         let is_in_shadow = |name: &&Name| {
             let limit = rules.limits.get(*name);
@@ -198,7 +198,7 @@ fn stores(cache: &RouteCacheRules) -> String {
     text
 }
 
-fn conditions(route: &RouteRules, values: HeaderValues) -> Vec<String> {
+fn conditions(route: &RouteRules, values: ConditionValues) -> Vec<String> {
     let matches = &route.matches;
     let methods: Vec<&str> = matches.methods.iter().map(Method::as_str).collect();
     let mut all = vec![if methods.is_empty() {
@@ -228,14 +228,16 @@ fn conditions(route: &RouteRules, values: HeaderValues) -> Vec<String> {
     }
     let headers = matches.headers.iter();
     all.extend(headers.map(|(name, value)| match values {
-        HeaderValues::Shown => format!("the header {name}: {}", value.as_bytes().escape_ascii()),
-        HeaderValues::Hidden => format!("the header {name}: {SECRET}"),
+        ConditionValues::Shown => format!("the header {name}: {}", value.as_bytes().escape_ascii()),
+        ConditionValues::Hidden => format!("the header {name}: {SECRET}"),
     }));
-    all.extend(
-        matches
-            .query
-            .iter()
-            .map(|query| format!("the parameter {query}")),
-    );
+    let query = matches.query.iter();
+    all.extend(query.map(|condition| match values {
+        ConditionValues::Shown => format!("the parameter {condition}"),
+        ConditionValues::Hidden => {
+            let value = shown_parameter(condition.value.as_deref());
+            format!("the parameter {}={value}", condition.name)
+        }
+    }));
     all
 }

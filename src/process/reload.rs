@@ -105,14 +105,14 @@ impl Reloader {
         match config::load_again(&self.file, route::review, &in_force.rules) {
             Ok(Loaded { rules, warnings }) => {
                 if !warnings.is_empty() {
-                    warn!("{warnings}");
+                    warn!("{}", warnings.for_readers());
                 }
                 if let Some(warning) = MemoryPlan::of(&rules).warning() {
                     warn!("{warning}");
                 }
                 self.apply(shared, rules, &warnings);
             }
-            Err(problems) => self.keep(shared, problems.to_string()),
+            Err(problems) => self.keep(shared, problems.for_readers()),
         }
         if told {
             supervisor::ready(match self.last_reload() {
@@ -142,7 +142,7 @@ impl Reloader {
     fn apply(&self, shared: &SharedState, mut rules: Rules, warnings: &Problems) {
         let previous = shared.snapshot();
         if let Err(error) = rules.keep_files(&previous.rules) {
-            return self.keep(shared, format!("{warnings}\n{error}"));
+            return self.keep(shared, format!("{}\n{error}", warnings.for_readers()));
         }
         keep_addresses(&mut rules, &previous);
         tell_broken(&rules);

@@ -85,6 +85,7 @@ mod refusals;
 mod reload;
 mod replay;
 mod restart;
+mod secrets;
 mod sent_ahead;
 mod settling;
 mod shaping;

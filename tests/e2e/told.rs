@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::harness::*;
 
 const RULES: &str = "[limit.otp]\nkey = \"client.ip\"\nrates = [\"5 per 10s\"]\nalgorithm = \"exact\"\n\
-    [request_headers]\nset = { X-Api-Key = \"hunter2\", X-Plain = \"shown\" }\n\
+    [request_headers]\nset = { X-Api-Key = \"hunter2\", X-Plain = \"hunter2\" }\n\
     [[route]]\npath = \"/verified\"\nheaders = { X-Origin-Verify = \"swordfish\" }\norigin = \"app\"\n\
     [[route]]\nname = \"send\"\npath = \"/send\"\nlimits = [\"otp\"]\norigin = \"app\"\n\
     [[route]]\npath = \"/*\"\norigin = \"app\"\n";
@@ -179,7 +179,7 @@ async fn the_admin_listener_shows_the_configuration_without_secrets() {
     assert_eq!(file["file"], gateway.config_path().to_str().unwrap());
     let as_written = file["text"].as_str().unwrap();
     assert!(as_written.contains("[limit.otp]\n"), "{as_written}");
-    assert_eq!(written["request_headers"]["set"]["X-Plain"], "shown");
+    assert_eq!(written["request_headers"]["set"]["X-Plain"], "(secret)");
     assert!(
         !text.contains("hunter2") && !text.contains("0123456789abcdef"),
         "{text}"

@@ -19,6 +19,7 @@ use super::include::IncludedTexts;
 use super::parsed_tables::ParsedTables;
 use super::part;
 use super::problem::{Problem, Problems, Severity};
+use super::redaction::SecretRedaction;
 use super::renamed_keys;
 use super::report::ProblemReport;
 use super::route_review::{RouteReview, no_review};
@@ -139,6 +140,7 @@ fn text_of(path: &Path) -> Result<(String, String), Problems> {
             line,
             column,
             key_path: String::new(),
+            shown: format!("{message}; {advice}"),
             message,
             advice: advice.to_owned(),
             excerpt: None,
@@ -285,6 +287,7 @@ fn read_in(
     }
     let written = Arc::new(WrittenConfig::of(&report.source, &table));
     env_variables::fill(&mut table, &report);
+    let redaction = SecretRedaction::new(&report.source, &table);
     let rules = walk(&table, &report, review).map(|rules| Rules {
         written,
         patterns: texts.patterns.clone(),
@@ -292,7 +295,7 @@ fn read_in(
         read_files: report.files(),
         ..rules
     });
-    (rules, report.finish(faults))
+    (rules, report.finish(faults, &redaction))
 }
 
 /// Every key that the tables written in `text` can have, whether it is written or not: `limit.NAME.rates`, `route[].path`.

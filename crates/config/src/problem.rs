@@ -34,9 +34,14 @@ pub struct Problem {
     pub message: String,
     /// The sentence that says what to write instead.
     pub advice: String,
+    /// Message and advice without secrets.
+    pub(super) shown: String,
     /// The line it is about; `None` where nothing is written.
     pub(super) excerpt: Option<Excerpt>,
 }
+
+/// A problem in the words that every reader may see.
+struct ShownProblem<'a>(&'a Problem);
 
 /// Everything that is wrong with a file, in the order of the places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -113,6 +118,44 @@ impl Problems {
             .filter(|problem| problem.severity == severity)
             .count()
     }
+
+    /// Returns the problems for readers who may not see secrets, a line each: places and faults, without hidden values and without the
+    /// lines of the file.
+    #[must_use]
+    pub fn for_readers(&self) -> String {
+        let lines = self
+            .iter()
+            .map(|problem| format!("{}\n", ShownProblem(problem)));
+        lines.collect::<String>() + &self.counted()
+    }
+
+    /// Returns how many there are: `2 errors, 1 warning`.
+    fn counted(&self) -> String {
+        let counts = [(Severity::Error, "error"), (Severity::Warning, "warning")];
+        let counts = counts.map(|(severity, noun)| (self.count(severity), noun));
+        let counts = counts.iter().filter(|(count, _)| *count > 0);
+        let counts: Vec<String> = counts
+            .map(|(count, noun)| format!("{count} {noun}{}", if *count == 1 { "" } else { "s" }))
+            .collect();
+        match counts.is_empty() {
+            true => "no problems".to_owned(),
+            false => counts.join(", "),
+        }
+    }
+}
+
+impl Problem {
+    /// Writes the place, and the sentence behind it.
+    fn write(&self, sentence: fmt::Arguments<'_>, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(into, "{}:{}:{}: ", self.file, self.line, self.column)?;
+        if self.severity == Severity::Warning {
+            into.write_str("warning: ")?;
+        }
+        if !self.key_path.is_empty() {
+            write!(into, "{}: ", self.key_path)?;
+        }
+        into.write_fmt(sentence)
+    }
 }
 
 impl<'a> IntoIterator for &'a Problems {
@@ -126,14 +169,13 @@ impl<'a> IntoIterator for &'a Problems {
 
 impl fmt::Display for Problem {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(into, "{}:{}:{}: ", self.file, self.line, self.column)?;
-        if self.severity == Severity::Warning {
-            into.write_str("warning: ")?;
-        }
-        if !self.key_path.is_empty() {
-            write!(into, "{}: ", self.key_path)?;
-        }
-        write!(into, "{}; {}", self.message, self.advice)
+        self.write(format_args!("{}; {}", self.message, self.advice), into)
+    }
+}
+
+impl fmt::Display for ShownProblem<'_> {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.write(format_args!("{}", self.0.shown), into)
     }
 }
 
@@ -146,17 +188,7 @@ impl fmt::Display for Problems {
             }
             writeln!(into)?;
         }
-        let counts = [(Severity::Error, "error"), (Severity::Warning, "warning")]
-            .map(|(severity, noun)| (self.count(severity), noun));
-        let mut said = counts.iter().filter(|(count, _)| *count > 0).peekable();
-        if said.peek().is_none() {
-            into.write_str("no problems")?;
-        }
-        for (at, (count, noun)) in said.enumerate() {
-            let (comma, plural) = (["", ", "][at.min(1)], ["s", ""][usize::from(*count == 1)]);
-            write!(into, "{comma}{count} {noun}{plural}")?;
-        }
-        Ok(())
+        into.write_str(&self.counted())
     }
 }
 

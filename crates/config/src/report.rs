@@ -17,6 +17,7 @@ use sluicegate_base::bounds::GEO_DATABASE_BYTES;
 use super::environment::Environment;
 use super::form::{KeyConstraints, ValueConstraint};
 use super::problem::{ParseError, Problem, Problems, Severity};
+use super::redaction::SecretRedaction;
 use super::rules::Name;
 use super::source::SourceText;
 use super::syntax::SyntaxFault;
@@ -354,7 +355,7 @@ impl<'t> ProblemReport<'t> {
     }
 
     /// All problems: those of the syntax, and of the others those that the faults in the syntax did not cause.
-    pub(super) fn finish(self, faults: Vec<SyntaxFault>) -> Problems {
+    pub(super) fn finish(self, faults: Vec<SyntaxFault>, redaction: &SecretRedaction) -> Problems {
         let Self { source, found, .. } = self;
         let found = without_echoes_of_variables(found.into_inner());
         let broken: BTreeSet<usize> = faults
@@ -398,6 +399,7 @@ impl<'t> ProblemReport<'t> {
                 .span
                 .as_ref()
                 .map_or(1, |span| source.column(span.start)),
+            shown: redaction.sentence(&source, &place.path, place.span.as_ref(), &mistake),
             key_path: place.path,
             message: mistake.message,
             advice: mistake.advice.unwrap_or_default(),

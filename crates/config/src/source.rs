@@ -143,7 +143,7 @@ impl<'t> SourceText<'t> {
     }
 
     /// The line of a byte without its end.
-    fn line_span(&self, offset: usize) -> Range<usize> {
+    pub(super) fn line_span(&self, offset: usize) -> Range<usize> {
         let line = self.line_of_all(offset);
         let start = self.starts.get(line - 1).copied().unwrap_or_default();
         let end = self.starts.get(line).copied().unwrap_or(self.text.len());

@@ -1,44 +1,34 @@
 //! Owns what a configuration says as it is written, without its secrets: what `/config` shows, and what a reload compares.
 //!
-//! A secret is a value whose key is named like one, a field of a collector's requests, and the login in a URL. Files of secrets are named,
-//! not shown. A variable of the environment stays its name. `written_files` has the text of the files.
+//! [`secrets`](super::secrets) decides what is hidden. Two configurations are compared by what is written, and shown by what readers
+//! may see. A variable of the environment stays its name. `written_files` has the text of the files.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde_json::{Map, Number, Value};
 use toml::de::{DeInteger, DeTable, DeValue};
 
+use super::secrets::replacement;
 use super::source::SourceText;
 use super::written_files::{WrittenFile, written_files};
-
-/// The text that replaces a secret.
-pub const SECRET: &str = "(secret)";
-
-/// Words in the names of keys and header fields whose values are secrets.
-const SECRET_WORDS: [&str; 9] = [
-    "password",
-    "passwd",
-    "secret",
-    "token",
-    "authorization",
-    "cookie",
-    "credential",
-    "api-key",
-    "api_key",
-];
-
-/// The tables whose keys are names that an operator chose, for fields of messages.
-const FIELD_TABLES: [&str; 3] = ["set", "add", "headers"];
 
 /// Changes of one reload that are told.
 const TOLD: usize = 100;
 
-/// A configuration as it is written: tables, lists and values, and the text of its files, secrets left out. Two are equal if their tables
-/// are: comments and layout change nothing.
-#[derive(Clone, Debug, Default)]
+/// A configuration as it is written: tables, lists and values, and the text of its files. Two are equal if their tables are: comments and
+/// layout change nothing.
+#[derive(Clone, Default)]
 pub struct WrittenConfig {
+    /// With secrets, so that a change of one is a change.
     tables: Value,
     files: Vec<WrittenFile>,
+}
+
+/// The place of a value: its keys, and how a change names it.
+struct ChangePlace<'k> {
+    steps: Vec<&'k str>,
+    shown: String,
 }
 
 impl PartialEq for WrittenConfig {
@@ -47,19 +37,19 @@ impl PartialEq for WrittenConfig {
     }
 }
 
+impl fmt::Debug for WrittenConfig {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.for_readers().fmt(into)
+    }
+}
+
 impl WrittenConfig {
     /// The tables of these files.
     pub(super) fn of(source: &SourceText<'_>, table: &DeTable<'_>) -> Self {
         Self {
-            tables: shown_table("", table),
+            tables: written_table(table),
             files: written_files(source, table),
         }
-    }
-
-    /// Returns the configuration as JSON.
-    #[must_use]
-    pub fn as_json(&self) -> &Value {
-        &self.tables
     }
 
     /// Returns the text of each file, without what [`for_readers`](Self::for_readers) leaves out.
@@ -68,27 +58,21 @@ impl WrittenConfig {
         &self.files
     }
 
-    /// Returns the configuration as JSON, without the values of headers that routes ask for either: a proxy may add such a field to prove
-    /// its identity.
+    /// Returns the configuration as JSON, without secrets.
     #[must_use]
     pub fn for_readers(&self) -> Value {
-        let mut shown = self.tables.clone();
-        let routes = shown.get_mut("route").and_then(Value::as_array_mut);
-        for route in routes.into_iter().flatten() {
-            if let Some(headers) = route.get_mut("headers").and_then(Value::as_object_mut) {
-                headers
-                    .values_mut()
-                    .for_each(|value| *value = Value::from(SECRET));
-            }
-        }
-        shown
+        shown(&[], &self.tables)
     }
 
-    /// Returns the differences from `before`, a sentence each; no more than a hundred, and then how many more.
+    /// Returns the differences from `before`, a sentence each, without secrets; no more than a hundred, and then how many more.
     #[must_use]
     pub fn changes_since(&self, before: &Self) -> Vec<String> {
         let mut changes = Vec::new();
-        compare("", &before.tables, &self.tables, &mut changes);
+        let root = ChangePlace {
+            steps: Vec::new(),
+            shown: String::new(),
+        };
+        compare(&root, &before.tables, &self.tables, &mut changes);
         if changes.len() > TOLD {
             let more = changes.len() - TOLD;
             changes.truncate(TOLD);
@@ -98,23 +82,15 @@ impl WrittenConfig {
     }
 }
 
-fn shown_table(within: &str, table: &DeTable<'_>) -> Value {
-    let entries = table.iter().map(|(key, value)| {
-        let key = key.get_ref().to_string();
-        let shown = match value.get_ref() {
-            DeValue::Table(_) if has_secret_values(within, &key) => Value::from(SECRET),
-            DeValue::Table(table) => shown_table(&key, table),
-            _ if is_secret(within, &key) => Value::from(SECRET),
-            value => shown(&key, value),
-        };
-        (key, shown)
-    });
+fn written_table(table: &DeTable<'_>) -> Value {
+    let entries = table.iter();
+    let entries = entries.map(|(key, value)| (key.get_ref().to_string(), written(value.get_ref())));
     Value::Object(entries.collect::<Map<_, _>>())
 }
 
-fn shown(key: &str, value: &DeValue<'_>) -> Value {
+fn written(value: &DeValue<'_>) -> Value {
     match value {
-        DeValue::String(text) => Value::from(without_login(text)),
+        DeValue::String(text) => Value::from(&**text),
         DeValue::Integer(integer) => number(integer),
         DeValue::Float(float) => float
             .as_str()
@@ -125,11 +101,11 @@ fn shown(key: &str, value: &DeValue<'_>) -> Value {
             .map_or_else(|| Value::from(float.as_str()), Value::Number),
         DeValue::Boolean(value) => Value::from(*value),
         DeValue::Datetime(time) => Value::from(time.to_string()),
-        DeValue::Array(elements) => elements
-            .iter()
-            .map(|element| shown(key, element.get_ref()))
-            .collect(),
-        DeValue::Table(table) => shown_table(key, table),
+        DeValue::Array(elements) => {
+            let elements = elements.iter();
+            elements.map(|element| written(element.get_ref())).collect()
+        }
+        DeValue::Table(table) => written_table(table),
     }
 }
 
@@ -139,177 +115,193 @@ fn number(integer: &DeInteger<'_>) -> Value {
         .map_or_else(|_| Value::from(integer.to_string()), Value::from)
 }
 
-/// Returns whether all values of the table `key` in a table named `within` are secrets: what a collector asks for beside an address is its
-/// password, whatever the field.
-pub(super) fn has_secret_values(within: &str, key: &str) -> bool {
-    (within, key) == ("otlp", "headers")
-}
-
-/// Returns whether the value of `key` in a table named `within` is kept to the gateway.
-pub(super) fn is_secret(within: &str, key: &str) -> bool {
-    let key = key.to_ascii_lowercase();
-    let is_named_so = SECRET_WORDS.iter().any(|word| key.contains(word));
-    if FIELD_TABLES.contains(&within) {
-        return is_named_so || key.contains("key") || key.contains("auth");
-    }
-    let names_a_place = key.ends_with("_file") || key.ends_with("_env");
-    // What these two tables say about cookies are names.
-    let is_cookie = key.contains("cookie");
-    is_named_so && !names_a_place && !is_cookie
-}
-
-/// A URL without the user and the password before its host; any other text as it is.
-pub(super) fn without_login(text: &str) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else {
-        return text.to_owned();
-    };
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    match rest[..end].rfind('@') {
-        Some(at) => format!("{scheme}://{SECRET}{}", &rest[at..]),
-        None => text.to_owned(),
+/// Returns the value at these keys as readers may see it.
+fn shown(steps: &[&str], value: &Value) -> Value {
+    match value {
+        Value::Object(table) => {
+            let entries = table.iter().map(|(key, value)| {
+                let steps = [steps, &[key.as_str()]].concat();
+                (key.clone(), shown(&steps, value))
+            });
+            Value::Object(entries.collect::<Map<_, _>>())
+        }
+        Value::Array(elements) => {
+            let elements = elements.iter();
+            elements.map(|element| shown(steps, element)).collect()
+        }
+        Value::String(text) => replacement(steps, text).map_or_else(|| value.clone(), Value::from),
+        Value::Number(_) => replacement(steps, "").map_or_else(|| value.clone(), Value::from),
+        Value::Bool(_) | Value::Null => value.clone(),
     }
 }
 
-/// Adds what is different at `path` and below.
-fn compare(path: &str, before: &Value, now: &Value, changes: &mut Vec<String>) {
+impl<'k> ChangePlace<'k> {
+    /// The place of a key.
+    fn below(&self, key: &'k str) -> Self {
+        let shown = match &*self.shown {
+            "" => key.to_owned(),
+            shown => format!("{shown}.{key}"),
+        };
+        let mut steps = self.steps.clone();
+        steps.push(key);
+        Self { steps, shown }
+    }
+
+    /// The place of a table in a list, by its name there.
+    fn named(&self, name: &str) -> Self {
+        Self {
+            steps: self.steps.clone(),
+            shown: format!("{} {name}", self.shown),
+        }
+    }
+
+    /// Returns the subject of a change: `limit otp` for the rates of a limit, else the path.
+    fn subject(&self) -> String {
+        match *self.steps {
+            ["limit", name, "rates"] => format!("limit {name}"),
+            _ => self.shown.clone(),
+        }
+    }
+
+    /// Returns a value as a reader wants it in a sentence: texts without quotes, lists with commas.
+    fn brief(&self, value: &Value) -> String {
+        brief(&shown(&self.steps, value))
+    }
+}
+
+/// Adds what is different at `place` and below.
+fn compare<'k>(
+    place: &ChangePlace<'k>,
+    before: &'k Value,
+    now: &'k Value,
+    changes: &mut Vec<String>,
+) {
     match (before, now) {
         _ if before == now => {}
         (Value::Object(before), Value::Object(now)) => {
             for (key, value) in before {
                 match now.get(key) {
-                    Some(now) => compare(&below(path, key), value, now, changes),
-                    None => gone(&below(path, key), value, changes),
+                    Some(now) => compare(&place.below(key), value, now, changes),
+                    None => each(&place.below(key), value, "removed", changes),
                 }
             }
             let new = now.iter().filter(|(key, _)| !before.contains_key(*key));
             for (key, value) in new {
-                came(&below(path, key), value, changes);
+                each(&place.below(key), value, "added", changes);
             }
         }
-        (Value::Array(before), Value::Array(now)) => match (named(before), named(now)) {
-            (Some(before), Some(now)) => compare_named(path, &before, &now, changes),
-            _ => changes.push(format!(
-                "{}: {} → {}",
-                subject(path),
-                text(before),
-                text(now)
-            )),
-        },
-        _ => changes.push(format!(
-            "{}: {} → {}",
-            subject(path),
-            brief(before),
-            brief(now)
-        )),
+        (Value::Array(elements), Value::Array(elements_now)) => {
+            match (named(elements), named(elements_now)) {
+                (Some(before), Some(now)) => compare_named(place, &before, &now, changes),
+                _ => changes.push(difference(place, before, now)),
+            }
+        }
+        _ => changes.push(difference(place, before, now)),
+    }
+}
+
+/// Returns the sentence for a value that is another one.
+fn difference(place: &ChangePlace<'_>, before: &Value, now: &Value) -> String {
+    let subject = place.subject();
+    let before = place.brief(before);
+    let now = place.brief(now);
+    match before == now {
+        true => format!("{subject}: changed, value hidden"),
+        false => format!("{subject}: {before} → {now}"),
     }
 }
 
 /// Compares like [`compare`] tables that stand in a list and have names.
-fn compare_named(
-    path: &str,
-    before: &BTreeMap<String, &Value>,
-    now: &BTreeMap<String, &Value>,
+fn compare_named<'k>(
+    place: &ChangePlace<'k>,
+    before: &BTreeMap<String, &'k Value>,
+    now: &BTreeMap<String, &'k Value>,
     changes: &mut Vec<String>,
 ) {
     for (name, value) in before {
         match now.get(name) {
-            Some(now) => compare(&format!("{path} {name}"), value, now, changes),
-            None => changes.push(format!("{path} {name} removed")),
+            Some(now) => compare(&place.named(name), value, now, changes),
+            None => changes.push(format!("{} {name} removed", place.shown)),
         }
     }
     let new = now.keys().filter(|name| !before.contains_key(*name));
-    changes.extend(new.map(|name| format!("{path} {name} added")));
+    changes.extend(new.map(|name| format!("{} {name} added", place.shown)));
 }
 
-/// Tables by what tells them apart for a reader; `None` where these are no tables, or two are alike.
+/// Tables by what tells them apart for a reader, and those that are alike by their order besides; `None` where these are no tables that
+/// have a name.
 fn named(elements: &[Value]) -> Option<BTreeMap<String, &Value>> {
     let mut all = BTreeMap::new();
     for element in elements {
-        let table = element.as_object()?;
-        let name = ["name", "address", "path"]
-            .iter()
-            .find_map(|key| table.get(*key)?.as_str())?;
-        let mut name = name.to_owned();
-        if !table.contains_key("name") {
-            for key in ["host", "methods", "headers", "query", "client"] {
-                if let Some(value) = table.get(key) {
-                    name.push_str(&format!(" {}", brief(value)));
-                }
-            }
+        let name = name(element.as_object()?)?;
+        let mut own = name.clone();
+        let mut order = 1;
+        while all.contains_key(&own) {
+            order += 1;
+            own = format!("{name} ({order})");
         }
-        if all.insert(name, element).is_some() {
-            return None;
-        }
+        all.insert(own, element);
     }
     Some(all)
 }
 
-fn below(path: &str, key: &str) -> String {
-    match path {
-        "" => key.to_owned(),
-        _ => format!("{path}.{key}"),
+/// Returns what tells a table apart for a reader; `None` where nothing does. Of fields and parameters these are the names.
+fn name(table: &Map<String, Value>) -> Option<String> {
+    let mut keys = ["name", "address", "path"].iter();
+    let mut name = keys.find_map(|key| table.get(*key)?.as_str())?.to_owned();
+    if !table.contains_key("name") {
+        for key in ["host", "methods", "headers", "query", "client"] {
+            match table.get(key) {
+                Some(Value::Object(fields)) => {
+                    let fields: Vec<&str> = fields.keys().map(String::as_str).collect();
+                    name.push_str(&format!(" {}", fields.join(", ")));
+                }
+                Some(value) if !["headers", "query"].contains(&key) => {
+                    name.push_str(&format!(" {}", brief(value)));
+                }
+                _ => {}
+            }
+        }
     }
-}
-
-/// Returns the subject of a change: `limit otp` for the rates of a limit, else the path.
-fn subject(path: &str) -> String {
-    match path
-        .strip_prefix("limit.")
-        .and_then(|rest| rest.strip_suffix(".rates"))
-    {
-        Some(name) => format!("limit {name}"),
-        None => path.to_owned(),
-    }
-}
-
-fn came(path: &str, value: &Value, changes: &mut Vec<String>) {
-    each(path, value, "added", changes);
-}
-
-fn gone(path: &str, value: &Value, changes: &mut Vec<String>) {
-    each(path, value, "removed", changes);
+    Some(shortened(&name))
 }
 
 /// Adds a change for each element: those that have a name by it, others by their value.
-fn each(path: &str, value: &Value, what: &str, changes: &mut Vec<String>) {
-    let (kind, name) = path.split_once('.').unwrap_or((path, ""));
-    let is_named = ["limit", "origin", "list"].contains(&kind);
-    match value {
-        Value::Object(table) if is_named && name.is_empty() => {
+fn each<'k>(place: &ChangePlace<'k>, value: &'k Value, what: &str, changes: &mut Vec<String>) {
+    let is_named = |kind: &&str| ["limit", "origin", "list"].contains(kind);
+    let shown = &place.shown;
+    match (value, &*place.steps) {
+        (Value::Object(table), [kind]) if is_named(kind) => {
             changes.extend(table.keys().map(|name| format!("{kind} {name} {what}")));
         }
-        Value::Object(_) if is_named && !name.contains('.') => {
+        (Value::Object(_), [kind, name]) if is_named(kind) => {
             changes.push(format!("{kind} {name} {what}"));
         }
-        Value::Array(elements) if !elements.is_empty() && named(elements).is_some() => {
-            let names = named(elements).unwrap_or_default();
-            changes.extend(names.keys().map(|name| format!("{path} {name} {what}")));
-        }
-        Value::Object(table) if !table.is_empty() => {
+        (Value::Object(table), _) if table.is_empty() => changes.push(format!("[{shown}] {what}")),
+        (Value::Object(table), _) => {
             for (key, value) in table {
-                each(&below(path, key), value, what, changes);
+                each(&place.below(key), value, what, changes);
             }
         }
-        Value::Object(_) => changes.push(format!("[{path}] {what}")),
-        value => changes.push(format!("{path} = {} {what}", brief(value))),
+        (Value::Array(elements), _) if !elements.is_empty() && named(elements).is_some() => {
+            let names = named(elements).unwrap_or_default();
+            changes.extend(names.keys().map(|name| format!("{shown} {name} {what}")));
+        }
+        _ => changes.push(format!("{shown} = {} {what}", place.brief(value))),
     }
 }
 
-/// A value as a reader wants it in a sentence: texts without quotes, lists with commas.
+/// Returns a value that readers may see as it stands in a sentence.
 fn brief(value: &Value) -> String {
     match value {
         Value::String(text) => shortened(text),
-        Value::Array(elements) => text(elements),
+        Value::Array(elements) if elements.is_empty() => "none".to_owned(),
+        Value::Array(elements) => {
+            let elements: Vec<String> = elements.iter().map(brief).collect();
+            shortened(&elements.join(", "))
+        }
         other => shortened(&other.to_string()),
     }
-}
-
-fn text(elements: &[Value]) -> String {
-    let all: Vec<String> = elements.iter().map(brief).collect();
-    if all.is_empty() {
-        return "none".to_owned();
-    }
-    shortened(&all.join(", "))
 }
 
 fn shortened(text: &str) -> String {
@@ -325,7 +317,7 @@ fn shortened(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn written(text: &str) -> WrittenConfig {
+    fn config(text: &str) -> WrittenConfig {
         let source = SourceText::new("gateway.toml", text);
         WrittenConfig::of(&source, DeTable::parse(text).unwrap().get_ref())
     }
@@ -333,11 +325,11 @@ mod tests {
     /// Goal: a reader of a log sees what a reload did. Method: two files that differ in each way.
     #[test]
     fn changes_are_told_in_the_words_of_the_file() {
-        let before = written(
+        let before = config(
             "[server]\nthreads = 4\n[limit.otp]\nrates = ['5 per 10s']\ncapacity = 1_000\n[limit.old]\nrates = ['1 per 1s']\n\
              [origin.a]\nservers = ['127.0.0.1:1']\n[[route]]\npath = '/x'\norigin = 'a'\n[[route]]\npath = '/y'\nmethods = ['GET']\n",
         );
-        let now = written(
+        let now = config(
             "[server]\nthreads = 8\nstate_dir = '/s'\n[limit.otp]\nrates = ['8 per 10s', '9 per 1m']\ncapacity = 1000\n\
              [origin.a]\nservers = ['127.0.0.1:2']\n[origin.b]\nservers = ['127.0.0.1:3']\n\
              [[route]]\npath = '/x'\norigin = 'b'\n[[route]]\npath = '/z'\n",
@@ -359,24 +351,58 @@ mod tests {
         assert_eq!(now.changes_since(&now), [""; 0]);
     }
 
+    /// Goal: a change of a secret is said, and neither the old nor the new value. Method: another value at each place that can have one.
+    #[test]
+    fn changes_of_secrets_are_told_without_them() {
+        let config = |secret: &str| {
+            config(&format!(
+                "[store]\nurl = 'redis://u:{secret}@h:1/0'\npassword = '{secret}'\nnodes = ['redis://u:{secret}@h']\n\
+                 [request_headers]\nset = {{ authorization = 'Bearer {secret}' }}\nadd = {{ x-origin-verify = '{secret}' }}\n\
+                 [tracing.otlp]\nheaders = {{ x-team = '{secret}' }}\n\
+                 [[route]]\npath = '/x'\nheaders.x-proof = '{secret}'\nquery.key = '{secret}'\nredirect.to = '/y?token={secret}'\n\
+                 [[route]]\npath = '/x'\nheaders.x-proof = 'hunter2-other'\nquery.key = 'hunter2'\n"
+            ))
+        };
+        let before = config("hunter2-a");
+        let mut changes = config("hunter2-b").changes_since(&before);
+        changes.sort();
+        assert_eq!(
+            changes,
+            [
+                "request_headers.add.x-origin-verify",
+                "request_headers.set.authorization",
+                "route /x x-proof key.headers.x-proof",
+                "route /x x-proof key.query.key",
+                "route /x x-proof key.redirect.to",
+                "store.nodes",
+                "store.password",
+                "store.url",
+                "tracing.otlp.headers.x-team",
+            ]
+            .map(|place| format!("{place}: changed, value hidden"))
+        );
+        let empty = super::tests::config("");
+        for changes in [empty.changes_since(&before), before.changes_since(&empty)] {
+            let changes = changes.join("\n");
+            assert!(!changes.contains("hunter2"), "{changes}");
+            assert!(changes.contains("store.password = (secret) "), "{changes}");
+            assert!(changes.contains("route /x x-proof key (2) "), "{changes}");
+        }
+        assert!(!format!("{before:?}").contains("hunter2"));
+    }
+
     /// Goal: what an operator may read holds no secret. Method: one in each place that can have one.
     #[test]
     fn secrets_are_left_out() {
-        let all = written(
+        let all = config(
             "[store]\nurl = 'redis://u:hunter2@h:1/0'\npassword = 'hunter2'\npassword_file = 'p'\n\
-             [request_headers]\nset = { X-Api-Key = 'hunter2', X-Plain = 'shown' }\n\
+             [request_headers]\nset = { X-Api-Key = 'hunter2', X-Plain = 'hunter2' }\n\
              [tracing.otlp]\nheaders = { x-team = 'hunter2' }\n[admin]\ntoken_file = 't'\n\
              [origin.a.sticky]\ncookie = 'name'\n",
         );
-        let text = all.as_json().to_string();
+        let text = all.for_readers().to_string();
         assert!(!text.contains("hunter2"), "{text}");
-        for shown in [
-            "shown",
-            "\"p\"",
-            "\"t\"",
-            "\"name\"",
-            "redis://(secret)@h:1/0",
-        ] {
+        for shown in ["\"p\"", "\"t\"", "\"name\"", "redis://(secret)@h:1/0"] {
             assert!(text.contains(shown), "{shown}: {text}");
         }
     }

@@ -24,8 +24,8 @@ use crate::problem::ParseError;
 use crate::refusal;
 use crate::report::{KeyPlace, PlacedValue};
 use crate::rules::{
-    ClientCondition, Name, PathPattern, RequireRules, RouteAction, RouteCacheRules, RouteMatch,
-    RouteRules, ShapeRules,
+    ClientCondition, Name, PathPattern, QueryCondition, RequireRules, RouteAction, RouteCacheRules,
+    RouteMatch, RouteRules, ShapeRules,
 };
 use crate::section::{TableSection, is_name, step};
 use crate::suggest;
@@ -304,8 +304,8 @@ fn name(text: &str) -> Result<Name, ParseError> {
     ))
 }
 
-/// The name of a route without one: `POST example.com/auth/sendOTP x-plan=#5f3a9c01`. The value of a header may be a secret, and names are
-/// in logs and metrics: 32 bits of a hash tell routes apart.
+/// The name of a route without one: `POST example.com/auth/sendOTP x-plan=#5f3a9c01`. The value of a header or of a parameter may be a
+/// secret, and names are in logs and metrics: 32 bits of a hash tell routes apart.
 fn described(matches: &RouteMatch) -> Name {
     let methods: Vec<&str> = matches.methods.iter().map(Method::as_str).collect();
     let mut name = methods.join(",");
@@ -329,14 +329,25 @@ fn described(matches: &RouteMatch) -> Name {
         name.push_str(&format!(" {}", matches.crawler));
     }
     for (header, value) in &matches.headers {
-        let mut hasher = Seed::from_bytes(*b"sluicegate route").hasher();
-        let hash = hasher.part(value.as_bytes()).finish().bits() >> 32;
-        name.push_str(&format!(" {header}=#{hash:08x}"));
+        name.push_str(&format!(" {header}={}", hashed(value.as_bytes())));
     }
-    for condition in &matches.query {
-        name.push_str(&format!(" ?{condition}"));
+    for QueryCondition {
+        name: parameter,
+        value,
+    } in &matches.query
+    {
+        let value = value.as_deref();
+        let value = value.map_or_else(|| "*".to_owned(), |value| hashed(value.as_bytes()));
+        name.push_str(&format!(" ?{parameter}={value}"));
     }
     name.into()
+}
+
+/// A value that may be a secret, as it stands in names of routes.
+fn hashed(value: &[u8]) -> String {
+    let mut hasher = Seed::from_bytes(*b"sluicegate route").hasher();
+    let hash = hasher.part(value).finish().bits() >> 32;
+    format!("#{hash:08x}")
 }
 
 /// Reads the names of listeners, in their order, so that the order written makes no other route. Whether they are defined is judged when
