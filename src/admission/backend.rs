@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sluicegate_limiter::{Limit, Policy};
 
+use crate::config::rules::OnStoreFailure;
 use crate::store::{RemoteBackend, ReplicatedBackend, Store};
 
 /// The place where a limit counts, and so where it is decided.
@@ -45,6 +46,15 @@ impl Backend {
             Self::Local => None,
             Self::Replicated(backend) => backend.share_without_store(policy),
             Self::Remote(backend) => backend.share_without_store(policy),
+        }
+    }
+
+    /// Returns the rule that decides while the store cannot be reached; `None` of a local one.
+    pub(super) fn store_failure_rule(&self) -> Option<OnStoreFailure> {
+        match self {
+            Self::Local => None,
+            Self::Replicated(backend) => Some(backend.store_failure_rule()),
+            Self::Remote(backend) => Some(backend.store_failure_rule()),
         }
     }
 

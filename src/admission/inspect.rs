@@ -15,7 +15,7 @@ use super::limit::ActiveLimit;
 use super::next_request::{KeyStanding, NextRequest};
 use super::overrides::ActiveTier;
 use crate::config;
-use crate::config::rules::KeyPart;
+use crate::config::rules::{KeyPart, OnStoreFailure};
 use crate::store::{KeyChange, StoreKey};
 
 /// A key of one limit.
@@ -188,6 +188,29 @@ impl ActiveLimit {
         reached.is_some_and(|(store, remote)| store.has_counts_of_key(remote, &self.name, now))
     }
 
+    /// Returns the rule that decides over a key now, in place of the store that does not have the counts of the fleet; `None` where the
+    /// store decides, or there is none. Of a key whose hash in the store is unknown it is the rule if nothing of a single store can be
+    /// reached.
+    #[must_use]
+    pub fn rule_without_store(
+        &self,
+        remote: Option<KeyHash>,
+        now: Timestamp,
+    ) -> Option<OnStoreFailure> {
+        let store = self.store()?;
+        let has_counts = match remote {
+            Some(remote) => store.has_counts_of_key(remote, &self.name, now),
+            None => store.has_counts(now),
+        };
+        self.backend.store_failure_rule().filter(|_| !has_counts)
+    }
+
+    /// Returns the counters of this gateway's share, where `rule` says that they decide in place of those of `limit`.
+    pub(super) fn share_at(&self, rule: Option<OnStoreFailure>, limit: &Limit) -> Option<Limit> {
+        rule.filter(|rule| *rule == OnStoreFailure::Local)?;
+        self.backend.share_without_store(limit.policy())
+    }
+
     /// Returns the state of the key, for a shared limit by a call to the store where that is possible.
     pub async fn key_state(&self, named: &NamedKey, now: Timestamp) -> KeyState {
         let key = named.key;
@@ -202,11 +225,18 @@ impl ActiveLimit {
         let by = if remote.is_some() { "store" } else { "gateway" };
         let bans = self.bans.as_ref().map(|active| &active.bans);
         let banned = bans.and_then(|bans| bans.active(key, now));
-        let decision = remote.unwrap_or_else(|| limit.peek(key, Cost::ONE, self.moment(now)));
+        let without_store = match remote {
+            Some(_) => None,
+            None => self.rule_without_store(self.hash_remote(named), now),
+        };
+        let share = self.share_at(without_store, limit);
+        let counted = share.as_ref().unwrap_or(limit);
+        let decision = remote.unwrap_or_else(|| counted.peek(key, Cost::ONE, self.moment(now)));
         let standing = KeyStanding {
             exempt,
             is_banned: banned.is_some(),
             has_room: has_room(&decision),
+            without_store,
         };
         KeyState {
             decision,

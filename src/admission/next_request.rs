@@ -4,6 +4,7 @@ use sluicegate_limiter::KeyHash;
 
 use super::limit::ActiveLimit;
 use crate::config::Action;
+use crate::config::rules::OnStoreFailure;
 
 /// The answer of one limit to the next request of a key, of cost 1 and apart from `concurrency`. Other limits may reject it all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub enum NextRequest {
     Challenged,
     /// The limit has no room.
     Rejected,
+    /// The store of the limit cannot be reached, and `on_store_failure` is "closed".
+    StoreUnavailable,
     /// The key is banned.
     Banned,
     /// A row of the overrides blocks the key.
@@ -36,6 +39,8 @@ pub(super) struct KeyStanding {
     pub(super) is_banned: bool,
     /// Set if every rate has room for a request.
     pub(super) has_room: bool,
+    /// The rule that decides in place of the store; `None` where the store decides, or there is none.
+    pub(super) without_store: Option<OnStoreFailure>,
 }
 
 impl NextRequest {
@@ -45,6 +50,7 @@ impl NextRequest {
             exempt,
             is_banned,
             has_room,
+            without_store,
         } = standing;
         let is_in_shadow = active.is_in_shadow() || !active.enforce.takes(key);
         match exempt {
@@ -55,6 +61,12 @@ impl NextRequest {
         }
         if is_banned && !is_in_shadow {
             return Self::Banned;
+        }
+        match without_store {
+            Some(OnStoreFailure::Closed) if is_in_shadow => return Self::ShadowRejected,
+            Some(OnStoreFailure::Closed) => return Self::StoreUnavailable,
+            Some(OnStoreFailure::Open) => return Self::Admitted,
+            Some(OnStoreFailure::Local) | None => {}
         }
         if has_room {
             return Self::Admitted;
@@ -77,6 +89,7 @@ impl NextRequest {
             Self::ShadowRejected => "shadow-rejected",
             Self::Challenged => "challenged",
             Self::Rejected => "rejected",
+            Self::StoreUnavailable => "store-unavailable",
             Self::Banned => "banned",
             Self::Blocked => "blocked",
         }
@@ -87,7 +100,11 @@ impl NextRequest {
     pub fn is_rejection(self) -> bool {
         match self {
             Self::Admitted | Self::Exempt | Self::Marked | Self::ShadowRejected => false,
-            Self::Challenged | Self::Rejected | Self::Banned | Self::Blocked => true,
+            Self::Challenged
+            | Self::Rejected
+            | Self::StoreUnavailable
+            | Self::Banned
+            | Self::Blocked => true,
         }
     }
 }

@@ -68,13 +68,17 @@ impl ActiveLimit {
         let judged = self.judged(key);
         let limit = judged.unwrap_or(&self.limit);
         let has_own_rates = !std::ptr::eq(limit, &self.limit);
-        let decision = limit.peek(key, Cost::ONE, self.moment(now));
+        let without_store = self.rule_without_store(None, now);
+        let share = self.share_at(without_store, limit);
+        let counted = share.as_ref().unwrap_or(limit);
+        let decision = counted.peek(key, Cost::ONE, self.moment(now));
         let banned = self.bans.as_ref();
         let banned = banned.and_then(|active| active.bans.active(key, now));
         let standing = KeyStanding {
             exempt: judged.err(),
             is_banned: banned.is_some(),
             has_room: has_room(&decision),
+            without_store,
         };
         let used = match usage {
             Some(usage) if !has_own_rates => usage.fullness(),

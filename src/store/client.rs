@@ -192,6 +192,14 @@ impl Store {
                 .has_counts_of(|| KeyName::new(self.prefix(), key, limit).as_str().into())
     }
 
+    /// Returns whether counts of keys are exchanged with the fleet, as [`Self::has_counts_of_key`] does for one; true of a Cluster, in
+    /// which that depends on the key.
+    #[must_use]
+    pub fn has_counts(&self, now: Timestamp) -> bool {
+        !self.is_exchange_late(now)
+            && (self.link.has_slots() || self.link.has_counts_of(|| self.prefix().into()))
+    }
+
     /// Returns one moment by both clocks.
     pub(super) fn moments(&self, here: Timestamp) -> ClockPair {
         ClockPair {

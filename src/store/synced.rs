@@ -114,6 +114,12 @@ impl ReplicatedBackend {
         &self.replicated.own
     }
 
+    /// Returns the rule that decides while the store cannot be reached.
+    #[must_use]
+    pub fn store_failure_rule(&self) -> OnStoreFailure {
+        self.on_failure
+    }
+
     /// Returns the counters that decide while the store cannot be reached: this node's own, with its share of `policy`. `None` where
     /// `on_store_failure` is another than `local`.
     #[must_use]

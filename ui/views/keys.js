@@ -86,7 +86,7 @@ export default function keys({ series, query }) {
 /** What the next request of a key gets, in few words. */
 const NEXT = {
   admitted: 'admits', exempt: 'admits: exempt', marked: 'marks', 'shadow-rejected': 'admits: in shadow', challenged: 'challenges',
-  rejected: 'rejects', banned: 'rejects: banned', blocked: 'rejects: blocked',
+  rejected: 'rejects', 'store-unavailable': 'rejects: no store', banned: 'rejects: banned', blocked: 'rejects: blocked',
 };
 
 /** What a limit does with the next request of a key, in a table. */
@@ -102,6 +102,7 @@ function verdictOf(series, page) {
     case 'blocked': return 'rejects: a row of its overrides blocks the key';
     case 'banned': return `rejects: banned for ${span(page.ban.left)} more`;
     case 'rejected': return 'rejects: a rate has no room';
+    case 'store-unavailable': return 'rejects with 503: the store cannot be reached, and on_store_failure is closed';
     case 'challenged': return 'gives browsers a challenge and rejects others: a rate has no room';
     case 'exempt': return `admits: a row of its overrides exempts the key${ban}`;
     case 'admitted': return `admits${ban}`;

@@ -147,6 +147,15 @@ async fn a_limit_may_be_open_or_closed_without_its_store() {
         assert_eq!(line[0]["outcome"], "store-unavailable");
         assert_eq!(line[0]["limit"], "closed");
     }
+    // Who looks gets what a request gets.
+    eventually("the outage is known", async || {
+        let key = "/limits/closed/keys?value=127.0.0.1";
+        let key = node.admin(get(key)).await.json();
+        (key["next"] == "store-unavailable" && key["admits"] == false).then_some(())
+    })
+    .await;
+    let open = node.admin(get("/limits/open/keys?value=127.0.0.1")).await;
+    assert_eq!(open.json()["next"], "admitted");
     assert_eq!(node.get("/own").await.remaining("own"), 4);
     let metrics = node.metrics().await;
     let away = metrics.sum(
