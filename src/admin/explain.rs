@@ -9,7 +9,7 @@ use http::request::Parts;
 
 use super::query::decoded;
 use super::{AdminPage, AdminTask, is_reading, only_reading};
-use crate::explain::{BadRequest, RequestExplained, RequestQuestion};
+use crate::explain::{BadRequest, EnforcedKeys, RequestExplained, RequestQuestion};
 use crate::process::GatewayProcess;
 
 /// The client where none is named: an address for documentation, RFC 5737.
@@ -28,8 +28,10 @@ pub(super) fn task(request: &Parts, process: &GatewayProcess) -> Option<AdminTas
 
 fn page(query: &str, process: &GatewayProcess) -> AdminPage {
     let shared = &process.shared;
-    let explained = question(query)
-        .and_then(|question| RequestExplained::of(&shared.snapshot(), &shared.seed, &question));
+    let explained = question(query).and_then(|question| {
+        let snapshot = shared.snapshot();
+        RequestExplained::of(&snapshot, &shared.seed, EnforcedKeys::OfThisSeed, &question)
+    });
     match explained {
         Ok(explained) => AdminPage::json(&explained),
         Err(BadRequest(error)) => AdminPage::error(StatusCode::BAD_REQUEST, &error),

@@ -6,6 +6,7 @@
 
 mod action;
 mod activation;
+mod effect;
 mod key;
 mod limit;
 mod listener;
@@ -27,6 +28,7 @@ use crate::record::RequestMetrics;
 use crate::snapshot::Snapshot;
 use crate::state::CounterStorage;
 
+pub use effect::EnforcedKeys;
 pub use limit::LimitExplained;
 pub use listener::ListenerExplained;
 pub use request::{BadRequest, RequestExplained, RequestQuestion};
@@ -74,7 +76,10 @@ impl ConfigExplanation {
         let rules = &loaded.rules;
         let seed = KeySeed::from_seed(Seed::from_bytes([0; 16]));
         let request = question
-            .map(|question| RequestExplained::of(&compiled(rules, &seed), &seed, question))
+            .map(|question| {
+                let snapshot = compiled(rules, &seed);
+                RequestExplained::of(&snapshot, &seed, EnforcedKeys::Unknown, question)
+            })
             .transpose()?;
         let memory = MemoryPlan::of(rules);
         let limits = rules.limits.iter();

@@ -18,13 +18,13 @@ use sluicegate_base::path::NormalPath;
 use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 use sluicegate_base::received::ReceivedFields;
 
+use super::effect::{EnforcedKeys, LimitEffect, LimitEffects, effect, effect_text};
 use super::{activation, key, tier};
-use crate::admission::{ActiveLimit, KeySeed, KnownBody, RequestFacts, TierMatch};
+use crate::admission::{ActiveLimit, KeySeed, KnownBody, TierMatch};
 use crate::client::{
     AddressSource, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, hop, identify,
 };
-use crate::config::Action;
-use crate::config::rules::{Name, Tier};
+use crate::config::rules::Tier;
 use crate::gateway::{Located, RequestHead, crawler_request, locate};
 use crate::request_id::RequestId;
 use crate::response::GatewayProblem;
@@ -173,13 +173,14 @@ fn fields(written: &[String]) -> Result<ReceivedFields, BadRequest> {
 }
 
 impl RequestExplained {
-    /// Explains the result of `question` under `snapshot`, whose keys are hashed under `seed`.
+    /// Explains the result of `question` under `snapshot`, whose keys are hashed under `seed`; `enforced` says what the seed decides.
     ///
     /// # Errors
     /// The head is malformed: invalid escapes, an invalid host.
     pub fn of(
         snapshot: &Snapshot,
         seed: &KeySeed,
+        enforced: EnforcedKeys,
         question: &RequestQuestion,
     ) -> Result<Self, BadRequest> {
         let mut question = question.clone();
@@ -205,14 +206,20 @@ impl RequestExplained {
             outcome: String::new(),
         };
         match locate(snapshot, peer, &head, now) {
-            Ok(located) => explained.add_route(snapshot, seed, &located),
+            Ok(located) => explained.add_route(snapshot, seed, enforced, &located),
             Err(problem) => explained.outcome = rejected(problem),
         }
         Ok(explained)
     }
 
     /// Adds the route's part: the lists, then the limits, then the action.
-    fn add_route(&mut self, snapshot: &Snapshot, seed: &KeySeed, located: &Located<'_>) {
+    fn add_route(
+        &mut self,
+        snapshot: &Snapshot,
+        seed: &KeySeed,
+        enforced: EnforcedKeys,
+        located: &Located<'_>,
+    ) {
         let mut routes = snapshot.routes.iter();
         let index = routes.position(|route| Arc::ptr_eq(route, located.route));
         self.route = index.map(|index| name(snapshot, index));
@@ -221,21 +228,9 @@ impl RequestExplained {
             self.outcome = "rejected with 403, before any limit".to_owned();
             return;
         }
-        let blocking = self.add_limits(snapshot, seed, located);
-        let limits = located.limits();
-        let in_shadow = limits.iter().filter(|limit| limit.action == Action::Shadow);
+        let effects = self.add_limits(snapshot, seed, enforced, located);
         let action = action_text(located);
-        self.outcome = match (blocking, in_shadow.count()) {
-            (Some(limit), _) => format!("rejected with 403: the limit {limit} blocks it"),
-            (None, _) if self.limits.is_empty() => action,
-            (None, 0) => format!("{action}, if all of these limits admit it"),
-            (None, all) if all == self.limits.len() => {
-                format!("{action}, whatever these limits count, since all are in shadow")
-            }
-            (None, _) => {
-                format!("{action}, if all of these limits admit it that are not in shadow")
-            }
-        };
+        self.outcome = effects.outcome(&action);
         if located.lacks_certificate() {
             let outcome = &self.outcome;
             self.outcome = format!(
@@ -244,26 +239,29 @@ impl RequestExplained {
         }
     }
 
-    /// Adds a line for each limit of the request, and returns the first one whose tier blocks the request.
-    fn add_limits<'l>(
+    /// Adds a line for each limit of the request, and returns the effects of all.
+    fn add_limits(
         &mut self,
         snapshot: &Snapshot,
         seed: &KeySeed,
-        located: &'l Located<'_>,
-    ) -> Option<&'l Name> {
+        enforced: EnforcedKeys,
+        located: &Located<'_>,
+    ) -> LimitEffects {
         let facts = located.facts(KnownBody::Unread, clock::now());
-        let mut blocking = None;
+        let mut all = LimitEffects::default();
         for limit in located.limits().iter() {
             let tier = limit.tier_of(&facts, seed).and_then(|found| {
                 let tier = tier_at(snapshot, limit, found)?;
                 Some((found, tier))
             });
-            let blocks =
+            let is_blocked =
                 matches!(&tier, Some((found, Tier::Blocked)) if found.activation.is_none());
-            let rejects = limit.action != Action::Shadow && limit.activation.is_none();
-            if blocks && rejects && blocking.is_none() {
-                blocking = Some(&limit.name);
-            }
+            let effect = match effect(limit, &facts, seed, enforced) {
+                LimitEffect::InShadow => LimitEffect::InShadow,
+                _ if is_blocked && limit.activation.is_none() => LimitEffect::Blocks,
+                other => other,
+            };
+            all.add(limit, effect);
             let key = key::shown(&limit.key, &facts);
             let tier = tier.map(|(found, tier)| in_tier(found, tier));
             let when = limit.activation.as_ref().map(|activation| {
@@ -277,11 +275,11 @@ impl RequestExplained {
                 limit.name,
                 tier.unwrap_or_default(),
                 when.unwrap_or_default(),
-                in_shadow(limit, &facts, seed).unwrap_or_default()
+                effect_text(limit, effect, enforced)
             );
             self.limits.push(line);
         }
-        blocking
+        all
     }
 }
 
@@ -310,19 +308,6 @@ fn candidates(
         crawler: Some(&crawler),
     };
     Ok(snapshot.router.candidates(&host, path, &fields))
-}
-
-/// Returns that the limit rejects no request with this key; `None` where it may.
-fn in_shadow(
-    limit: &ActiveLimit,
-    facts: &RequestFacts<'_>,
-    seed: &KeySeed,
-) -> Option<&'static str> {
-    if limit.action == Action::Shadow {
-        return Some("; in shadow: it counts and reports, and rejects nothing");
-    }
-    let is_enforced = limit.is_enforced_for(facts, seed);
-    (!is_enforced).then_some("; in shadow for this key, as for all that `enforce` leaves out")
 }
 
 fn client_text(client: ClientAddress) -> String {

@@ -394,3 +394,52 @@ async fn an_invalid_question_has_a_cure() {
     let mut process = Process::run(&["explain", "nowhere.toml"]);
     assert_eq!(process.exit_code().await, 64);
 }
+
+#[tokio::test]
+async fn an_outcome_names_only_limits_that_may_reject() {
+    // Goal: line and outcome of a limit agree, and the command does not guess which keys a gateway chooses. Method: limits that mark, and
+    // that are enforced for a share of the keys, alone and beside one that rejects.
+    let limit = |name: &str, more: &str| {
+        format!("[limit.{name}]\nkey = \"client.ip\"\nrates = [\"5 per 1h\"]\n{more}\n")
+    };
+    let route = |path: &str, limits: &str| {
+        format!("[[route]]\npath = \"{path}\"\nlimits = [{limits}]\nrespond = {{ status = 200 }}\n")
+    };
+    let rules = [
+        limit("fast", "action = \"mark\"\nmark = { header = \"x-over\" }"),
+        limit("trial", "enforce = \"25%\""),
+        limit("hard", ""),
+        route("/marked", "\"fast\""),
+        route("/both", "\"fast\", \"hard\""),
+        route("/trial", "\"trial\""),
+    ]
+    .concat();
+    let ask = async |path: &str| {
+        let request = format!("GET {path}");
+        let arguments = ["--json", "--request", &request, "--client", "203.0.113.7"];
+        let json = explained(&rules, &[], &arguments).await;
+        serde_json::from_str::<Value>(&json).unwrap()["request"].clone()
+    };
+    let marked = ask("/marked").await;
+    let line = marked["limits"][0].as_str().unwrap();
+    assert!(
+        line.ends_with("; marks requests that exceed it, and rejects none"),
+        "{line}"
+    );
+    assert_eq!(
+        marked["outcome"],
+        "answered by the gateway with 200, whatever these limits count, since none of them rejects it"
+    );
+    assert_eq!(
+        ask("/both").await["outcome"],
+        "answered by the gateway with 200, if all of these limits admit it that may reject it"
+    );
+    let trial = ask("/trial").await;
+    let line = trial["limits"][0].as_str().unwrap();
+    let share = "; in shadow for about 75 % of keys, which the seed of a gateway chooses";
+    assert!(line.ends_with(share), "{line}");
+    assert_eq!(
+        trial["outcome"],
+        "answered by the gateway with 200, if all of these limits admit it"
+    );
+}

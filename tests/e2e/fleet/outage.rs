@@ -156,6 +156,19 @@ async fn a_limit_may_be_open_or_closed_without_its_store() {
     .await;
     let open = node.admin(get("/limits/open/keys?value=127.0.0.1")).await;
     assert_eq!(open.json()["next"], "admitted");
+    let explained = node
+        .admin(get("/explain?url=/closed&client=127.0.0.1"))
+        .await;
+    let explained = explained.json();
+    assert_eq!(
+        explained["outcome"],
+        "rejected with 503: the limit closed admits nothing while its store cannot be reached"
+    );
+    let line = explained["limits"][1].as_str().unwrap();
+    assert!(
+        line.ends_with("; its store cannot be reached, and it admits nothing until then"),
+        "{line}"
+    );
     assert_eq!(node.get("/own").await.remaining("own"), 4);
     let metrics = node.metrics().await;
     let away = metrics.sum(
