@@ -132,8 +132,20 @@ impl AdminClient {
     pub fn send(&self, method: &str, target: &str) -> Result<(u16, String), AdminError> {
         let answer = self
             .exchange(method, target)
-            .map_err(|error| AdminError::Unreachable(self.authority.clone(), error))?;
+            .map_err(|error| AdminError::Unreachable(self.authority.clone(), self.named(error)))?;
         parse(&answer).map_err(|reason| AdminError::NotAdmin(self.authority.clone(), reason))
+    }
+
+    /// Returns the error in the words of the caller: a wait that ends is an answer that does not come.
+    fn named(&self, error: io::Error) -> io::Error {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                let seconds = self.patience.as_secs_f64();
+                let message = format!("the gateway does not answer within {seconds} s");
+                io::Error::new(io::ErrorKind::TimedOut, message)
+            }
+            _ => error,
+        }
     }
 
     /// Returns the bytes of the answer.

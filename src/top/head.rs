@@ -101,12 +101,19 @@ fn problem_lines(view: &GatewayView, width: u16) -> Vec<String> {
         .collect();
     let more = view.problems.len().saturating_sub(PROBLEMS) + view.problems_omitted;
     if more > 0 {
-        lines.push(format!("! and {more} problems more, in /status"));
+        lines.push(format!("! and {more} more {}, in /status", noun(more)));
     }
     lines
 }
 
-/// Breaks a text between words into at most [`PROBLEM_LINES`] lines; the last is cut by the screen.
+fn noun(problems: usize) -> &'static str {
+    match problems {
+        1 => "problem",
+        _ => "problems",
+    }
+}
+
+/// Breaks a text between words into at most [`PROBLEM_LINES`] lines; a last one that is too long ends with a sign.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -124,7 +131,16 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
             line.push_str(word);
         }
     }
-    lines
+    lines.iter().map(|line| cut(line, width)).collect()
+}
+
+/// Returns a line of at most `width` characters, which ends with a sign where the rest is left out.
+fn cut(line: &str, width: usize) -> String {
+    if line.chars().count() <= width {
+        return line.to_owned();
+    }
+    let kept: String = line.chars().take(width.saturating_sub(1)).collect();
+    format!("{kept}…")
 }
 
 #[cfg(test)]
@@ -160,12 +176,32 @@ mod tests {
             "5.0 rejected/s  3.0 failed/s (origins 1.0)  0 gone/s  p50 1.2 ms  p99 2.5 s\n",
             "! No server of origin app works: 2 failing; 127.0.0.1:3001: connect: Connection\n  refused (os error 111).\n",
             "! The limit l3 has no room.\n",
-            "! and 5 problems more, in /status\n",
+            "! and 5 more problems, in /status\n",
             "servers of origins (2)",
         ] {
             assert!(text.contains(part), "{part:?} is not in:\n{text}");
         }
         assert!(!text.contains("l4"), "{text}");
         assert_eq!(text.lines().count(), 24);
+    }
+
+    /// Goal: a reader sees that something is left out, and how much. Method: a sentence for four lines, and one problem beyond those that
+    /// are shown.
+    #[test]
+    fn a_cut_problem_ends_with_a_sign() {
+        let mut state = state();
+        let sentence = format!("The {}end.", "origin app fails ".repeat(20));
+        let problem = || ProblemStatus {
+            sentence: sentence.clone(),
+            ..ProblemStatus::default()
+        };
+        state.view.problems = (0..=PROBLEMS).map(|_| problem()).collect();
+        let lines = problem_lines(&state.view, 40);
+        assert!(
+            lines.iter().all(|line| line.chars().count() <= 40),
+            "{lines:?}"
+        );
+        assert!(lines[PROBLEM_LINES - 1].ends_with('…'), "{lines:?}");
+        assert_eq!(lines.last().unwrap(), "! and 1 more problem, in /status");
     }
 }

@@ -92,8 +92,8 @@ async fn one_frame_has_the_counts_of_limits_and_servers() {
 
 #[tokio::test]
 async fn mistakes_get_a_sentence_and_an_exit_code() {
-    // Goal: a person sees at once what to correct. Method: bad URLs, nobody at home, no token, a wrong one, the right one in a file and by
-    // the configuration, and no terminal.
+    // Goal: a person sees at once what to correct. Method: bad URLs, nobody at home, a process that does not answer, no token, a wrong
+    // one, the right one in a file and by the configuration, and no terminal.
     let gateway = Setup::new()
         .file("token", "0123456789abcdef")
         .file("other", "fedcba9876543210")
@@ -105,6 +105,9 @@ async fn mistakes_get_a_sentence_and_an_exit_code() {
         gateway.directory().join(name).display().to_string()
     });
     let nobody = format!("http://{}", free_address());
+    // The system accepts connections for it.
+    let hung = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let hung_url = format!("http://{}", hung.local_addr().unwrap());
     let (right, wrong, absent) = (path("token"), path("other"), path("absent"));
     let once = async |arguments: &[&str]| {
         top(&[arguments, &["--once", "--interval", "0.1"]].concat()).await
@@ -113,6 +116,7 @@ async fn mistakes_get_a_sentence_and_an_exit_code() {
         (&["https://127.0.0.1:9180"][..], 64, "has no TLS"),
         (&["127.0.0.1:9180"], 64, "write http://HOST:PORT"),
         (&[&nobody], 1, "refused"),
+        (&[&hung_url], 1, "the gateway does not answer within "),
         (&[&url], 1, "--token-file"),
         (&[&url, "--token-file", &wrong], 1, "the token is wrong"),
         (&[&url, "--token-file", &absent], 64, "--token-file"),
