@@ -13,7 +13,7 @@ use super::key_view::NearestKeys;
 use super::render::{draw, whole_height};
 use super::sample::GatewaySample;
 use super::state::{ColorPalette, TopState};
-use super::view::GatewayView;
+use super::view::{GatewayView, ServerRow};
 use crate::admin_client::AdminError;
 
 /// Most lines of a frame.
@@ -42,6 +42,7 @@ impl TopReport {
         let mut state = TopState::new(feed.authority(), ColorPalette::Plain);
         state.show(before);
         state.show(feed.sample()?);
+        put_faulty_first(&mut state.view.servers);
         // The limit that is first now.
         if let Some(nearest) = feed.nearest(&state.focus()) {
             state.nearest = Some(nearest);
@@ -53,6 +54,11 @@ impl TopReport {
             state,
         })
     }
+}
+
+/// Puts the servers that need a look before the others, and keeps their order otherwise.
+fn put_faulty_first(servers: &mut [ServerRow]) {
+    servers.sort_by_key(ServerRow::is_well);
 }
 
 /// Returns the frame as lines of at most `width` characters, as many as it takes.
@@ -77,4 +83,22 @@ pub(super) fn screen_text(state: &TopState, size: Size, now: Timestamp) -> Strin
         let _ = writeln!(text, "{}", line.trim_end());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a reader of a long list sees failing servers first. Method: servers in four states.
+    #[test]
+    fn faulty_servers_come_first() {
+        let server = |state: &str| ServerRow {
+            state: state.to_owned(),
+            ..ServerRow::default()
+        };
+        let mut servers = ["up", "down", "unchecked", "failing"].map(server);
+        put_faulty_first(&mut servers);
+        let states: Vec<&str> = servers.iter().map(|server| &*server.state).collect();
+        assert_eq!(states, ["down", "failing", "up", "unchecked"]);
+    }
 }

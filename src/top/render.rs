@@ -14,7 +14,7 @@ use super::head::{draw_head, head_height};
 use super::overlay::{draw_help, draw_key, draw_server};
 use super::sample::ConditionStatus;
 use super::state::{ColorPalette, ScreenOverlay, ScreenPane, TopState};
-use super::view::{LimitRow, ServerRow};
+use super::view::LimitRow;
 
 /// Draws the state as it is at `now`.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &TopState, now: Timestamp) {
@@ -58,17 +58,17 @@ fn needed_heights(state: &TopState) -> [u16; 3] {
         .as_ref()
         .map_or(0, |nearest| nearest.top.len());
     let lines = [state.limits().len(), keys, state.view.servers.len()];
-    lines.map(|lines| {
-        u16::try_from(lines.max(1))
-            .unwrap_or(u16::MAX)
-            .saturating_add(2)
-    })
+    lines.map(|lines| u16::try_from(lines).unwrap_or(u16::MAX).saturating_add(2))
 }
 
-/// Shares a height among limits, keys and servers: servers get at most a third, keys two fifths of the rest unless limits
-/// need less.
+/// Shares a height among limits, keys and servers. Where there is no room for all, servers get at most a third, keys two fifths of the rest
+/// unless limits need less.
 fn pane_heights(state: &TopState, height: u16) -> [u16; 3] {
     let [limits, keys, servers] = needed_heights(state);
+    let room_for_limits = height.checked_sub(keys.saturating_add(servers));
+    if let Some(room) = room_for_limits.filter(|room| *room >= limits) {
+        return [room, keys, servers];
+    }
     let servers = servers.min(height / 3);
     let rest = height - servers;
     let keys = keys.min((rest * 2 / 5).max(rest.saturating_sub(limits)));
@@ -138,8 +138,7 @@ fn written(condition: &ConditionStatus) -> String {
 fn draw_servers(frame: &mut Frame<'_>, area: Rect, state: &TopState) {
     let servers = &state.view.servers;
     let title = format!("servers of origins ({})", servers.len());
-    let is_well = |server: &ServerRow| matches!(&*server.state, "up" | "unchecked");
-    let rows = servers.iter().map(|server| (server, !is_well(server)));
+    let rows = servers.iter().map(|server| (server, !server.is_well()));
     draw_table(
         frame,
         area,
@@ -218,6 +217,7 @@ mod tests {
 
     use super::super::once::screen_text;
     use super::super::state::tests::state;
+    use super::super::view::ServerRow;
     use super::*;
 
     const NOW: Timestamp = Timestamp::from_secs(1_795_245_038);
@@ -267,6 +267,32 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part:?} is not in:\n{text}");
         }
+    }
+
+    /// Goal: a frame of `--once` hides no server and has no line for nothing. Method: more servers than limits and keys, at full height.
+    #[test]
+    fn a_frame_of_full_height_shows_every_server() {
+        let mut state = state();
+        let server = state.view.servers[0].clone();
+        for port in 1..=30 {
+            let address = format!("10.0.0.9:{port}");
+            let server = ServerRow {
+                address,
+                ..server.clone()
+            };
+            state.view.servers.push(server);
+        }
+        let height = whole_height(&state, 120);
+        let text = screen_text(&state, Size::new(120, height), NOW);
+        for port in 1..=30 {
+            assert!(
+                text.contains(&format!("10.0.0.9:{port} ")),
+                "{port}:\n{text}"
+            );
+        }
+        let (lines, keystrokes) = text.trim_end().rsplit_once('\n').unwrap();
+        assert!(keystrokes.contains("q quit"), "{text}");
+        assert!(lines.lines().all(|line| !line.trim().is_empty()), "{text}");
     }
 
     /// Goal: no terminal is too small. Method: every size up to a usual one, with each overlay.

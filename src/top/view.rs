@@ -100,6 +100,14 @@ pub struct ServerRow {
     pub last_error: Option<ServerError>,
 }
 
+impl ServerRow {
+    /// Returns whether the server is in use and its requests succeed.
+    #[must_use]
+    pub fn is_well(&self) -> bool {
+        matches!(&*self.state, "up" | "unchecked")
+    }
+}
+
 /// Two samples of one process, or only the later.
 struct SamplePair<'a> {
     before: Option<&'a GatewaySample>,
