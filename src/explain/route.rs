@@ -1,5 +1,7 @@
 //! Explains one route: its conditions, its limits in their order, and its action.
 
+use std::collections::BTreeMap;
+
 use http::Method;
 use serde::Serialize;
 use sluicegate_base::path::PathCase;
@@ -9,7 +11,7 @@ use super::text::{listed, span};
 use crate::config::rules::{
     CookieMeaning, Name, OriginRules, RouteAction, RouteCacheRules, RouteRules, Rules,
 };
-use crate::config::{Action, SECRET, shown_parameter};
+use crate::config::{Action, SECRET, Share, shown_parameter};
 
 /// A route in plain words.
 #[derive(Debug, Serialize)]
@@ -29,6 +31,9 @@ pub struct RouteExplained {
     pub limits: Vec<String>,
     /// The limits that are in shadow.
     pub shadow: Vec<String>,
+    /// The limits that are enforced for a share of their keys, and in shadow for the others.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub enforced: BTreeMap<String, String>,
     /// The destination of an admitted request.
     pub action: String,
     /// The adaptive limit of the origin.
@@ -86,6 +91,7 @@ impl RouteExplained {
                 .filter(is_in_shadow)
                 .map(ToString::to_string)
                 .collect(),
+            enforced: enforced(route, rules),
             action: match &route.action {
                 RouteAction::Forward(origin) => format!("forwarded to the origin {origin:?}"),
                 RouteAction::Respond(fixed) => {
@@ -142,6 +148,16 @@ impl RouteExplained {
         lines.extend(self.shape.iter().cloned());
         lines
     }
+}
+
+/// Returns the limits of a route that are enforced for a share of their keys, with the share.
+fn enforced(route: &RouteRules, rules: &Rules) -> BTreeMap<String, String> {
+    let limits = route.limits.iter().filter_map(|name| {
+        let limit = rules.limits.get(name)?;
+        let is_partial = limit.enforce != Share::ALL && limit.action != Action::Shadow;
+        is_partial.then(|| (name.to_string(), limit.enforce.to_string()))
+    });
+    limits.collect()
 }
 
 /// Describes the adaptive limit of an origin; `None` where it has none.

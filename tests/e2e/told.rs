@@ -269,7 +269,8 @@ async fn shadow_is_said_and_the_files_are_shown_as_written() {
     page.shows("in shadow: it counts and reports, and rejects nothing")
         .await;
     page.go(&ui("configuration")).await;
-    page.shows("watch (in shadow), otp, trial").await;
+    page.shows("watch (in shadow), otp, trial (enforced for 0.01% of keys)")
+        .await;
     page.shows("# Each client has its own counter.\n[limit.watch]")
         .await;
     page.shows("rates   = [\"2 per 1h\"] # as agreed").await;

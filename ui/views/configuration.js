@@ -4,8 +4,12 @@ import { change, read } from '../access.js';
 import { failed, fill, h, table } from '../dom.js';
 import { changes } from './overview.js';
 
-/** The limits of a route; those that reject nothing are named so. */
-const limits = (route) => route.limits.map((name) => route.shadow.includes(name) ? `${name} (in shadow)` : name).join(', ');
+/** The limits of a route; those that reject nothing, or nothing for some keys, are named so. */
+const limits = (route) => route.limits.map((name) => {
+  if (route.shadow.includes(name)) return `${name} (in shadow)`;
+  const share = route.enforced?.[name];
+  return share ? `${name} (enforced for ${share} of keys)` : name;
+}).join(', ');
 
 export default function configuration({ series }) {
   const last = h('div');
