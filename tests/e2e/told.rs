@@ -275,4 +275,16 @@ async fn shadow_is_said_and_the_files_are_shown_as_written() {
         .await;
     page.shows("rates   = [\"2 per 1h\"] # as agreed").await;
     assert_eq!(page.complaints().await, Vec::<String>::new());
+    // A refused reload has a line for each problem.
+    write(&gateway, |text| {
+        text + "[limit.bad]\nkey = \"client.ip\"\nrates = [\"x\", \"y\"]\n"
+    });
+    page.press("main", "Reload").await;
+    page.shows("limit.bad.rates[1]: ").await;
+    let lines = "['innerText', 'textContent'].map((text) => document.querySelector('p.error')[text].split('\\n').length)";
+    let lines = page.value(lines).await;
+    assert!(
+        lines[0] == lines[1] && lines[0].as_u64() > Some(2),
+        "{lines}"
+    );
 }
