@@ -42,6 +42,8 @@ struct TableSample {
     /// Parts of the table, of which a walk reads one or two.
     parts: usize,
     turn: PartTurn,
+    /// Parts that were not read since keys were charged last.
+    unread_parts: usize,
     walked_at: Option<Timestamp>,
 }
 
@@ -124,20 +126,30 @@ impl LimitSample {
         self.events.is_none() || clock::between(self.walked_at, now) >= gap
     }
 
-    /// Walks the tables of the limit, unless nothing happened since the last walk. `events` counts what happened so far. Returns the
-    /// duration, zero if nothing was read.
+    /// Walks the tables of the limit, unless nothing happened since all of their parts were read. `events` counts what happened so far.
+    /// Returns the duration, zero if nothing was read.
     ///
     /// A request is an event when it has ended, and its debt may be paid back by then. So the tables of buckets are always walked.
     pub(super) fn walk(&mut self, active: &ActiveLimit, events: u64, now: Timestamp) -> Duration {
         let gap = clock::between(std::mem::replace(&mut self.walked_at, now), now);
         let is_idle = self.events.replace(events).unwrap_or(0) == events;
-        if is_idle && !drains(&self.rates.policy) {
+        if !is_idle {
+            self.rates.note_charges();
+            self.shadow_rates
+                .iter_mut()
+                .for_each(TableSample::note_charges);
+        }
+        let shadow = self.shadow_rates.as_ref();
+        let are_read = self.rates.is_read() && shadow.is_none_or(TableSample::is_read);
+        if are_read && !drains(&self.rates.policy) {
             return Duration::ZERO;
         }
         let moment = || active.moment(clock::now());
         self.rates.walk(&active.limit, gap, moment);
+        self.rates.note_walk();
         if let (Some(sample), Some(limit)) = (&mut self.shadow_rates, &active.shadow_rates) {
             sample.walk(limit, gap, moment);
+            sample.note_walk();
         }
         self.took = clock::since(now);
         self.took
@@ -173,6 +185,7 @@ impl TableSample {
                 begun: now,
                 begun_before: now,
             },
+            unread_parts: 0,
             walked_at: None,
         }
     }
@@ -214,6 +227,22 @@ impl TableSample {
                 present.add_heavy(peak);
             }
         });
+    }
+
+    /// Notes that keys may have been charged in every part since it was read last.
+    fn note_charges(&mut self) {
+        self.unread_parts = usize::MAX;
+    }
+
+    /// Notes a walk, which reads the first part and one of the others.
+    fn note_walk(&mut self) {
+        let others = self.parts.saturating_sub(1);
+        self.unread_parts = self.unread_parts.min(others).saturating_sub(1);
+    }
+
+    /// Returns whether each part was read since keys were charged last.
+    fn is_read(&self) -> bool {
+        self.unread_parts == 0
     }
 
     fn view(&self, limit: &Limit) -> Vec<RateUsage> {
@@ -279,6 +308,40 @@ mod tests {
     use sluicegate_limiter::{Ask, Capacity, Cost, Period, Rates, Seed, decide};
 
     use super::*;
+
+    /// Goal: a large table that is quiet again is read to its end, so that keys at the limit are counted without an error. Method: keys at
+    /// the limit in a table of several parts; one walk after their charges, and as many idle ones as it takes.
+    #[test]
+    fn a_quiet_table_is_read_to_its_end() {
+        let rate = Rate::new(10, Period::from_secs(3_600).unwrap()).unwrap();
+        let policy = Policy::new(Algorithm::SlidingWindow, Rates::new([rate]).unwrap()).unwrap();
+        let limit = Limit::new(policy, Capacity::new(4_000_000).unwrap());
+        let now = Timestamp::from_secs(1_800_000_000);
+        for index in 0..200_u32 {
+            let mut key = Seed::from_bytes([5; 16]).hasher();
+            let ask = Ask {
+                limit: &limit,
+                key: key.part(&index.to_be_bytes()).finish(),
+                cost: Cost::new(10).unwrap(),
+                payer: None,
+            };
+            assert_eq!(decide(&[ask], now).decisions()[0].remaining(), 0);
+        }
+        let mut sample = TableSample::new(&limit, UsageShare::of(1), now);
+        sample.note_charges();
+        sample.walk(&limit, Duration::ZERO, || now);
+        sample.note_walk();
+        assert!(sample.parts > 2 && !sample.is_read(), "{}", sample.parts);
+        let mut walks = 1;
+        while !sample.is_read() {
+            sample.walk(&limit, Duration::ZERO, || now);
+            sample.note_walk();
+            walks += 1;
+        }
+        assert_eq!(walks, sample.parts - 1);
+        let at_limit = sample.view(&limit)[0].at_limit;
+        assert_eq!((at_limit.keys, at_limit.error), (200, 0));
+    }
 
     /// Goal: no use of a bucket is larger than what is shown and the error that is shown with it. Method: random charges of one key at
     /// random times under each bucket, walks at random gaps, and the debt after every charge.
