@@ -7,6 +7,7 @@ use sluicegate_telemetry::exposition::SampledFamily;
 
 use crate::acme::{AcmeState, OrderOutcome, RenewalStatus};
 use crate::config::rules::Rules;
+use crate::config::without_url_secrets;
 use crate::rfc3339;
 
 /// The certificates that are ordered.
@@ -52,7 +53,7 @@ impl AcmeView {
 impl AcmeSection {
     pub(super) fn of(view: AcmeView) -> Self {
         Self {
-            directory: view.directory.to_string(),
+            directory: without_url_secrets(&view.directory),
             certificates: view
                 .statuses
                 .into_iter()
@@ -133,7 +134,7 @@ mod tests {
             ends: Timestamp::from_secs(1_000_000_100),
         };
         AcmeView {
-            directory: "https://ca.test/".into(),
+            directory: "https://ca.test/?key=hunter2".into(),
             statuses: vec![
                 status(
                     names(&["b.test", "a.test"]),
@@ -160,7 +161,7 @@ mod tests {
         assert_eq!(
             status,
             serde_json::json!({
-                "directory": "https://ca.test/",
+                "directory": "https://ca.test/?(secret)",
                 "certificates": [
                     {
                         "names": ["a.test", "b.test"],

@@ -115,7 +115,7 @@ pub use self::override_rows::counted_value;
 pub use self::problem::{Problem, Problems, Severity};
 pub use self::route_review::{RouteReport, RouteReview, no_review};
 pub use self::schema::schema;
-pub use self::secrets::{SECRET, shown_parameter};
+pub use self::secrets::{SECRET, shown_parameter, without_url_secrets};
 pub use self::units::read_duration;
 pub use self::written::WrittenConfig;
 pub use self::written_files::WrittenFile;

@@ -110,7 +110,8 @@ fn is_named_so(steps: &[&str]) -> bool {
 }
 
 /// Returns a text without login, query and fragment of each URL in it, or of the path that it is. A URL ends at a blank.
-pub(super) fn without_url_secrets(text: &str) -> String {
+#[must_use]
+pub fn without_url_secrets(text: &str) -> String {
     if text.starts_with('/') && !text.starts_with("//") {
         return without_query(text);
     }

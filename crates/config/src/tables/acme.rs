@@ -337,7 +337,13 @@ fn directory(text: &str) -> Result<Arc<str>, ParseError> {
     }
     let uri: Option<Uri> = text.parse().ok();
     let uri = uri.filter(|uri| uri.host().is_some_and(|host| !host.is_empty()));
+    let authority = uri.as_ref().and_then(Uri::authority);
+    let has_login = authority.is_some_and(|authority| authority.as_str().contains('@'));
     match uri.as_ref().and_then(Uri::scheme_str) {
+        Some("https") if has_login => Err(ParseError::with_advice(
+            "a login stands before the host, and ACME knows none",
+            "leave it out; `eab` binds the account to one at the authority",
+        )),
         Some("https") => Ok(text.into()),
         // RFC 8555 §6.1.
         Some("http") => Err(ParseError::with_advice(
