@@ -142,7 +142,12 @@ impl Reloader {
     fn apply(&self, shared: &SharedState, mut rules: Rules, warnings: &Problems) {
         let previous = shared.snapshot();
         if let Err(error) = rules.keep_files(&previous.rules) {
-            return self.keep(shared, format!("{}\n{error}", warnings.for_readers()));
+            let error = if warnings.is_empty() {
+                error.to_string()
+            } else {
+                format!("{error}\n{}", warnings.for_readers())
+            };
+            return self.keep(shared, error);
         }
         keep_addresses(&mut rules, &previous);
         tell_broken(&rules);
@@ -188,6 +193,19 @@ impl Reloader {
         self.last_reload
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReloadReport {
+    /// Returns the first line of the error: warnings and excerpts of the file may stand before it. `None` when the reload succeeded.
+    #[must_use]
+    pub fn cause(&self) -> Option<&str> {
+        let error = self.error.as_deref()?;
+        let is_error = |line: &&str| {
+            let is_excerpt = line.is_empty() || line.starts_with(' ');
+            !is_excerpt && !line.contains(": warning: ")
+        };
+        Some(error.lines().find(is_error).unwrap_or(error))
     }
 }
 

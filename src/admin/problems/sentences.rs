@@ -211,7 +211,7 @@ pub(super) fn overflow(limit: &str, capacity: u64, period: OverflowPeriod) -> Op
 
 /// Judges the last reload.
 pub(super) fn reload(report: &ReloadReport) -> Option<OperatingProblem> {
-    let error = shortened(report.error.as_ref()?);
+    let error = shortened(report.cause()?);
     let at = rfc3339::format(report.at);
     let sentence = format!(
         "The last reload was refused at {at}, and the former configuration stays: {error}."
@@ -349,7 +349,8 @@ mod tests {
         );
     }
 
-    /// Goal: a refused reload is said with its first line, and one that succeeded is none. Method: both reports; a cause without end.
+    /// Goal: a refused reload is said with its first error, and one that succeeded is none. Method: both reports, with a warning before the
+    /// error; a cause without end.
     #[test]
     fn a_refused_reload_is_said_with_its_cause() {
         let report = |error: Option<&str>| ReloadReport {
@@ -359,7 +360,9 @@ mod tests {
             changes: Vec::new(),
         };
         assert_eq!(reload(&report(None)), None);
-        let refused = reload(&report(Some("\ngateway.toml:1:1: error: no.\nmore\n")));
+        let refused = reload(&report(Some(
+            "\ngateway.toml:9:1: warning: why?\n   |\n 9 | a\n\ngateway.toml:1:1: error: no.\nmore\n",
+        )));
         assert_eq!(
             refused.expect("a problem").sentence,
             "The last reload was refused at 2026-11-21T07:10:38.000Z, and the former configuration stays: \
