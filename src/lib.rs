@@ -38,6 +38,7 @@ pub use sluicegate_config as config;
 mod body_end;
 pub mod explain;
 pub mod failure;
+pub mod history;
 mod http2_frames;
 mod http_date;
 mod in_force;

@@ -35,6 +35,7 @@ use crate::admission::KeySeed;
 use crate::budgets::{OpenFiles, OwnFiles};
 use crate::config::MemoryPlan;
 use crate::config::rules::Rules;
+use crate::history::MarkKind;
 use crate::listener::{AdminApp, Intake};
 use crate::process::{GatewayProcess, Phase};
 use crate::record::{AccessLog, RequestMetrics, RequestRecorder};
@@ -402,6 +403,13 @@ impl StartTask {
             }
             self.process.lifecycle.enter(Phase::Serving);
             self.tell_opened.send_replace(true);
+            let mark = match self.takeover {
+                Some(_) => MarkKind::Upgrade,
+                None => MarkKind::Start,
+            };
+            let version = env!("CARGO_PKG_VERSION");
+            let text = format!("Sluicegate {version} serves.");
+            self.process.shared.mark(mark, "", &text);
             let claim = match self.takeover.map(PendingTakeover::complete) {
                 None => SocketClaim::IfUnanswered,
                 Some(Ok(())) => {
@@ -462,6 +470,8 @@ impl ShutdownSignalWatch for StopTask {
         // A listener that is just being opened would find its socket closed. A start that fails ends the process itself.
         let _ = self.opened.clone().wait_for(|opened| *opened).await;
         self.process.lifecycle.enter(Phase::Draining);
+        let shared = &self.process.shared;
+        shared.mark(MarkKind::Drain, "", "The gateway drains.");
         self.sockets.close();
         ShutdownSignal::GracefulTerminate
     }

@@ -19,6 +19,7 @@ use super::status::BansSection;
 use super::top::seconds;
 use super::{AdminAction, AdminPage, AdminTask, JSON, RequestSource, audit, limit_named, token_of};
 use crate::admission::{ActiveBans, NamedKey};
+use crate::history::MarkKind;
 use crate::process::GatewayProcess;
 use crate::rfc3339;
 use crate::store::KeyChange;
@@ -141,6 +142,12 @@ impl BanLift {
             None => format!("cleared key {key}, which had no ban"),
         };
         audit::note(&format_args!("limit {}", self.limit), self.peer, &act);
+        let text = format!("Limit {}: {act}.", self.limit);
+        let kind = match lifted {
+            Some(_) => MarkKind::Unban,
+            None => MarkKind::Key,
+        };
+        process.shared.mark(kind, &self.limit, &text);
         AdminPage::json(&BanLiftPage {
             limit: &self.limit,
             key,

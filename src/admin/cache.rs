@@ -14,6 +14,7 @@ use super::query::decoded;
 use super::{AdminAction, AdminPage, AdminTask, JSON, RequestSource, audit, token_of};
 use crate::cache::memory_storage::{MemoryStorage, StorageUsage};
 use crate::cache::purge::PurgeScope;
+use crate::history::MarkKind;
 use crate::process::GatewayProcess;
 use crate::snapshot::Snapshot;
 
@@ -187,8 +188,10 @@ pub(super) fn page(
     process: &GatewayProcess,
 ) -> AdminPage {
     let purged = process.shared.cache.storage.purge(purge);
-    let act = format_args!("took {purged} stored answers away");
+    let act = format!("took {purged} stored answers away");
     audit::note(&"cache", peer, &act);
+    let text = format!("Cache: {act}.");
+    process.shared.mark(MarkKind::Purge, "", &text);
     AdminPage::json(&serde_json::json!({ "purged": purged }))
 }
 

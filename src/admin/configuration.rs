@@ -2,6 +2,7 @@
 //!
 //! A reload needs no token where none is set: it gives no access, since the file decides the result.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use http::header::ALLOW;
@@ -11,7 +12,7 @@ use serde::Serialize;
 use sluicegate_base::bounds::RELOAD_PATIENCE;
 use sluicegate_limiter::Timestamp;
 
-use super::{AdminAction, AdminPage, AdminTask, JSON};
+use super::{AdminAction, AdminPage, AdminTask, JSON, RequestSource};
 use crate::config::rules::BrokenFile;
 use crate::explain::RouteExplained;
 use crate::process::{GatewayProcess, ReloadReport, Reloader};
@@ -49,9 +50,9 @@ pub(super) struct DatabaseView {
     pub bytes: u64,
 }
 
-/// A `POST /reload`.
+/// A `POST /reload`, and the peer that sent it.
 #[derive(Debug)]
-pub(super) struct ReloadOrder;
+pub(super) struct ReloadOrder(Option<SocketAddr>);
 
 #[derive(Serialize)]
 struct ConfigurationPage<'a> {
@@ -77,9 +78,11 @@ struct RoutesPage {
 #[derive(Serialize)]
 pub(super) struct ReloadSection {
     at: String,
+    by: String,
     result: &'static str,
     error: Option<String>,
     changes: Vec<String>,
+    changes_omitted: usize,
 }
 
 impl ConfigurationView {
@@ -112,9 +115,11 @@ impl ReloadSection {
         let failed = report.error.is_some();
         Self {
             at: rfc3339::format(report.at),
+            by: report.trigger.to_string(),
             result: if failed { "failed" } else { "ok" },
             error: report.error,
             changes: report.changes,
+            changes_omitted: report.changes_omitted,
         }
     }
 }
@@ -147,10 +152,10 @@ pub(super) fn routes(process: &GatewayProcess) -> AdminPage {
 }
 
 /// Returns the task of a reload; `None` where the path is another one.
-pub(super) fn task(request: &Parts) -> Option<AdminTask> {
+pub(super) fn task(request: &Parts, sender: &RequestSource) -> Option<AdminTask> {
     (request.uri.path() == "/reload").then(|| {
         if request.method == Method::POST {
-            return AdminTask::Walk(AdminAction::Reload(ReloadOrder));
+            return AdminTask::Walk(AdminAction::Reload(ReloadOrder(sender.peer)));
         }
         let error = &br#"{"error":"a reload is asked for by POST"}"#[..];
         let page = AdminPage::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error);
@@ -162,7 +167,8 @@ impl ReloadOrder {
     /// Reloads and returns the page with the result.
     pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
         let reloader = &process.reloader;
-        let ended = reloader.requests.request_and_wait(RELOAD_PATIENCE);
+        let peer = self.0.map(|peer| peer.to_string());
+        let ended = reloader.requests.request_and_wait(peer, RELOAD_PATIENCE);
         let Some(report) = reloader.last_reload().filter(|_| ended) else {
             let error = &br#"{"error":"the reload has not ended yet; look at /status"}"#[..];
             return AdminPage::new(StatusCode::SERVICE_UNAVAILABLE, JSON, error);

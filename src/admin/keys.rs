@@ -18,6 +18,7 @@ use super::top::seconds;
 use super::{AdminAction, AdminPage, AdminTask, RequestSource, audit, key_edit, token_of};
 use crate::admission::KeyState;
 use crate::config::read_duration;
+use crate::history::MarkKind;
 use crate::process::GatewayProcess;
 use crate::rfc3339;
 
@@ -191,7 +192,14 @@ impl KeyRequest {
         };
         let page = KeyPage::of(&self.limit, &shown);
         if self.is_change() {
-            audit::note(&limit, self.peer, &self.act(&format!("key {}", page.key)));
+            let act = self.act(&format!("key {}", page.key));
+            audit::note(&limit, self.peer, &act);
+            let kind = match self.change {
+                KeyEdit::Ban(_) => MarkKind::Ban,
+                KeyEdit::Look | KeyEdit::Clear | KeyEdit::Use(_) => MarkKind::Key,
+            };
+            let text = format!("Limit {}: {act}.", self.limit);
+            process.shared.mark(kind, &self.limit, &text);
         }
         AdminPage::json(&page)
     }

@@ -36,6 +36,7 @@ mod crawler_look_ups;
 mod events;
 mod explain;
 mod health;
+mod history;
 mod key_edit;
 mod keys;
 mod limit_view;
@@ -71,6 +72,7 @@ use usage::UsageQuery;
 use values::ValuesQuery;
 
 pub use events::{EventHub, EventStream};
+pub use history::HistoryWatch;
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -297,7 +299,8 @@ fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
         .or_else(|| events::task(request))
         .or_else(|| explain::task(request, process))
         .or_else(|| values::task(request))
-        .or_else(|| configuration::task(request))
+        .or_else(|| configuration::task(request, sender))
+        .or_else(|| history::task(request, process))
         .or_else(|| origins::task(request, sender, process))
         .or_else(|| bans::task(request, sender, process))
         .or_else(|| cache::task(request, sender, process))
@@ -309,7 +312,7 @@ fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
 fn no_such_path() -> AdminPage {
     let paths = concat!(
         r#"{"error":"no such path","paths":["/metrics","/healthz","/readyz","/status","/origins","/config","/routes","/reload","#,
-        r#""/ui/","/events","/explain?url=URL","/keys?value=VALUE","#,
+        r#""/reloads","/history","/ui/","/events","/explain?url=URL","/keys?value=VALUE","#,
         r#""/limits/NAME/top","/limits/NAME/usage","/limits/NAME/bans","/limits/NAME/bans/KEY","#,
         r#""/limits/NAME/keys?value=VALUE","#,
         r#""/cache/purge","/origins/NAME/servers/ADDRESS/drain","/origins/NAME/servers/ADDRESS/undrain"]}"#

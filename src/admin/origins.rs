@@ -18,6 +18,7 @@ use super::origin_view::{ConcurrencyView, OriginView, ServerView};
 use super::query::decoded;
 use super::{AdminPage, AdminTask, JSON, RequestSource, audit, token_of};
 use crate::config::rules::{OriginAddress, Role};
+use crate::history::MarkKind;
 use crate::origin::LatestFailure;
 use crate::process::GatewayProcess;
 use crate::rfc3339;
@@ -258,6 +259,12 @@ impl AddressedCommand {
         };
         let act = format_args!("{verb} server {}", self.server);
         audit::note(&format_args!("origin {}", self.origin), peer, &act);
+        let kind = match self.order {
+            ServerCommand::Drain => MarkKind::ServerDrain,
+            ServerCommand::Undrain => MarkKind::ServerUndrain,
+        };
+        let text = format!("Origin {}: {act}.", self.origin);
+        process.shared.mark(kind, &self.origin, &text);
         AdminPage::json(&CommandPage {
             origin: &self.origin,
             server: OriginServerSection::of(&server),

@@ -20,7 +20,7 @@ use crate::admission::KeySeed;
 use crate::budgets::OpenFiles;
 use crate::config::rules::{AccessLogTarget, LogRules};
 use crate::config::{no_review, parse};
-use crate::process::{Phase, ReloadReport};
+use crate::process::{Phase, ReloadReport, ReloadTrigger};
 use crate::record::RequestRecorder;
 use crate::record::access_log::AccessLog;
 use crate::record::metrics::RequestMetrics;
@@ -241,6 +241,8 @@ fn a_draining_gateway_is_healthy_but_not_ready() {
 #[test]
 fn the_status_has_the_documented_shape() {
     let last_reload = Some(ReloadReport {
+        trigger: ReloadTrigger::Hangup,
+        changes_omitted: 0,
         at: Timestamp::from_secs(0),
         error: Some("line 3: unknown key".to_owned()),
         pending_restart: vec!["server.threads".to_owned()],
@@ -276,7 +278,8 @@ fn the_status_has_the_documented_shape() {
             "version": env!("CARGO_PKG_VERSION"), "started": "2026-11-21T07:10:38.000Z", "uptime": 90,
             "configuration": {
                 "file": "/etc/sluicegate/gateway.toml", "generation": 3, "loaded_at": "2026-11-21T07:10:38.000Z",
-                "last_reload": { "at": "1970-01-01T00:00:00.000Z", "result": "failed", "error": "line 3: unknown key", "changes": [] },
+                "last_reload": { "at": "1970-01-01T00:00:00.000Z", "by": "SIGHUP", "result": "failed", "error": "line 3: unknown key",
+                    "changes": [], "changes_omitted": 0 },
                 "pending_restart": ["server.threads"], "broken_files": [],
             },
             "routes": 2, "requests_in_flight": 0, "clients": [], "memory": null,
@@ -389,9 +392,9 @@ fn other_paths_and_methods_are_told_what_there_is() {
     let gateway = gateway(None);
     let (status, body) = get(&gateway, "/");
     let object: Value = serde_json::from_str(&body).expect("an error is JSON");
-    let paths = "/metrics /healthz /readyz /status /origins /config /routes /reload /ui/ /events /explain?url=URL /keys?value=VALUE \
-        /limits/NAME/top /limits/NAME/usage /limits/NAME/bans /limits/NAME/bans/KEY /limits/NAME/keys?value=VALUE /cache/purge \
-        /origins/NAME/servers/ADDRESS/drain /origins/NAME/servers/ADDRESS/undrain";
+    let paths = "/metrics /healthz /readyz /status /origins /config /routes /reload /reloads /history /ui/ /events \
+        /explain?url=URL /keys?value=VALUE /limits/NAME/top /limits/NAME/usage /limits/NAME/bans /limits/NAME/bans/KEY \
+        /limits/NAME/keys?value=VALUE /cache/purge /origins/NAME/servers/ADDRESS/drain /origins/NAME/servers/ADDRESS/undrain";
     let paths: Vec<&str> = paths.split(' ').collect();
     assert_eq!(
         (status, &object["paths"]),

@@ -24,7 +24,7 @@ use crate::state::CounterStorage;
 
 pub use self::lifecycle::{Lifecycle, Phase};
 pub use self::overflow_warnings::warn_of_overflow;
-pub use self::reload::{ReloadReport, Reloader};
+pub use self::reload::{ReloadReport, ReloadTrigger, Reloader};
 pub use self::reload_requests::ReloadRequests;
 pub use self::shared_state::SharedState;
 
@@ -60,8 +60,8 @@ impl GatewayProcess {
     }
 
     /// Reads the file again and swaps it in; a broken file leaves the old rules in force and is reported.
-    pub fn reload(&self) {
-        self.reloader.reload(&self.shared, &self.lifecycle);
+    pub fn reload(&self, trigger: ReloadTrigger) {
+        (self.reloader).reload(&self.shared, &self.lifecycle, trigger);
     }
 
     /// Returns the files whose change is a change of the configuration, those that `include` would name now among them.

@@ -1,10 +1,11 @@
 //! Reads the configuration again, puts it in force, and reports the result.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use sluicegate_base::bounds::{RELOAD_CHANGES_KEPT, RELOAD_ERROR_KEPT, RELOADS_KEPT};
 use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
 use tracing::{error, info, warn};
@@ -15,6 +16,7 @@ use super::shared_state::SharedState;
 use super::watch::FilesVersion;
 use crate::config::rules::Rules;
 use crate::config::{self, Loaded, MemoryPlan, Problems};
+use crate::history::MarkKind;
 use crate::route;
 use crate::snapshot::keep_addresses;
 use crate::state::CounterStorage;
@@ -31,7 +33,8 @@ pub struct Reloader {
     file: PathBuf,
     bound: Bound,
     follower: OnceLock<RulesFollower>,
-    last_reload: Mutex<Option<ReloadReport>>,
+    /// The latest reloads, the last one at the end.
+    reports: Mutex<VecDeque<ReloadReport>>,
 }
 
 /// Applies rules to what the process has opened.
@@ -46,17 +49,32 @@ struct Bound {
     state_dir: Option<PathBuf>,
 }
 
+/// The cause of a reload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReloadTrigger {
+    /// A signal.
+    Hangup,
+    /// A file of the configuration has changed.
+    Files,
+    /// Requests of the admin API, by these peers.
+    Requests(Vec<String>),
+}
+
 /// The result of a reload.
 #[derive(Clone, Debug)]
 pub struct ReloadReport {
     /// The time.
     pub at: Timestamp,
+    /// Its cause.
+    pub trigger: ReloadTrigger,
     /// The error; `None` when it succeeded.
     pub error: Option<String>,
     /// Settings of the file in force that wait for a restart.
     pub pending_restart: Vec<String>,
     /// Its changes.
     pub changes: Vec<String>,
+    /// Changes that are no longer kept, because other reloads followed.
+    pub changes_omitted: usize,
 }
 
 impl Reloader {
@@ -74,7 +92,7 @@ impl Reloader {
                 state_dir: rules.server.state_dir.clone(),
             },
             follower: OnceLock::new(),
-            last_reload: Mutex::new(None),
+            reports: Mutex::default(),
         }
     }
 
@@ -95,7 +113,12 @@ impl Reloader {
         files_of(&self.file, &shared.snapshot().rules)
     }
 
-    pub(super) fn reload(&self, shared: &SharedState, lifecycle: &Lifecycle) {
+    pub(super) fn reload(
+        &self,
+        shared: &SharedState,
+        lifecycle: &Lifecycle,
+        trigger: ReloadTrigger,
+    ) {
         // Another process, or the start, reports READY before that phase.
         let told = lifecycle.phase() == Phase::Serving;
         if told {
@@ -110,9 +133,9 @@ impl Reloader {
                 if let Some(warning) = MemoryPlan::of(&rules).warning() {
                     warn!("{warning}");
                 }
-                self.apply(shared, rules, &warnings);
+                self.apply(shared, rules, &warnings, trigger);
             }
-            Err(problems) => self.keep(shared, problems.for_readers()),
+            Err(problems) => self.keep(shared, problems.for_readers(), trigger),
         }
         if told {
             supervisor::ready(match self.last_reload() {
@@ -125,21 +148,30 @@ impl Reloader {
     }
 
     /// Leaves the old rules in force and reports the error.
-    fn keep(&self, shared: &SharedState, error: String) {
+    fn keep(&self, shared: &SharedState, error: String, trigger: ReloadTrigger) {
         error!("the configuration was not reloaded, the old one stays in force:\n{error}");
         shared.recorder.metrics.reloads.failed();
         let pending_restart = self
             .last_reload()
             .map_or_else(Vec::new, |report| report.pending_restart);
-        *self.lock_report() = Some(ReloadReport {
+        let report = ReloadReport {
             at: clock::now(),
+            trigger,
             error: Some(error),
             pending_restart,
             changes: Vec::new(),
-        });
+            changes_omitted: 0,
+        };
+        self.keep_report(shared, report);
     }
 
-    fn apply(&self, shared: &SharedState, mut rules: Rules, warnings: &Problems) {
+    fn apply(
+        &self,
+        shared: &SharedState,
+        mut rules: Rules,
+        warnings: &Problems,
+        trigger: ReloadTrigger,
+    ) {
         let previous = shared.snapshot();
         if let Err(error) = rules.keep_files(&previous.rules) {
             let error = if warnings.is_empty() {
@@ -147,13 +179,13 @@ impl Reloader {
             } else {
                 format!("{error}\n{}", warnings.for_readers())
             };
-            return self.keep(shared, error);
+            return self.keep(shared, error, trigger);
         }
         keep_addresses(&mut rules, &previous);
         tell_broken(&rules);
         if let Err(error) = shared.recorder.log.retarget(&rules.log) {
             let error = format!("log.access: {error}; write a path that can be opened");
-            return self.keep(shared, error);
+            return self.keep(shared, error, trigger);
         }
         let now = clock::now();
         let pending_restart = self.bound.differences(&rules);
@@ -174,25 +206,49 @@ impl Reloader {
             }
         }
         shared.recorder.metrics.reloads.succeeded();
-        *self.lock_report() = Some(ReloadReport {
+        let report = ReloadReport {
             at: now,
+            trigger,
             error: None,
             pending_restart,
             changes,
-        });
+            changes_omitted: 0,
+        };
+        self.keep_report(shared, report);
+    }
+
+    /// Keeps the result of a reload, and marks it in the history.
+    fn keep_report(&self, shared: &SharedState, report: ReloadReport) {
+        let kind = match report.error {
+            Some(_) => MarkKind::ReloadRefused,
+            None => MarkKind::Reload,
+        };
+        (shared.history).mark(report.at, kind, "", &report.sentence());
+        let mut reports = self.lock_reports();
+        if let Some(former) = reports.back_mut() {
+            former.shorten();
+        }
+        reports.push_back(report);
+        if reports.len() > RELOADS_KEPT {
+            reports.pop_front();
+        }
     }
 
     /// Returns the result of the last reload; `None` when there was none.
     #[must_use]
     pub fn last_reload(&self) -> Option<ReloadReport> {
-        self.lock_report().clone()
+        self.lock_reports().back().cloned()
     }
 
-    fn lock_report(&self) -> MutexGuard<'_, Option<ReloadReport>> {
-        // The report is replaced as a whole, so a poisoned lock still holds one.
-        self.last_reload
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    /// Returns the results of the last reloads, the latest first.
+    #[must_use]
+    pub fn reloads(&self) -> Vec<ReloadReport> {
+        self.lock_reports().iter().rev().cloned().collect()
+    }
+
+    fn lock_reports(&self) -> MutexGuard<'_, VecDeque<ReloadReport>> {
+        // A report is added as a whole, so a poisoned lock still holds whole ones.
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -206,6 +262,38 @@ impl ReloadReport {
             !is_excerpt && !line.contains(": warning: ")
         };
         Some(error.lines().find(is_error).unwrap_or(error))
+    }
+
+    /// Returns what happened in one sentence.
+    fn sentence(&self) -> String {
+        if let Some(cause) = self.cause() {
+            return format!("The reload was refused: {cause}");
+        }
+        match self.changes.as_slice() {
+            [] => "Reloaded: nothing changed.".to_owned(),
+            [change] => format!("Reloaded: {change}."),
+            [change, others @ ..] => format!("Reloaded: {change}; and {} more.", others.len()),
+        }
+    }
+
+    /// Leaves out what only the last report has.
+    fn shorten(&mut self) {
+        self.changes_omitted += self.changes.len().saturating_sub(RELOAD_CHANGES_KEPT);
+        self.changes.truncate(RELOAD_CHANGES_KEPT);
+        if let Some(error) = &mut self.error {
+            error.truncate(error.floor_char_boundary(RELOAD_ERROR_KEPT));
+        }
+    }
+}
+
+impl std::fmt::Display for ReloadTrigger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Hangup => f.write_str("SIGHUP"),
+            Self::Files => f.write_str("a changed file"),
+            Self::Requests(peers) if peers.is_empty() => f.write_str("the admin API"),
+            Self::Requests(peers) => write!(f, "the admin API, from {}", peers.join(", ")),
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! Requests are numbered. A reload that begins after a request was counted fulfills it, so a caller that waits sees the file as
 //! it was at the request, or later.
 
+use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,18 +18,21 @@ pub struct ReloadRequests {
     bell: Notify,
 }
 
-/// The number of requests, and how many of them are fulfilled.
-#[derive(Clone, Copy, Debug, Default)]
+/// The number of requests, how many of them are fulfilled, and who made those that are not.
+#[derive(Debug, Default)]
 struct Counts {
     requested: u64,
     fulfilled: u64,
+    /// At most as many as the connections of the admin listener, each of which waits for its request.
+    peers: BTreeSet<String>,
 }
 
 impl ReloadRequests {
-    /// Requests a reload and blocks until it has ended. Returns false when that takes longer than `patience`.
-    pub fn request_and_wait(&self, patience: Duration) -> bool {
+    /// Requests a reload in the name of `peer` and blocks until it has ended. Returns false when that takes longer than `patience`.
+    pub fn request_and_wait(&self, peer: Option<String>, patience: Duration) -> bool {
         let mut counts = self.lock();
         counts.requested += 1;
+        counts.peers.extend(peer);
         let mine = counts.requested;
         self.bell.notify_one();
         let waited = self
@@ -43,16 +47,19 @@ impl ReloadRequests {
         self.bell.notified().await;
     }
 
-    /// Runs `reload`, which fulfills every request that was counted before.
-    pub fn fulfill(&self, reload: impl FnOnce()) {
-        let requested = self.lock().requested;
-        reload();
+    /// Runs `reload` with the peers of the requests. It fulfills every request that was counted before.
+    pub fn fulfill(&self, reload: impl FnOnce(Vec<String>)) {
+        let mut counts = self.lock();
+        let requested = counts.requested;
+        let peers = std::mem::take(&mut counts.peers);
+        drop(counts);
+        reload(peers.into_iter().collect());
         self.lock().fulfilled = requested;
         self.ended.notify_all();
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Counts> {
-        // Two numbers that are written as a whole, so a poisoned lock still holds them.
+        // Each is written as a whole, so a poisoned lock still holds them.
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -69,13 +76,15 @@ mod tests {
     fn a_reload_fulfills_earlier_requests() {
         let requests = Arc::new(ReloadRequests::default());
         let during = Arc::clone(&requests);
-        requests.fulfill(move || assert!(!during.request_and_wait(Duration::ZERO)));
+        let peer = || Some("127.0.0.1:1".to_owned());
+        requests.fulfill(move |_| assert!(!during.request_and_wait(peer(), Duration::ZERO)));
         let waiting = Arc::clone(&requests);
-        let waiter = std::thread::spawn(move || waiting.request_and_wait(Duration::from_secs(60)));
+        let waiter =
+            std::thread::spawn(move || waiting.request_and_wait(None, Duration::from_secs(60)));
         while requests.lock().requested < 2 {
             std::thread::yield_now();
         }
-        requests.fulfill(|| {});
+        requests.fulfill(|peers| assert_eq!(peers, ["127.0.0.1:1"]));
         assert!(waiter.join().unwrap());
     }
 }

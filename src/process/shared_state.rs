@@ -7,6 +7,7 @@ use sluicegate_base::bounds::{
     HEALTH_WATCHES, KEY_BODIES_WITHOUT_MEMORY, RECEIVED_WITHOUT_MEMORY, REPLAYS_WITHOUT_MEMORY,
     UNREAD_WITHOUT_MEMORY,
 };
+use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
 use tokio::sync::Semaphore;
 
@@ -20,6 +21,7 @@ use crate::budgets::{
 use crate::cache::ResponseCache;
 use crate::config::AvailableMemory;
 use crate::config::rules::Rules;
+use crate::history::{CounterReading, GatewayHistory, MarkKind};
 use crate::in_force::InForce;
 use crate::origin::{HopName, OriginConnector};
 use crate::record::{Outcome, RequestRecorder};
@@ -70,6 +72,8 @@ pub struct SharedState {
     pub cut_off: CutOff,
     /// The largest uses of the limits' keys.
     pub usage: Arc<UsageSamples>,
+    /// The figures and events of the last hour.
+    pub history: GatewayHistory,
     /// The pending proofs and the state of ordered certificates.
     pub acme: Arc<AcmeState>,
     snapshot: ArcSwap<Snapshot>,
@@ -127,6 +131,7 @@ impl SharedState {
             delayed: DelayedRequests::default(),
             cut_off: CutOff::default(),
             usage: Arc::default(),
+            history: GatewayHistory::new(now),
             acme: Arc::default(),
             snapshot: ArcSwap::from_pointee(snapshot),
         }
@@ -148,6 +153,27 @@ impl SharedState {
         InForce::new(move || read(&shared.snapshot.load()))
     }
 
+    /// Brings the unfinished step of the history up to date.
+    pub fn look_at_history(&self) {
+        self.history.look(|| self.counter_reading(&self.snapshot()));
+    }
+
+    /// Finishes a step of the history.
+    pub fn close_history_step(&self) {
+        (self.history).close_step(|| self.counter_reading(&self.snapshot()));
+    }
+
+    /// Marks an event in the history: its sort, the object that it is about, and a sentence.
+    pub fn mark(&self, kind: MarkKind, name: &str, text: &str) {
+        self.history.mark(clock::now(), kind, name, text);
+    }
+
+    fn counter_reading(&self, snapshot: &Snapshot) -> CounterReading {
+        let connections = self.connection_limiter.tallies().held;
+        let metrics = &self.recorder.metrics;
+        CounterReading::new(metrics, &snapshot.pools, connections, clock::now())
+    }
+
     /// Records a request.
     pub fn record(&self, outcome: &Outcome<'_>) {
         self.recorder.record(outcome);
@@ -165,6 +191,8 @@ impl SharedState {
         self.cache.storage.resize(rules.cache.max_bytes);
         let metrics = &self.recorder.metrics;
         let next = Snapshot::compile(rules, Some(previous), storage, metrics, &self.seed, now);
+        // The last look at the counters of routes that are removed.
+        self.history.look(|| self.counter_reading(previous));
         metrics.retain_routes(next.routes.iter().map(|route| &route.metrics));
         self.connection_limiter.follow(&next.rules);
         self.origin_requests.follow(&next.rules);

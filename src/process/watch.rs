@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 use tracing::info;
 
-use super::GatewayProcess;
+use super::{GatewayProcess, ReloadTrigger};
 
 #[cfg(target_os = "linux")]
 mod inotify;
@@ -66,12 +66,13 @@ impl BackgroundService for Reloads {
                 () = self.hangup.notified() => {
                     info!("SIGHUP: reloading");
                     watch.seen = FilesVersion::of(&self.process.files());
-                    self.process.reload();
+                    self.process.reload(ReloadTrigger::Hangup);
                 }
                 () = self.process.reloader.requests.requested() => {
                     info!("reloading, as asked for by the admin listener");
                     watch.seen = FilesVersion::of(&self.process.files());
-                    self.process.reloader.requests.fulfill(|| self.process.reload());
+                    let requests = &self.process.reloader.requests;
+                    requests.fulfill(|peers| self.process.reload(ReloadTrigger::Requests(peers)));
                 }
                 () = watch.changed() => {
                     due.get_or_insert_with(|| Box::pin(sleep(SETTLE.max(rest))));
@@ -136,7 +137,7 @@ impl Watch {
             return false;
         }
         self.seen = version;
-        process.reload();
+        process.reload(ReloadTrigger::Files);
         true
     }
 

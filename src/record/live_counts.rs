@@ -1,6 +1,7 @@
 //! Adds the counters of limits up over routes, for the event stream of the page.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::limit_counters::LimitCounter;
 use super::metrics::{LimitCounts, RequestMetrics};
@@ -11,6 +12,27 @@ const COUNTERS: usize = LimitCounter::ALL.len();
 
 /// The counts of one limit over all routes, in the order of [`counter_names`].
 pub(crate) type LimitTotals = [u64; COUNTERS];
+
+/// The requests that a limit on a route admitted, rejected, and would have rejected in shadow.
+pub(crate) type LimitAnswers = [u64; 3];
+
+/// The counters of each of [`LimitAnswers`].
+const ANSWERS: [&[LimitCounter]; 3] = [
+    // A limit in shadow admits in shadow.
+    &[LimitCounter::Admitted, LimitCounter::ShadowAdmitted],
+    &[
+        LimitCounter::Refused,
+        LimitCounter::Challenged,
+        LimitCounter::Banned,
+        LimitCounter::ConcurrencyRefused,
+        LimitCounter::StoreUnavailable,
+        LimitCounter::Blocked,
+    ],
+    &[
+        LimitCounter::ShadowRefused,
+        LimitCounter::ShadowRatesRefused,
+    ],
+];
 
 /// Returns the names of the counters of a limit: those of the metrics, without what they have in common.
 pub(crate) fn counter_names() -> [&'static str; COUNTERS] {
@@ -31,6 +53,23 @@ pub(crate) fn limit_totals(metrics: &RequestMetrics) -> BTreeMap<Name, LimitTota
         }
     }
     totals
+}
+
+/// Returns the answers of each limit by route and limit.
+pub(crate) fn limit_answers(metrics: &RequestMetrics) -> BTreeMap<(Name, Name), LimitAnswers> {
+    let counts = metrics.read_limits().into_iter().map(|limit| {
+        let sum = |counters: &[LimitCounter]| {
+            let counts = counters
+                .iter()
+                .map(|counter| limit.sums.counts[*counter as usize]);
+            counts.sum::<u64>()
+        };
+        (
+            (Arc::clone(&limit.route), Arc::clone(&limit.limit)),
+            ANSWERS.map(sum),
+        )
+    });
+    counts.collect()
 }
 
 #[cfg(test)]
@@ -58,5 +97,7 @@ mod tests {
         let refused = names.iter().position(|name| *name == "refused");
         assert_eq!(otp[refused.expect("a name")], 1, "{otp:?}");
         assert_eq!(otp.iter().sum::<u64>(), 1, "{otp:?}");
+        let answers = limit_answers(&metrics);
+        assert_eq!(answers[&("login".into(), "otp".into())], [0, 1, 0]);
     }
 }

@@ -30,6 +30,7 @@ use super::outcome::{CacheUse, Outcome, RequestDisposition};
 use super::proxy_headers::ProxyHeaderCounts;
 use super::recent_requests::{RecentRequests, RequestFigures};
 use super::request_totals::{RequestResult, RequestTotals};
+use super::route_results::RouteResults;
 use super::store_calls::StoreCallCounts;
 use super::untrusted_forwarding::UntrustedForwarding;
 use crate::config::rules::Name;
@@ -310,6 +311,15 @@ impl RequestMetrics {
         totals
     }
 
+    /// Returns the results of every route since its counters began, and those of requests without a route under an empty name.
+    pub(crate) fn route_results(&self) -> BTreeMap<Name, RouteResults> {
+        let unmatched = (Arc::from(""), RouteCells::results(&self.unmatched));
+        let routes = read(&self.routes);
+        let named =
+            (routes.iter()).map(|(name, cells)| (Arc::clone(name), RouteCells::results(cells)));
+        std::iter::once(unmatched).chain(named).collect()
+    }
+
     /// Returns the requests of all routes since the start, by disposition and code.
     pub(crate) fn request_counts(&self) -> RequestCounts {
         let mut sums = [[0; CODES.len()]; DISPOSITIONS];
@@ -431,6 +441,23 @@ impl ReloadCounts {
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl RouteCells {
+    /// Returns the results of one route.
+    fn results(cells: &PerThread<Self>) -> RouteResults {
+        let durations = HistogramSum::sum(cells.cells().map(|cells| &cells.durations[0]));
+        let mut results = RouteResults::new(durations);
+        for cells in cells.cells() {
+            for (disposition, counts) in RequestDisposition::ALL.into_iter().zip(&cells.requests) {
+                for (code, count) in counts.iter().enumerate() {
+                    let count = count.load(Ordering::Relaxed);
+                    results.totals.add(disposition, code, count);
+                }
+            }
+        }
+        results
     }
 }
 

@@ -37,6 +37,7 @@ mod recent_requests;
 mod rejection_tail;
 mod replay_facts;
 mod request_totals;
+mod route_results;
 #[cfg(feature = "otlp")]
 mod span_export;
 #[cfg(feature = "otlp")]
@@ -59,6 +60,7 @@ pub use recent_requests::{LatencyFigures, RequestFigures};
 pub use rejection_tail::{RejectionTail, TailedRejection};
 pub use replay_facts::ReplayFacts;
 pub use request_totals::RequestTotals;
+pub use route_results::RouteResults;
 #[cfg(feature = "otlp")]
 pub use span_export::SpanExportService;
 pub use store_calls::StoreCallCounts;

@@ -84,7 +84,7 @@ impl RecentRequests {
 }
 
 impl LatencyFigures {
-    fn new(durations: &RequestDurations) -> Option<Self> {
+    pub(super) fn new(durations: &RequestDurations) -> Option<Self> {
         let millis = |percent| {
             let micros = percentile(durations, percent)?;
             // Finer than a thousandth of the bucket would be no measurement.
@@ -99,7 +99,7 @@ impl LatencyFigures {
 }
 
 /// Returns the growth of each bucket; nothing where one shrank, because a reload removed a route.
-fn since(durations: &RequestDurations, earlier: &RequestDurations) -> RequestDurations {
+pub(super) fn since(durations: &RequestDurations, earlier: &RequestDurations) -> RequestDurations {
     let mut grown = *durations;
     for (count, before) in grown.within.iter_mut().zip(earlier.within) {
         *count = count.saturating_sub(before);

@@ -94,6 +94,18 @@ impl RequestTotals {
         }
     }
 
+    /// Returns the sum of both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            all: self.all + other.all,
+            rejected: self.rejected + other.rejected,
+            failed_by_gateway: self.failed_by_gateway + other.failed_by_gateway,
+            failed_by_origins: self.failed_by_origins + other.failed_by_origins,
+            clients_gone: self.clients_gone + other.clients_gone,
+        }
+    }
+
     /// Returns the requests that got a 5xx, or no whole answer, by no fault of their clients.
     #[must_use]
     pub fn failed(self) -> u64 {

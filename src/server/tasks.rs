@@ -7,6 +7,7 @@ use pingora::services::background::background_service;
 use tokio::sync::Notify;
 
 use crate::acme::{CertificateOrders, RenewalService};
+use crate::admin::HistoryWatch;
 use crate::load::LoadWatch;
 use crate::origin::HealthChecks;
 use crate::process::GatewayProcess;
@@ -82,6 +83,11 @@ pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &A
         metrics: Arc::clone(&process.shared.recorder.metrics),
     };
     server.add_service(background_service("usage", sampler));
+
+    let history = HistoryWatch {
+        process: Arc::clone(process),
+    };
+    server.add_service(background_service("history", history));
 
     server.add_service(background_service("watchdog", WatchdogService));
 

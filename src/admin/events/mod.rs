@@ -9,6 +9,7 @@
 //! | `overview` | at first, and after each reload | what the configuration says: limits, listeners, the last reload |
 //! | `state` | at first, and when it changes | origins, store, certificates |
 //! | `problems` | at first, and when they change | what is wrong now |
+//! | `history` | at first whole, then at each step and mark | the steps and marks of the last hour |
 //! | `counters` | at first all, then each second those that changed | requests, limits, loads of tables |
 //! | `rejections` | up to four times a second | a sample of rejected requests |
 //! | `dropped` | after a gap | the number of events that the stream lost |
@@ -278,7 +279,10 @@ mod tests {
         let mut sampler = EventSampler::default();
         let opening: Vec<_> = sampler.opening(&process).iter().map(parsed).collect();
         let names: Vec<_> = opening.iter().map(|(name, _)| &**name).collect();
-        assert_eq!(names, ["overview", "state", "problems", "counters"]);
+        assert_eq!(
+            names,
+            ["overview", "state", "problems", "counters", "history"]
+        );
         let overview = &opening[0].1;
         assert_eq!(overview["actions"], "none");
         assert_eq!(overview["limits"][0]["name"], "otp");
@@ -337,7 +341,9 @@ mod tests {
         }
         assert_eq!(
             names,
-            ["overview", "state", "problems", "counters", "dropped"]
+            [
+                "overview", "state", "problems", "counters", "history", "dropped"
+            ]
         );
     }
 

@@ -13,9 +13,11 @@ use sluicegate_base::{bounds, clock};
 
 use super::overview::{OverviewEvent, StateEvent};
 use super::{event_of, rejections};
+use crate::admin::history::HistoryPage;
 use crate::admin::problems::{self, ProblemList};
 use crate::admission::ActiveLimit;
 use crate::config::rules::Name;
+use crate::history::HistoryPosition;
 use crate::process::GatewayProcess;
 use crate::record::live_counts::{LimitTotals, limit_totals};
 use crate::record::{LatencyFigures, RequestTotals};
@@ -35,6 +37,9 @@ pub(super) struct EventSampler {
     sampled: Option<Name>,
     state: Bytes,
     problems: Bytes,
+    history: HistoryPosition,
+    /// The end of the last finished step that was sent, in milliseconds since 1970.
+    history_end: u64,
     /// The tick in which the state was sent.
     state_sent: u32,
 }
@@ -81,12 +86,16 @@ impl EventSampler {
         let totals = limit_totals(&process.shared.recorder.metrics);
         let state = event_of("state", &StateEvent::of(process, &snapshot));
         let problems = problems_event(process, &snapshot);
+        let position = process.shared.history.position();
+        let history = HistoryPage::since(0, process);
         if self.ticks == 0 {
             // No other stream lacks what this one gets now.
             self.configuration = ConfigurationVersion::of(process, &snapshot);
             self.state = state.clone().unwrap_or_default();
             self.problems = problems.clone().unwrap_or_default();
             self.totals.clone_from(&totals);
+            self.history = position;
+            self.history_end = history.last_end().unwrap_or(0);
         }
         let known = |name: &Name| snapshot.limits.contains_key(name);
         let used = |totals: &LimitTotals| totals.iter().any(|count| *count > 0);
@@ -105,6 +114,8 @@ impl EventSampler {
             state,
             problems,
             event_of("counters", &counters),
+            // Behind the counters, so that a page knows what was counted since.
+            event_of("history", &history),
         ];
         events.into_iter().flatten().collect()
     }
@@ -130,6 +141,7 @@ impl EventSampler {
         events.extend(self.changed_state(process, &snapshot));
         events.extend(self.changed_problems(process, &snapshot));
         events.extend(self.changed_counters(process, &snapshot));
+        events.extend(self.changed_history(process));
         events
     }
 
@@ -152,6 +164,18 @@ impl EventSampler {
             self.problems = problems.clone();
             problems
         })
+    }
+
+    /// Returns the steps that were finished, and the marks that were made, since the event before.
+    fn changed_history(&mut self, process: &GatewayProcess) -> Option<Bytes> {
+        let position = process.shared.history.position();
+        if position == self.history {
+            return None;
+        }
+        let history = HistoryPage::since(self.history_end, process);
+        self.history = position;
+        self.history_end = history.last_end().unwrap_or(self.history_end);
+        event_of("history", &history)
     }
 
     fn changed_counters(&mut self, process: &GatewayProcess, snapshot: &Snapshot) -> Option<Bytes> {

@@ -354,6 +354,8 @@ mod tests {
     #[test]
     fn a_refused_reload_is_said_with_its_cause() {
         let report = |error: Option<&str>| ReloadReport {
+            trigger: crate::process::ReloadTrigger::Files,
+            changes_omitted: 0,
             at: Timestamp::from_secs(1_795_245_038),
             error: error.map(str::to_owned),
             pending_restart: Vec::new(),

@@ -80,6 +80,25 @@ pub const EVENTS_SAMPLING: Duration = Duration::from_millis(2);
 /// Bytes of the state of origins and store up to which it is sent each second in which it changes; a larger one each tenth second.
 pub const EVENTS_LARGE_STATE: usize = 64 * 1024;
 
+/// Time that one step of the history covers: long enough for an hour to be small, short enough to see a burst.
+pub const HISTORY_STEP: Duration = Duration::from_secs(10);
+
+/// Steps of the history that are kept beside the one that is not finished: an hour. Each is 120 bytes, and the counts below.
+pub const HISTORY_STEPS: usize = 360;
+
+/// Limits that the history counts by name, those with the most requests: 12 bytes a step each, so 280 KB in all.
+pub const HISTORY_LIMITS: usize = 64;
+
+/// Origins that the history counts by name, those with the most attempts: 8 bytes a step each, so 92 KB in all.
+pub const HISTORY_ORIGINS: usize = 32;
+
+/// Marks of the history that are kept of what was done, and again as many of problems, so that a server that fails and recovers again and
+/// again displaces no reload.
+pub const HISTORY_MARKS: usize = 128;
+
+/// Bytes of the text of a mark, and of its name; the rest is cut.
+pub const HISTORY_MARK_TEXT: usize = 240;
+
 /// Limits that one look-up of values shows; the others are counted.
 pub const LIMITS_OF_VALUES: usize = 1000;
 

@@ -38,5 +38,14 @@ pub const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 60 * 60);
 /// Time for which the admin listener waits for the end of a requested reload.
 pub const RELOAD_PATIENCE: Duration = Duration::from_secs(60);
 
+/// Reloads that are kept with their results, the latest.
+pub const RELOADS_KEPT: usize = 20;
+
+/// Changes that are kept of each of them; the others are counted. The last one has all.
+pub const RELOAD_CHANGES_KEPT: usize = 100;
+
+/// Bytes of the error that are kept of each of them; the last one has the whole error.
+pub const RELOAD_ERROR_KEPT: usize = 4096;
+
 /// Time for which the end of the process waits for a collector to receive the last spans.
 pub const LAST_SPANS: Duration = Duration::from_secs(1);

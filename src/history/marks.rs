@@ -1,0 +1,219 @@
+//! Keeps what happened to the gateway: reloads, acts of operators, problems that began and ended.
+//!
+//! # Limits
+//! [`HISTORY_MARKS`] marks of acts and as many of problems; the oldest go first. Acts of one kind at one object within one step are one
+//! mark with their number (reloads only where their text is the same), so that a script that bans a thousand keys displaces no reload.
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+use sluicegate_base::bounds::{HISTORY_MARK_TEXT, HISTORY_MARKS, HISTORY_STEP};
+use sluicegate_limiter::Timestamp;
+
+/// The sort of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MarkKind {
+    /// The process began to serve.
+    Start,
+    /// The process took over from another by an upgrade.
+    Upgrade,
+    /// The process began to drain.
+    Drain,
+    /// A configuration came into force, or was found to be the same.
+    Reload,
+    /// A configuration was refused.
+    ReloadRefused,
+    /// An operator banned a key.
+    Ban,
+    /// An operator lifted a ban.
+    Unban,
+    /// An operator changed the counters of a key.
+    Key,
+    /// An operator took a server out of service.
+    ServerDrain,
+    /// An operator brought a server back.
+    ServerUndrain,
+    /// An operator purged stored responses.
+    Purge,
+    /// A problem began: a store that is away, servers that fail, a limit without room.
+    Problem,
+    /// A problem ended.
+    Recovery,
+}
+
+/// An event, or several of one kind at one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryMark {
+    /// Its number, counted from the start of the process.
+    pub id: u64,
+    /// The time of the first.
+    pub at: Timestamp,
+    /// The time of the last.
+    pub last: Timestamp,
+    /// Its sort.
+    pub kind: MarkKind,
+    /// The limit, the origin or the server; empty where there is one only.
+    pub name: String,
+    /// The sentence that says what happened last.
+    pub text: String,
+    /// The number of events.
+    pub count: u64,
+}
+
+/// The latest marks.
+#[derive(Debug, Default)]
+pub(super) struct MarkLog {
+    acts: VecDeque<HistoryMark>,
+    problems: VecDeque<HistoryMark>,
+    next: u64,
+    changes: u64,
+}
+
+impl MarkKind {
+    /// Returns whether a problem begins or ends.
+    fn is_problem(self) -> bool {
+        matches!(self, Self::Problem | Self::Recovery)
+    }
+
+    /// Returns whether it is about a reload, whose text has the changes.
+    fn is_reload(self) -> bool {
+        matches!(self, Self::Reload | Self::ReloadRefused)
+    }
+}
+
+impl MarkLog {
+    /// Adds an event.
+    pub(super) fn add(&mut self, at: Timestamp, kind: MarkKind, name: &str, text: &str) {
+        self.changes += 1;
+        let marks = if kind.is_problem() {
+            &mut self.problems
+        } else {
+            &mut self.acts
+        };
+        let name = shortened(name);
+        let text = shortened(text);
+        let is_recent = |mark: &&mut HistoryMark| at.saturating_since(mark.at) < HISTORY_STEP;
+        let mut same = (marks.iter_mut().rev().take_while(is_recent)).filter(|mark| {
+            let is_same_text = !kind.is_reload() || mark.text == text;
+            mark.kind == kind && mark.name == name && is_same_text
+        });
+        if let Some(mark) = same.next() {
+            mark.count += 1;
+            mark.last = at;
+            mark.text = text;
+            return;
+        }
+        marks.push_back(HistoryMark {
+            id: self.next,
+            at,
+            last: at,
+            kind,
+            name,
+            text,
+            count: 1,
+        });
+        self.next += 1;
+        if marks.len() > HISTORY_MARKS {
+            marks.pop_front();
+        }
+    }
+
+    /// Returns a number that grows with each event.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Returns the marks in their order.
+    pub(super) fn list(&self) -> Vec<HistoryMark> {
+        let mut marks: Vec<_> = self.acts.iter().chain(&self.problems).cloned().collect();
+        marks.sort_by_key(|mark| mark.id);
+        marks
+    }
+}
+
+/// Returns the first line of a text, cut at [`HISTORY_MARK_TEXT`] bytes.
+fn shortened(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    if line.len() <= HISTORY_MARK_TEXT {
+        return line.to_owned();
+    }
+    let end = line.floor_char_boundary(HISTORY_MARK_TEXT - '…'.len_utf8());
+    format!("{}…", &line[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn at(secs: u64) -> Timestamp {
+        Timestamp::from_secs(1_800_000_000).saturating_add(Duration::from_secs(secs))
+    }
+
+    /// Goal: neither a flapping server nor a script of bans displaces a reload, and memory is bounded. Method: a reload, then a thousand
+    /// problems and recoveries, and a thousand bans within ten seconds and beyond.
+    #[test]
+    fn a_reload_stays_beside_many_problems_and_bans() {
+        let mut log = MarkLog::default();
+        log.add(at(0), MarkKind::Reload, "", "Configuration 2 is in force.");
+        for turn in 0..1000 {
+            log.add(
+                at(turn),
+                MarkKind::Problem,
+                "app",
+                "No server of origin app works.",
+            );
+            log.add(at(turn), MarkKind::Recovery, "app", "Over.");
+        }
+        for turn in 0..1000 {
+            let text = format!("key {turn}");
+            log.add(at(turn / 100), MarkKind::Ban, "otp", &text);
+        }
+        let marks = log.list();
+        assert!(marks.len() <= 2 * HISTORY_MARKS);
+        assert!(marks.is_sorted_by_key(|mark| mark.id));
+        let acts: Vec<_> = marks
+            .iter()
+            .filter(|mark| !mark.kind.is_problem())
+            .collect();
+        assert_eq!(acts.len(), 2);
+        assert_eq!((acts[0].kind, acts[0].at), (MarkKind::Reload, at(0)));
+        assert_eq!(
+            (acts[1].count, &*acts[1].text, acts[1].last),
+            (1000, "key 999", at(9))
+        );
+        assert_eq!(log.changes(), 3001);
+        log.add(at(10), MarkKind::Ban, "otp", "key");
+        assert_eq!(log.list().last().map(|mark| mark.count), Some(1));
+        for text in ["Reloaded: one.", "Reloaded: two.", "Reloaded: two."] {
+            log.add(at(11), MarkKind::Reload, "", text);
+        }
+        let marks = log.list();
+        let latest = marks.iter().rev().map(|mark| (&*mark.text, mark.count));
+        assert_eq!(
+            latest.take(2).collect::<Vec<_>>(),
+            [("Reloaded: two.", 2), ("Reloaded: one.", 1)]
+        );
+    }
+
+    /// Goal: a text is one line of a bounded length. Method: a text of several lines and a long one of wide characters.
+    #[test]
+    fn a_text_is_one_bounded_line() {
+        let mut log = MarkLog::default();
+        log.add(
+            at(0),
+            MarkKind::ReloadRefused,
+            &"ä".repeat(500),
+            "first\nsecond",
+        );
+        let mark = &log.list()[0];
+        assert_eq!(mark.text, "first");
+        assert!(
+            mark.name.len() <= HISTORY_MARK_TEXT && mark.name.ends_with("ä…"),
+            "{}",
+            mark.name
+        );
+    }
+}
