@@ -1,6 +1,6 @@
 // Shows the view that the address names, follows the stream, and asks for the token where one is needed.
 
-import { WHY_READ_ONLY, forgetToken, keepToken, noteActions, token } from './access.js';
+import { WHY_READ_ONLY, forgetToken, keepToken, noteActions, read, token } from './access.js';
 import { failed, fill, h, say } from './dom.js';
 import { showConnection, showProblems } from './headline.js';
 import { Series } from './series.js';
@@ -102,6 +102,8 @@ function noteEvent(name, value) {
   heard = new Date();
   showConnection(true, heard);
   series.take(name, value);
+  // A mark may have been among the events that were lost.
+  if (name === 'dropped') read('history').then((all) => series.take('history', all), () => {});
   if (name === 'problems') showProblems(value);
   if (name === 'overview') {
     noteActions(value.actions);

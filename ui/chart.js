@@ -1,6 +1,7 @@
-// Draws lines of rates over two minutes, as SVG that is drawn anew each second.
+// Draws lines of rates over two minutes or an hour, with marks of what happened, as SVG that is drawn anew each second.
 
-import { fill, h, millis, perSecond, s, say } from './dom.js';
+import { clock, fill, h, millis, perSecond, s, say, span } from './dom.js';
+import { colorOf, nameOf, RANGES } from './history.js';
 import { SECONDS } from './series.js';
 
 const WIDTH = 600;
@@ -19,59 +20,81 @@ function lineChart(title, labels, { axis, short, unit, spoken }) {
   const kinds = Object.keys(labels);
   const lines = Object.fromEntries(kinds.map((kind) => [kind, s('path', { class: `s-${kind}` })]));
   const areas = kinds.filter((kind) => !BARE.includes(kind)).map((kind) => [kind, s('path', { class: `area s-${kind}` })]);
+  const events = s('g');
   const svg = s('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: 'none', role: 'img' },
     [0, 0.5, 1].map((at) => s('line', { class: 'grid-line', x1: 0, x2: WIDTH, y1: at * HEIGHT, y2: at * HEIGHT })),
-    areas.map(([, path]) => path), kinds.map((kind) => lines[kind]));
+    areas.map(([, path]) => path), kinds.map((kind) => lines[kind]), events);
   const top = h('span', {}, '');
   const values = Object.fromEntries(kinds.map((kind) => [kind, h('b', {}, short(0))]));
   const legend = h('ul.legend', {}, kinds.map((kind) => h('li', {}, h(`span.swatch.s-${kind}`, { 'aria-hidden': 'true' }), `${labels[kind]} `,
     values[kind], unit)));
   const at = h('span', {}, 'now');
-  const node = h('figure.chart', {}, svg, h('div.axis.top', { 'aria-hidden': 'true' }, top), h('div.axis', { 'aria-hidden': 'true' },
-    h('span', {}, '2 min ago'), at), legend);
+  const from = h('span', {}, '');
+  const event = h('p.event-text', { 'aria-hidden': 'true' });
+  const node = h('figure.chart', {}, svg, h('div.axis.top', { 'aria-hidden': 'true' }, top), h('div.axis', { 'aria-hidden': 'true' }, from, at), event, legend);
   let shown = null;
+  let marked = [];
+  /** The seconds between the pointer and now. */
   let pointed = null;
-  svg.addEventListener('pointermove', (event) => {
+  svg.addEventListener('pointermove', ({ clientX }) => {
     const box = svg.getBoundingClientRect();
-    pointed = SECONDS - 1 - Math.round((event.clientX - box.left) / box.width * (SECONDS - 1));
+    pointed = Math.max(0, (box.right - clientX) / box.width * shownSpan());
     tell();
   });
   svg.addEventListener('pointerleave', () => { pointed = null; tell(); });
 
-  /** The value of a kind so many seconds ago; none of a rate is 0. */
-  const value = (kind, ago) => shown[kind].at(-1 - ago) ?? (BARE.includes(kind) && kind !== 'shadow' ? null : 0);
+  const shownSpan = () => shown?.span ?? SECONDS - 1;
+  const ago = (points, index) => shown.ago?.[index] ?? points.length - 1 - index;
 
-  /** Writes the values of the second under the pointer, or of the latest one. */
+  /** The value of a kind so many seconds ago; none of a rate is 0. */
+  function value(kind, seconds) {
+    const points = shown[kind];
+    const index = shown.ago ? shown.ago.findLastIndex((one) => one >= seconds) : points.length - 1 - Math.round(seconds);
+    return points[index] ?? (BARE.includes(kind) && kind !== 'shadow' ? null : 0);
+  }
+
+  /** Writes the values of the second under the pointer, or of the latest one, and the mark that is near, or the latest. */
   function tell() {
     if (!shown) return;
     for (const kind of kinds) say(values[kind], short(value(kind, pointed ?? 0)));
-    say(at, pointed ? `at ${pointed} s ago` : 'now');
+    say(at, pointed ? `at ${span(Math.round(pointed))} ago` : 'now');
+    say(from, `${span(shown.span ?? SECONDS)} ago`);
+    const near = pointed === null ? marked[0] : marked.find((mark) => Math.abs(mark.ago - pointed) < shownSpan() / 80);
+    say(event, near ? describe(near) : '');
   }
+
+  const x = (seconds) => WIDTH - seconds / shownSpan() * WIDTH;
 
   return {
     node,
-    update(series) {
+    /** Draws columns of points, one a second, or at the seconds `ago` within `span`; and marks, the latest first. */
+    update(series, marks = []) {
       shown = series;
+      marked = marks.filter((mark) => mark.ago <= shownSpan());
       const highest = nice(Math.max(1, ...kinds.flatMap((kind) => series[kind])));
       const line = (points) => points.map((value, index) => {
         if (value === null) return '';
-        const x = WIDTH - (points.length - 1 - index) / (SECONDS - 1) * WIDTH;
         const isFirst = index === 0 || points[index - 1] === null;
-        return `${isFirst ? 'M' : 'L'}${x.toFixed(1)} ${(HEIGHT - value / highest * HEIGHT).toFixed(1)}`;
+        return `${isFirst ? 'M' : 'L'}${x(ago(points, index)).toFixed(1)} ${(HEIGHT - value / highest * HEIGHT).toFixed(1)}`;
       }).join('');
       for (const kind of kinds) lines[kind].setAttribute('d', line(series[kind]));
       for (const [kind, path] of areas) {
         const points = series[kind];
-        const left = WIDTH - (points.length - 1) / (SECONDS - 1) * WIDTH;
-        path.setAttribute('d', points.length > 1 ? `${line(points)}L${WIDTH} ${HEIGHT}L${left.toFixed(1)} ${HEIGHT}Z` : '');
+        const [left, right] = [0, points.length - 1].map((index) => x(ago(points, index)).toFixed(1));
+        path.setAttribute('d', points.length > 1 ? `${line(points)}L${right} ${HEIGHT}L${left} ${HEIGHT}Z` : '');
       }
+      fill(events, marked.map((mark) => s('line', { class: `event ${colorOf(mark)}`, x1: x(mark.ago), x2: x(mark.ago), y1: 0, y2: HEIGHT },
+        s('title', {}, describe(mark)))));
       say(top, axis(highest));
       tell();
       const latest = kinds.map((kind) => `${labels[kind]} ${short(value(kind, 0))}${spoken}`);
-      svg.setAttribute('aria-label', `${title}, the last two minutes: ${latest.join(', ')}`);
+      const peaks = series.ago ? `; at most ${kinds.map((kind) => `${labels[kind]} ${short(Math.max(0, ...series[kind]))}`).join(', ')}` : '';
+      svg.setAttribute('aria-label', `${title}, ${series.ago ? RANGES.hour : RANGES.live}: ${latest.join(', ')}${peaks}`);
     },
   };
 }
+
+const describe = (mark) => `${clock(mark.at)} ${nameOf(mark)}: ${mark.text}`;
 
 /** The next of 1, 2, 5, 10, 20, 50… */
 function nice(value) {

@@ -1,4 +1,6 @@
-// Owns what the page knows of the gateway: the latest facts, and two minutes of rates. Nothing here grows with time.
+// Owns what the page knows of the gateway: the latest facts, the last hour, and two minutes of rates by second. Nothing here grows with time.
+
+import { History } from './history.js';
 
 export const SECONDS = 120;
 export const TAIL = 200;
@@ -26,6 +28,9 @@ export class Series {
   /** Rejections seen in events, and events that were lost. */
   tailed = 0;
   dropped = 0;
+  history = new History();
+  /** The counts of limits when the history came: what was counted since then is not in it. */
+  #base = new Map();
   #at = null;
   #requests = null;
   #listeners = new Set();
@@ -45,6 +50,7 @@ export class Series {
     else if (name === 'state') this.state = value;
     else if (name === 'problems') this.problems = value;
     else if (name === 'counters') this.#counters(value);
+    else if (name === 'history') this.#past(value);
     else if (name === 'rejections') this.#tail(value);
     else if (name === 'dropped') this.dropped += value.events;
     for (const listener of this.#listeners) listener(name);
@@ -58,6 +64,20 @@ export class Series {
   sum(limit, names) {
     const counts = this.limits.get(limit)?.counts;
     return counts ? names.reduce((sum, name) => sum + (counts[this.overview.counters.indexOf(name)] ?? 0), 0) : 0;
+  }
+
+  /** The requests that limits rejected, and would have rejected, within the last hour: { name, rejected, shadow }. */
+  lastHour() {
+    return [...this.limits].map(([name, limit]) => {
+      const since = limit.counts ? this.#grown(this.#base.get(name), limit.counts) : NOTHING;
+      const sum = (answer) => this.history.sum(name, answer);
+      return { name, rates: limit.rates, rejected: sum('rejected') + since.rejected, shadow: sum('shadow_rejected') + since.shadow };
+    });
+  }
+
+  #past(value) {
+    this.history.take(value);
+    this.#base = new Map([...this.limits].map(([name, { counts }]) => [name, counts]));
   }
 
   #overview(value) {
@@ -83,7 +103,7 @@ export class Series {
     }
     let shadow = 0;
     for (const [name, limit] of this.limits) {
-      const counts = value.limits[name];
+      const counts = Object.hasOwn(value.limits, name) ? value.limits[name] : null;
       if (first) limit.rates = null;
       const grown = first || !counts ? null : this.#grown(limit.counts, counts);
       if (counts) limit.counts = counts;

@@ -51,6 +51,7 @@ mod forwarding;
 mod frameworks;
 mod geo;
 mod heavy_keys;
+mod history;
 mod identity;
 mod importing;
 mod includes;

@@ -246,6 +246,13 @@ async fn a_store_that_is_gone_is_said_everywhere() {
     redis.restart().await;
     page.until("document.querySelector('#problems').hidden")
         .await;
+    let happened = "document.querySelector('section[aria-label=\"What happened\"]')";
+    let marked = format!(
+        "/Recovered Over after \\d+ s: The store[^]*Problem The store/.test({happened}.innerText)"
+    );
+    page.until(&marked).await;
+    page.until("document.querySelector('.chart .event.bad') && document.querySelector('.chart .event.good')")
+        .await;
     assert_eq!(problems(&gateway, "store").await, 0.0);
 }
 

@@ -162,7 +162,7 @@ async fn a_screen_reader_is_told_what_the_page_shows() {
         for part in [
             "input[type=range]",
             "[aria-label^='Lift the ban of ']",
-            "[aria-label^='Limit otp, the last two minutes: Admitted ']",
+            "[aria-label^='Limit otp, the last hour: Admitted ']",
         ] {
             page.until(&format!("document.querySelector(`main {part}`)"))
                 .await;
@@ -183,7 +183,7 @@ async fn a_screen_reader_is_told_what_the_page_shows() {
         assert_eq!(spoken.names("slider"), ["Number, as a slider"]);
         let charts = spoken.names("image");
         assert!(
-            charts[0].starts_with("Limit otp, the last two minutes: Admitted "),
+            charts[0].starts_with("Limit otp, the last hour: Admitted "),
             "{charts:?}"
         );
         page.go(&ui(&gateway, "keys?value=127.0.0.1")).await;

@@ -1,7 +1,7 @@
 // The configuration in force: the last reload with its changes, the routes, and the files as they are written, without secrets.
 
 import { change, read } from '../access.js';
-import { failed, fill, h, table } from '../dom.js';
+import { clock, failed, fill, h, table } from '../dom.js';
 import { changes } from './overview.js';
 
 /** The limits of a route; those that reject nothing, or nothing for some keys, are named so. */
@@ -13,6 +13,7 @@ const limits = (route) => route.limits.map((name) => {
 
 export default function configuration({ series }) {
   const last = h('div');
+  const former = h('div');
   const routes = h('div', {}, h('p.quiet', {}, 'Reading.'));
   const files = h('div');
   const said = h('div', { role: 'status' });
@@ -42,18 +43,37 @@ export default function configuration({ series }) {
     }
   }
 
+  async function rereadReloads() {
+    try {
+      const { reloads } = await read('reloads');
+      fill(former, table('The last reloads, the latest first', [{ label: 'Time' }, { label: 'By' }, { label: 'Result' }, { label: 'Changes' }],
+        reloads.map((one) => [clock(one.at), one.by, h('span', { class: one.result === 'ok' ? 'good' : 'bad' }, one.result === 'ok' ? 'accepted' : 'refused'), told(one)]),
+        'None since the start.'));
+    } catch (error) {
+      fill(former, failed(error));
+    }
+  }
+
   return {
     title: 'Configuration',
     node: [h('h1', {}, 'Configuration in force'), h('div.grid', {},
       h('section.card.wide', { 'aria-label': 'Last reload' }, h('div.head', {}, h('h2', {}, 'Last reload'), reload), said, last),
+      h('section.card.wide', { 'aria-label': 'The last reloads' }, h('h2', {}, 'The last reloads'), former),
       h('section.card.wide', { 'aria-label': 'Routes' }, h('h2', {}, 'Routes'), routes),
       h('section.card.wide', { 'aria-label': 'Files' }, h('h2', {}, 'The files as written, without secrets'), files))],
     update(name) {
       if (name !== 'all' && name !== 'overview') return;
       const { configuration: facts } = series.overview;
       fill(last, changes(facts));
+      rereadReloads();
       if (generation !== facts.generation) reread();
       generation = facts.generation;
     },
   };
+}
+
+/** What a reload changed, or why it was refused. */
+function told({ error, changes: all, changes_omitted: omitted }) {
+  if (error) return h('div.bad.lines', {}, error);
+  return all.length ? h('ul.plain.small', {}, all.map((one) => h('li', {}, one)), omitted > 0 && h('li', {}, `and ${omitted} more`)) : 'nothing changed';
 }

@@ -2,6 +2,7 @@
 
 import { change, mayAct, part, read } from '../access.js';
 import { rateChart } from '../chart.js';
+import { rangeButtons, shownRange } from '../history.js';
 import { card, clock, count, facts, failed, fill, h, link, percent, plural, renew, span, table } from '../dom.js';
 import { ask, nextOf } from './keys.js';
 import { usage } from './usage.js';
@@ -103,9 +104,14 @@ export default function limit({ series, rest: [name] }) {
     }
   }
 
+  function draw() {
+    const lately = series.limits.get(name)?.history ?? { admitted: [], rejected: [], shadow: [] };
+    chart.update(shownRange() === 'hour' ? series.history.limit(name) : lately, series.history.recent());
+  }
+
   function counters() {
     const row = series.limits.get(name);
-    if (row?.history) chart.update(row.history);
+    draw();
     showLoad();
     if (row?.counts) {
       const of = (label, enforced, shadow) => [label, count(series.sum(name, enforced)), count(series.sum(name, shadow))];
@@ -139,17 +145,14 @@ export default function limit({ series, rest: [name] }) {
           ['In flight', known.concurrency && `at most ${known.concurrency} of a key`], ['Counts', known.shared ? 'with other gateways' : 'on this gateway']])),
         card('Table', load),
         ownConditions() && card('Conditions', conditions),
-        h('section.card.wide', { 'aria-label': 'Rates' }, h('h2', {}, 'Requests, and what shadow would reject'), chart.node),
+        h('section.card.wide', { 'aria-label': 'Rates' }, h('div.head', {}, h('h2', {}, 'Requests, and what shadow would reject'), rangeButtons(draw)), chart.node),
         h('section.card.wide', { 'aria-label': 'Another number' }, h('h2', {}, 'What another number would do'), slider.node),
         h('section.card.wide', { 'aria-label': 'Keys' }, h('div.head', {}, h('h2', {}, 'Keys nearest to the limit'), refresh), top),
         known.ban !== null && card('Bans', bans), card('Decisions', sums)),
     ],
     update(event) {
       if (event === 'all' || event === 'state') showConditions();
-      if (event === 'all') {
-        chart.update(series.limits.get(name)?.history ?? { admitted: [], rejected: [], shadow: [] });
-        reread();
-      }
+      if (event === 'all') reread();
       if (event === 'overview') hasNews = true;
       if (event === 'all' || event === 'counters') counters();
     },

@@ -1,11 +1,14 @@
 // The overview: what passes, what is rejected and by which limit, and what stands behind the gateway.
 
 import { durationChart, rateChart } from '../chart.js';
+import { colorOf, nameOf, rangeButtons, RANGES, shownRange } from '../history.js';
 import { card, clock, count, facts, h, link, millis, perSecond, percent, plural, renew, say, span, table, when } from '../dom.js';
 import { part } from '../access.js';
 
 /** Limits in the table of rejections. */
 const ROWS = 8;
+/** Marks in the list of what happened. */
+const MARKS = 20;
 
 export default function overview({ series }) {
   const tile = (label) => {
@@ -21,6 +24,7 @@ export default function overview({ series }) {
   const latency = durationChart('Latency', { p50: 'p50', p90: 'p90', p99: 'p99' });
   const rejecting = h('div', {}, h('p.quiet', {}, 'None since this page was opened.'));
   const latest = h('div');
+  const happened = h('div');
   const origins = h('div');
   const store = h('div');
   const certificates = h('div');
@@ -38,17 +42,34 @@ export default function overview({ series }) {
     say(tiles.limits.value, count(series.limits.size));
     say(tiles.limits.below, full ? `${full} in overflow` : 'none in overflow');
     mark(tiles.limits, full ? 'bad' : '');
-    chart.update(series.total);
-    latency.update(series.latency);
-    const sums = [...series.limits].filter(([, limit]) => limit.sums).map(([name, { sums: of, rates }]) => ({
-      name, rates, rejected: total(of.rejected), shadow: total(of.shadow),
-    })).filter((row) => row.rejected + row.shadow > 0).sort((a, b) => b.rejected - a.rejected || b.shadow - a.shadow);
-    if (!sums.length) return;
-    renew(rejecting, table('Limits that rejected in the last two minutes', [
+    charts();
+    const all = shownRange() === 'hour' ? series.lastHour() : lately();
+    const sums = all.filter((row) => row.rejected + row.shadow > 0).sort((a, b) => b.rejected - a.rejected || b.shadow - a.shadow);
+    renew(rejecting, !sums.length ? h('p.quiet', {}, `None in ${RANGES[shownRange()]}.`) : table(`Limits that rejected in ${RANGES[shownRange()]}`, [
       { label: 'Limit' }, { label: 'Rejected', number: true }, { label: 'now /s', number: true }, { label: 'In shadow', number: true },
     ], sums.slice(0, ROWS).map((row) => [
       link(`limit/${part(row.name)}`, row.name), count(row.rejected), perSecond(row.rates?.rejected ?? 0), count(row.shadow),
     ])), sums.length > ROWS && h('p.small.quiet', {}, link('limits', `${sums.length - ROWS} more`)));
+  }
+
+  /** The requests that limits rejected in the last two minutes. */
+  const lately = () => [...series.limits].filter(([, limit]) => limit.sums).map(([name, { sums: of, rates }]) => ({
+    name, rates, rejected: total(of.rejected), shadow: total(of.shadow),
+  }));
+
+  function charts() {
+    const { history } = series;
+    const isHour = shownRange() === 'hour';
+    const marks = history.recent();
+    chart.update(isHour ? history.rates() : series.total, marks);
+    latency.update(isHour ? history.latency() : series.latency, marks);
+  }
+
+  function events() {
+    const marks = series.history.recent();
+    renew(happened, table('What happened in the last hour, the latest first', [{ label: 'Time' }, { label: 'What' }],
+      marks.slice(0, MARKS).map((mark) => [clock(mark.at), [h('b', { class: colorOf(mark) }, nameOf(mark)), ` ${mark.text}`]]), 'Nothing in the last hour.', 'line'),
+    marks.length > MARKS && h('p.small.quiet', {}, `and ${marks.length - MARKS} more, in /history`));
   }
 
   function rates({ all, rejected, failed, failed_by_gateway, failed_by_origins, clients_gone }) {
@@ -107,13 +128,16 @@ export default function overview({ series }) {
     node: [
       h('h1', {}, 'Overview'),
       h('dl.tiles', {}, Object.values(tiles).map(({ node }) => node)),
+      rangeButtons(() => counters()),
       h('div.grid', {}, card('Requests', chart.node), card('Latency of requests that were not rejected', latency.node),
         h('section.card.wide', { 'aria-label': 'Origins' }, h('h2', {}, 'Origins'), origins),
-        card('Rejections by limit, two minutes', rejecting), card('Latest rejections', latest), card('Certificates', certificates),
+        h('section.card.wide', { 'aria-label': 'What happened' }, h('h2', {}, 'What happened'), happened),
+        card('Rejections by limit', rejecting), card('Latest rejections', latest), card('Certificates', certificates),
         card('Configuration in force', configuration), storeCard),
     ],
     update(name) {
       if (name === 'all' || name === 'counters') counters();
+      if (name === 'all' || name === 'history') events();
       if (name === 'all' || name === 'rejections') tail();
       if (name === 'all' || name === 'state' || name === 'overview') facade();
     },

@@ -39,6 +39,7 @@ assets! {
     "series.js", JS, "series.js";
     "dom.js", JS, "dom.js";
     "chart.js", JS, "chart.js";
+    "history.js", JS, "history.js";
     "headline.js", JS, "headline.js";
     "views/overview.js", JS, "views/overview.js";
     "views/limits.js", JS, "views/limits.js";
