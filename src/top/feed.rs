@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use sluicegate_base::bounds::TOP_SHOWN_KEYS;
 use sluicegate_base::clock;
 
+use super::history::HistoryAnswer;
 use super::key_view::{KeyDetail, NearestKeys};
 use super::sample::GatewaySample;
 use crate::admin_client::{AdminClient, AdminError};
@@ -24,6 +25,8 @@ pub(super) struct FeedFocus {
 #[derive(Debug)]
 pub(super) struct FeedAnswer {
     pub(super) sample: GatewaySample,
+    /// `None` where the gateway is too old to have one.
+    pub(super) history: Option<HistoryAnswer>,
     /// `None` where the gateway is busy with another walk, or the limit is gone.
     pub(super) nearest: Option<NearestKeys>,
     pub(super) key: Option<KeyDetail>,
@@ -68,15 +71,21 @@ impl GatewayFeed {
         })
     }
 
-    /// Samples the gateway, and what `focus` names of it.
-    pub(super) fn answer(&self, focus: &FeedFocus) -> Result<FeedAnswer, AdminError> {
+    /// Samples the gateway, and what `focus` names of it; of its history what is later than `since`, in milliseconds since 1970.
+    pub(super) fn answer(&self, focus: &FeedFocus, since: u64) -> Result<FeedAnswer, AdminError> {
         let sample = self.sample()?;
         let key = focus.limit.as_ref().zip(focus.key.as_ref());
         Ok(FeedAnswer {
+            history: self.history(since),
             nearest: self.nearest(focus),
             key: key.and_then(|(limit, key)| self.read(&format!("/limits/{limit}/keys/{key}"))),
             sample,
         })
+    }
+
+    /// Returns the history since then.
+    pub(super) fn history(&self, since: u64) -> Option<HistoryAnswer> {
+        self.read(&format!("/history?since={since}"))
     }
 
     /// Returns the keys that are nearest to the limit in focus.
@@ -108,8 +117,15 @@ impl GatewayFeed {
         answers: &Sender<Result<FeedAnswer, AdminError>>,
     ) {
         let mut focus = FeedFocus::default();
+        let mut since = 0;
         loop {
-            if answers.send(self.answer(&focus)).is_err() {
+            let answer = self.answer(&focus, since);
+            let history = answer
+                .as_ref()
+                .ok()
+                .and_then(|answer| answer.history.as_ref());
+            since = history.map_or(0, HistoryAnswer::last_end).max(since);
+            if answers.send(answer).is_err() {
                 return;
             }
             match focuses.recv_timeout(interval) {

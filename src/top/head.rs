@@ -16,9 +16,13 @@ const PROBLEMS: usize = 4;
 /// Lines of a problem.
 const PROBLEM_LINES: usize = 2;
 
-/// Returns the height of the head on a screen of this width.
-pub(super) fn head_height(state: &TopState, width: u16) -> u16 {
-    let lines = 2 + problem_lines(&state.view, width).len();
+/// The height of a screen from which on it has room for the last hour: that of one frame with nothing to show.
+const LEAST_HEIGHT: u16 = 13;
+
+/// Returns the height of the head on this screen.
+pub(super) fn head_height(state: &TopState, screen: Rect) -> u16 {
+    let past = past_lines(state, screen).len();
+    let lines = 2 + past + problem_lines(&state.view, screen.width).len();
     u16::try_from(lines).unwrap_or(u16::MAX)
 }
 
@@ -47,6 +51,7 @@ pub(super) fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &TopState, now
     ];
     let problems = problem_lines(view, area.width).into_iter();
     lines.extend(problems.map(|line| Line::styled(line, alarm)));
+    lines.extend(past_lines(state, frame.area()));
     for (line, row) in lines.into_iter().zip(area.rows()) {
         frame.render_widget(line, row);
     }
@@ -91,6 +96,23 @@ fn request_line(view: &GatewayView) -> String {
         per_second(view.failed_by_origins),
         per_second(view.clients_gone),
     )
+}
+
+/// Returns the last hour as lines: rates of requests, and the latest mark.
+fn past_lines(state: &TopState, screen: Rect) -> Vec<Line<'static>> {
+    if screen.height < LEAST_HEIGHT {
+        return Vec::new();
+    }
+    let bars = state.past.lines(screen.width.into()).into_iter();
+    let mark = state.past.marks().next().map(|mark| {
+        let style = if mark.is_bad() {
+            alarm(state.palette)
+        } else {
+            Style::new()
+        };
+        Line::styled(mark.line(), style)
+    });
+    bars.map(Line::raw).chain(mark).collect()
 }
 
 /// Returns the problems as lines of at most `width` characters.
@@ -147,8 +169,10 @@ fn cut(line: &str, width: usize) -> String {
 mod tests {
     use ratatui::layout::Size;
 
+    use super::super::history::tests::hour;
     use super::super::once::screen_text;
     use super::super::sample::ProblemStatus;
+    use super::super::state::ScreenOverlay;
     use super::super::state::tests::state;
     use super::*;
 
@@ -203,5 +227,29 @@ mod tests {
         );
         assert!(lines[PROBLEM_LINES - 1].ends_with('…'), "{lines:?}");
         assert_eq!(lines.last().unwrap(), "! and 1 more problem, in /status");
+    }
+
+    /// Goal: a screen opens with what happened before. Method: an hour with a refused reload, on a usual screen and on one that is too low;
+    /// the list of all events.
+    #[test]
+    fn the_last_hour_is_shown_where_there_is_room() {
+        let mut state = state();
+        state.past = hour();
+        let text = screen_text(&state, Size::new(80, 24), NOW);
+        for part in [
+            "requests of 60 min ███",
+            " 10 /s peak\n",
+            "07:00:00Z The reload was refused: a key.\n",
+            "servers of origins (2)",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in:\n{text}");
+        }
+        assert!(!screen_text(&state, Size::new(80, 12), NOW).contains("peak"));
+        state.overlay = ScreenOverlay::Marks;
+        let text = screen_text(&state, Size::new(80, 24), NOW);
+        assert!(
+            text.contains("06:40:00Z Limit otp: banned. (3 times)"),
+            "{text}"
+        );
     }
 }

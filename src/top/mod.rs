@@ -7,6 +7,7 @@
 mod columns;
 mod feed;
 mod head;
+mod history;
 mod key_view;
 mod numbers;
 mod once;

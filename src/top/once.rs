@@ -43,6 +43,9 @@ impl TopReport {
         state.show(before);
         state.show(feed.sample()?);
         put_faulty_first(&mut state.view.servers);
+        if let Some(history) = feed.history(0) {
+            state.past.take(history);
+        }
         // The limit that is first now.
         if let Some(nearest) = feed.nearest(&state.focus()) {
             state.nearest = Some(nearest);

@@ -5,12 +5,13 @@ use ratatui::layout::{Constraint, Layout};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Borders, Clear, Paragraph, Wrap};
 
+use super::history::EventMark;
 use super::key_view::KeyDetail;
 use super::numbers::per_second;
 use super::state::TopState;
 
 /// The keys of the help.
-const HELP: [(&str, &str); 8] = [
+const HELP: [(&str, &str); 9] = [
     ("arrows, j k", "choose a line"),
     ("Tab, left, right", "limits, keys, servers"),
     (
@@ -19,6 +20,7 @@ const HELP: [(&str, &str); 8] = [
     ),
     ("Esc", "back; in limits it takes the filter away"),
     ("/", "show limits whose name contains a text"),
+    ("e", "what happened within the last hour"),
     ("Home, End", "first line, last line"),
     ("?", "this help"),
     ("q, Ctrl-C", "quit"),
@@ -28,6 +30,21 @@ const HELP: [(&str, &str); 8] = [
 pub(super) fn draw_help(frame: &mut Frame<'_>) {
     let lines = HELP.map(|(keys, does)| format!("{keys:<18}{does}"));
     draw_overlay(frame, "help", lines.to_vec());
+}
+
+/// Draws what happened, the latest first.
+pub(super) fn draw_marks(frame: &mut Frame<'_>, state: &TopState) {
+    let height = usize::from(frame.area().height.saturating_sub(2));
+    let mut lines: Vec<String> = state
+        .past
+        .marks()
+        .take(height)
+        .map(EventMark::line)
+        .collect();
+    if lines.is_empty() {
+        lines.push("nothing within the last hour".to_owned());
+    }
+    draw_overlay(frame, "what happened", lines);
 }
 
 /// Draws the key that was entered.

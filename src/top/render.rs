@@ -11,7 +11,7 @@ use sluicegate_limiter::Timestamp;
 
 use super::columns::{self, PaneColumn};
 use super::head::{draw_head, head_height};
-use super::overlay::{draw_help, draw_key, draw_server};
+use super::overlay::{draw_help, draw_key, draw_marks, draw_server};
 use super::sample::ConditionStatus;
 use super::state::{ColorPalette, ScreenOverlay, ScreenPane, TopState};
 use super::view::LimitRow;
@@ -19,7 +19,7 @@ use super::view::LimitRow;
 /// Draws the state as it is at `now`.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &TopState, now: Timestamp) {
     let area = frame.area();
-    let above = head_height(state, area.width);
+    let above = head_height(state, area);
     let heights = pane_heights(state, area.height.saturating_sub(above + 1));
     let heights = [above, heights[0], heights[1], heights[2], 1].map(Constraint::Length);
     let [head, limits, keys, servers, foot] = Layout::vertical(heights).areas(frame.area());
@@ -37,6 +37,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &TopState, now: Timestamp) {
     }
     match state.overlay {
         ScreenOverlay::Help => draw_help(frame),
+        ScreenOverlay::Marks => draw_marks(frame, state),
         ScreenOverlay::Detail if state.pane == ScreenPane::Keys => draw_key(frame, state),
         ScreenOverlay::Detail => draw_server(frame, state),
         ScreenOverlay::None | ScreenOverlay::Filter => {}
@@ -45,7 +46,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &TopState, now: Timestamp) {
 
 /// Returns the height at which every line is shown on a screen of this width.
 pub(super) fn whole_height(state: &TopState, width: u16) -> u16 {
-    let above = head_height(state, width);
+    let above = head_height(state, Rect::new(0, 0, width, u16::MAX));
     needed_heights(state)
         .into_iter()
         .fold(above.saturating_add(1), u16::saturating_add)
@@ -195,7 +196,7 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &TopState) {
             "/{}_  Enter keeps the filter, Esc takes it away",
             state.filter
         ),
-        _ => "q quit  arrows choose  Tab pane  Enter detail  / filter  ? help".to_owned(),
+        _ => "q quit  arrows choose  Tab pane  Enter detail  / filter  e events  ? help".to_owned(),
     };
     let style = Style::new().add_modifier(Modifier::DIM);
     frame.render_widget(Line::styled(text, style), area);
@@ -215,6 +216,7 @@ mod tests {
     use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
     use ratatui::layout::Size;
 
+    use super::super::history::tests::hour;
     use super::super::once::screen_text;
     use super::super::state::tests::state;
     use super::super::view::ServerRow;
@@ -299,11 +301,13 @@ mod tests {
     #[test]
     fn any_size_can_be_drawn() {
         let mut state = state();
+        state.past = hour();
         for overlay in [
             ScreenOverlay::None,
             ScreenOverlay::Help,
             ScreenOverlay::Filter,
             ScreenOverlay::Detail,
+            ScreenOverlay::Marks,
         ] {
             state.overlay = overlay;
             for pane in [ScreenPane::Limits, ScreenPane::Keys, ScreenPane::Servers] {

@@ -7,6 +7,7 @@ use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
 
 use super::feed::{FeedAnswer, FeedFocus};
+use super::history::PastHour;
 use super::key_view::{KeyDetail, NearestKeys};
 use super::sample::GatewaySample;
 use super::view::{GatewayView, LimitRow};
@@ -19,6 +20,7 @@ pub struct TopState {
     pub(super) gateway: String,
     pub(super) palette: ColorPalette,
     pub(super) view: GatewayView,
+    pub(super) past: PastHour,
     pub(super) link: GatewayLink,
     pub(super) pane: ScreenPane,
     pub(super) overlay: ScreenOverlay,
@@ -74,6 +76,8 @@ pub(super) enum ScreenOverlay {
     Filter,
     /// One key in detail, or one server.
     Detail,
+    /// The events of the last hour.
+    Marks,
 }
 
 /// The effect of a keystroke on the program.
@@ -93,6 +97,7 @@ impl TopState {
             gateway: gateway.to_owned(),
             palette,
             view: GatewayView::default(),
+            past: PastHour::default(),
             link: GatewayLink::Connecting,
             pane: ScreenPane::Limits,
             overlay: ScreenOverlay::None,
@@ -128,6 +133,9 @@ impl TopState {
             }
         };
         self.show(answer.sample);
+        if let Some(history) = answer.history {
+            self.past.take(history);
+        }
         let name = self.chosen_limit().map(|limit| limit.name.clone());
         // The answer may be about the limit that was chosen before.
         if let Some(nearest) = answer.nearest
@@ -191,7 +199,9 @@ impl TopState {
         }
         match self.overlay {
             ScreenOverlay::Filter => self.write_filter(key.code),
-            ScreenOverlay::Help | ScreenOverlay::Detail => self.leave_overlay(key.code),
+            ScreenOverlay::Help | ScreenOverlay::Detail | ScreenOverlay::Marks => {
+                self.leave_overlay(key.code)
+            }
             ScreenOverlay::None => self.browse(key.code),
         }
     }
@@ -200,6 +210,7 @@ impl TopState {
         match code {
             KeyCode::Char('q') => return KeyReaction::Quit,
             KeyCode::Char('?') => self.overlay = ScreenOverlay::Help,
+            KeyCode::Char('e') => self.overlay = ScreenOverlay::Marks,
             KeyCode::Char('/') => self.overlay = ScreenOverlay::Filter,
             KeyCode::Tab | KeyCode::Right => self.pane = self.pane.next(),
             KeyCode::BackTab | KeyCode::Left => self.pane = self.pane.previous(),
@@ -221,7 +232,7 @@ impl TopState {
     fn leave_overlay(&mut self, code: KeyCode) -> KeyReaction {
         match code {
             KeyCode::Char('q') => return KeyReaction::Quit,
-            KeyCode::Esc | KeyCode::Enter | KeyCode::Left | KeyCode::Char('?') => {
+            KeyCode::Esc | KeyCode::Enter | KeyCode::Left | KeyCode::Char('?' | 'e') => {
                 self.overlay = ScreenOverlay::None;
                 (self.entered_key, self.detail) = (None, None);
             }
@@ -338,6 +349,7 @@ pub(super) mod tests {
         };
         let answer = FeedAnswer {
             sample: sampled(15, 150.0),
+            history: None,
             nearest: Some(nearest),
             key: None,
         };
@@ -411,6 +423,7 @@ pub(super) mod tests {
         assert_eq!(state.limits().len(), 2);
         let answer = FeedAnswer {
             sample: sampled(30, 200.0),
+            history: None,
             nearest: None,
             key: None,
         };

@@ -1,4 +1,4 @@
-//! The last hour of a gateway: what `/history` and the page show of the time before they were opened.
+//! The last hour of a gateway: what `/history`, the page and `sluicegate top` show of the time before they were opened.
 
 use serde_json::Value;
 
@@ -187,4 +187,44 @@ async fn the_page_opens_with_what_happened_before() {
     .await;
     assert!(kinds(&later).len() <= 1, "{later}");
     assert_eq!(gateway.admin(get("/history")).await.status, 401);
+}
+
+#[tokio::test]
+async fn a_terminal_opens_with_what_happened_before() {
+    // Goal: the same in a terminal, at once. Method: requests, acts and reloads before it is opened; the lines above the panes, the list of
+    // events, and one frame for a file.
+    let origins = [Origin::echo(), Origin::echo()];
+    let gateway = eventful_gateway(&origins).await;
+    let config = gateway.config_path().display().to_string();
+    let mut terminal = TestTerminal::run(&["top", "--config", &config, "--interval", "0.2"], &[]);
+    terminal
+        .shows(&[
+            "requests of 5 min ",
+            "rejected ",
+            " /s peak",
+            "Reloaded: route",
+            "servers of origins (2)",
+            "e events",
+        ])
+        .await;
+    terminal.press("e");
+    terminal
+        .shows(&[
+            "what happened",
+            "The reload was refused: ",
+            "Origin app: drained server ",
+            "reason \"bots\"",
+        ])
+        .await;
+    terminal.press("e");
+    terminal.lacks("what happened").await;
+    terminal.press("q");
+    assert_eq!(terminal.exit_code().await, 0);
+    let mut once = Process::run(&["top", "--config", &config, "--once", "--interval", "0.1"]);
+    assert_eq!(once.exit_code().await, 0, "{}", once.stderr());
+    let frame = once.stdout();
+    assert!(
+        frame.contains(" /s peak") && frame.contains("Reloaded: route"),
+        "{frame}"
+    );
 }
