@@ -33,6 +33,7 @@ pub mod bounds;
 mod caddy;
 mod cells;
 mod client_fields;
+mod decoded_paths;
 mod format;
 mod haproxy;
 mod imported;

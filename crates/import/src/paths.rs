@@ -1,6 +1,8 @@
 //! Makes paths of routes out of prefixes and expressions.
 
-use sluicegate_base::path::{PathRegex, RegexError};
+use sluicegate_base::path::{PathCase, PathRegex, RegexError};
+
+use crate::decoded_paths;
 
 /// Returns a text in which requests have a path, or the character that no path has.
 pub(crate) fn encoded(text: &str) -> Result<String, char> {
@@ -25,18 +27,20 @@ pub(crate) fn encoded(text: &str) -> Result<String, char> {
     Ok(out)
 }
 
-/// Returns an expression that matches every path with this beginning; the rest is its first group.
+/// Returns an expression that matches every path with this beginning, which is decoded; the rest is its first group.
 ///
 /// # Errors
 ///
 /// What is wrong with it.
 pub(crate) fn beginning_with(prefix: &str) -> Result<String, String> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._~!$&'()+,=:@-".contains(c);
-    if let Some(c) = prefix.chars().find(|c| !is_plain(*c)) {
+    if let Some(c) = prefix.chars().find(|c| *c == ';' || c.is_control()) {
         return Err(format!("{c:?} in a path without a slash at its end"));
     }
-    let expression = format!("^{}(.*)$", regex::escape(prefix).replace("\\-", "-"));
-    checked(expression)
+    let text = decoded_paths::text_in_normal_form(prefix);
+    checked(format!(
+        "^{}(.*)$",
+        regex::escape(&text).replace("\\-", "-")
+    ))
 }
 
 /// Returns an expression over a whole path for one that is searched in it.
@@ -45,8 +49,24 @@ pub(crate) fn beginning_with(prefix: &str) -> Result<String, String> {
 ///
 /// What is wrong with it.
 pub(crate) fn searched(expression: &str) -> Result<String, String> {
+    checked(whole(expression))
+}
+
+/// Returns an expression over a whole path for one that is searched in the decoded path.
+///
+/// # Errors
+///
+/// What is wrong with it, or the reason for which none matches the same paths.
+pub(crate) fn searched_decoded(expression: &str, case: PathCase) -> Result<String, String> {
+    let whole = whole(expression);
+    let translated = decoded_paths::in_normal_form(&whole, case)
+        .map_err(|reason| format!("the expression {expression:?}: {reason}"))?;
+    checked(translated)
+}
+
+fn whole(expression: &str) -> String {
     if has_alternatives(expression) {
-        return checked(format!("^.*?(?:{expression}).*$"));
+        return format!("^.*?(?:{expression}).*$");
     }
     let begin = if expression.starts_with('^') {
         ""
@@ -55,7 +75,7 @@ pub(crate) fn searched(expression: &str) -> Result<String, String> {
     };
     let ends = expression.ends_with('$') && !expression.ends_with("\\$");
     let end = if ends { "" } else { ".*$" };
-    checked(format!("{begin}{expression}{end}"))
+    format!("{begin}{expression}{end}")
 }
 
 /// Returns an expression that is searched in a path, for one that is searched in paths with a beginning; `None` where none is known to be.
@@ -245,7 +265,8 @@ mod tests {
     #[test]
     fn prefixes_are_text() {
         assert_eq!(beginning_with("/a.b").unwrap(), r"~ ^/a\.b(.*)$");
-        assert!(beginning_with("/a b").is_err());
+        assert_eq!(beginning_with("/a b").unwrap(), "~ ^/a%20b(.*)$");
+        assert!(beginning_with("/a;b").is_err());
         assert_eq!(encoded("/a//b*").unwrap(), "/a/b%2A");
         assert_eq!(encoded("/a;b"), Err(';'));
     }

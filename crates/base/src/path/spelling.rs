@@ -366,7 +366,8 @@ fn stays_escaped(byte: u8) -> bool {
 }
 
 /// Returns whether a segment may contain the byte plainly, RFC 3986 §3.3, but for the `;` that begins parameters.
-fn is_plain(byte: u8) -> bool {
+#[must_use]
+pub fn is_plain(byte: u8) -> bool {
     const PLAIN: [bool; 256] = {
         let mut plain = [false; 256];
         let mut byte = 0;

@@ -196,7 +196,7 @@ pub(super) fn place<'d>(
         let path = match location.match_kind {
             LocationMatch::Named => continue,
             LocationMatch::Exact => literal(text),
-            LocationMatch::Expression => paths::searched(text),
+            LocationMatch::Expression => paths::searched_decoded(text, location.case()),
             _ if is_expression => paths::beginning_with(text),
             _ => literal(text).map(|text| text + "*"),
         };
