@@ -10,7 +10,7 @@ use crate::bounds;
 use crate::position::Position;
 
 /// The reason for which a directive is left out that no translator handles.
-const UNKNOWN: &str = "`sluicegate import` does not know it";
+pub(crate) const UNKNOWN: &str = "`sluicegate import` does not know it";
 
 /// The number of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

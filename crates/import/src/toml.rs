@@ -13,6 +13,9 @@ use crate::model::{
 /// Longest line of a comment, in characters.
 const COLUMNS: usize = 120;
 
+/// The one address that may announce clients until the operator names the proxies.
+const LOOPBACK: &str = "127.0.0.1/32";
+
 /// The rate of limits that only bound the requests in flight.
 const OUT_OF_REACH: &str = "1000000 per second";
 
@@ -113,6 +116,12 @@ impl TomlText<'_> {
         }
         if let Some(from) = &listener.proxy_protocol_from {
             keys.text("proxy_protocol", "required");
+            // Nobody else may announce clients until the operator names the proxies.
+            let nobody = [LOOPBACK.to_owned()];
+            let from = match from.is_empty() {
+                true => &nobody[..],
+                false => &from[..],
+            };
             keys.texts("proxy_protocol_from", from);
         }
         if let Some(to) = &listener.redirect_to_https {

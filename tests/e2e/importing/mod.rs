@@ -8,6 +8,7 @@ mod client_fields;
 mod command;
 mod jumps;
 mod letter_case;
+mod nginx_paths;
 mod peer;
 mod redirects;
 mod traefik;

@@ -51,6 +51,17 @@ pub(super) fn read_all(levels: &[Vec<&Directive>], ledger: &mut Ledger) -> Clien
     access
 }
 
+/// Returns true if some level lets nobody come.
+pub(super) fn is_closed(levels: &[Vec<&Directive>]) -> bool {
+    let first = |level: &Vec<&Directive>| {
+        let mut words = level.iter().filter(|it| it.word(0) != Some("unix:"));
+        words
+            .next()
+            .is_some_and(|it| it.name == "deny" && it.word(0) == Some("all"))
+    };
+    levels.iter().any(first)
+}
+
 /// Reads the directives of a level. Those of clients at Unix sockets hold for nobody, since listeners have IP addresses.
 fn read(directives: &[&Directive], ledger: &mut Ledger) -> ClientAccess {
     let mut blocks = Vec::new();

@@ -2,7 +2,7 @@
 
 use ipnet::IpNet;
 
-use super::choice::{RequestProperty, ValueChoice};
+use super::choice::{JOINT, RequestProperty, ValueChoice};
 use super::variables;
 use crate::bounds;
 use crate::model::RouteValue;
@@ -13,7 +13,7 @@ pub(super) struct RouteCase {
     /// Blocks of clients; `!` excepts.
     pub(super) client: Vec<String>,
     pub(super) methods: Vec<String>,
-    pub(super) condition: Option<RouteValue>,
+    pub(super) conditions: Vec<RouteValue>,
     pub(super) limits: Vec<String>,
 }
 
@@ -152,30 +152,51 @@ fn values(
         if limits == default {
             continue;
         }
-        match property {
-            RequestProperty::Method => match cases.iter_mut().find(|case| case.limits == limits) {
-                Some(case) => case.methods.push(value.clone()),
-                None => cases.push(RouteCase {
-                    methods: vec![value.clone()],
-                    limits,
-                    ..RouteCase::default()
-                }),
-            },
-            RequestProperty::Value(part) => match variables::condition(part, value) {
-                Some(condition) => cases.push(RouteCase {
-                    condition: Some(condition),
-                    limits,
-                    ..RouteCase::default()
-                }),
-                None => looser.push(format!(
-                    "a route has no condition on {}, so {value:?} is counted as any other value",
-                    part.text()
-                )),
-            },
-            RequestProperty::Client => {}
+        let is_shared =
+            |case: &RouteCase| *property == RequestProperty::Method && case.limits == limits;
+        let shared = cases.iter().position(is_shared);
+        let mut case = RouteCase {
+            limits: limits.clone(),
+            ..RouteCase::default()
+        };
+        match (restrict(&mut case, property, value), shared) {
+            (Ok(()), Some(at)) => cases[at].methods.extend(case.methods),
+            (Ok(()), None) => cases.push(case),
+            (Err(reason), _) => looser.push(reason),
         }
     }
     cases
+}
+
+/// Restricts a case to requests with this value of a property.
+///
+/// # Errors
+///
+/// The reason for which no route has the condition.
+fn restrict(case: &mut RouteCase, property: &RequestProperty, value: &str) -> Result<(), String> {
+    match property {
+        // nginx compares without regard to case, and methods are sent in upper case.
+        RequestProperty::Method if value.bytes().all(|byte| byte.is_ascii_alphabetic()) => {
+            case.methods.push(value.to_ascii_uppercase());
+        }
+        RequestProperty::Method => return Err(format!("{value:?} is no method of a route")),
+        RequestProperty::Value(part) => match variables::condition(part, value) {
+            Some(condition) => case.conditions.push(condition),
+            None => {
+                return Err(format!(
+                    "a route has no condition on {}, so {value:?} is counted as any other value",
+                    part.text()
+                ));
+            }
+        },
+        RequestProperty::Joined(properties) => {
+            for (property, value) in properties.iter().zip(value.split(JOINT)) {
+                restrict(case, property, value)?;
+            }
+        }
+        RequestProperty::Client => {}
+    }
+    Ok(())
 }
 
 /// Cases by blocks of the client's address.

@@ -11,7 +11,12 @@ pub(super) enum RequestProperty {
     Method,
     /// A field, a parameter or a cookie.
     Value(KeyPart),
+    /// Methods, fields and parameters, whose texts stand behind each other with [`JOINT`] between them.
+    Joined(Vec<RequestProperty>),
 }
+
+/// The character between the texts of properties that are joined. No request has it.
+pub(super) const JOINT: char = '\0';
 
 /// A value for each case of a property.
 #[derive(Clone, Debug, PartialEq, Eq)]

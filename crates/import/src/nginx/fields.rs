@@ -1,14 +1,40 @@
-//! Translates `proxy_set_header`.
+//! Translates directives that edit fields: `proxy_set_header`, `add_header`, `proxy_hide_header`, and those of headers-more.
 
 use super::keys::{TextPiece, pieces};
 use super::scope::SettingScope;
+use super::tree::Directive;
 use crate::ledger::Ledger;
-use crate::model::FieldEdits;
+use crate::model::{FieldEdits, RouteAction};
 use crate::own_fields::is_own_field;
+
+/// The edits of fields on the way to the origin, and to the client.
+pub(super) struct RouteEdits {
+    pub(super) request: FieldEdits,
+    pub(super) response: FieldEdits,
+}
+
+/// Returns the edits of a route. One that the gateway answers sends no request.
+pub(super) fn route_edits(
+    scope: &SettingScope<'_>,
+    action: &RouteAction,
+    ledger: &mut Ledger,
+) -> RouteEdits {
+    let is_forwarded = matches!(action, RouteAction::Forward { .. });
+    let mut request = match is_forwarded {
+        true => header_edits(scope, ledger),
+        false => FieldEdits::default(),
+    };
+    let mut response = response_edits(scope, ledger);
+    apply_more_headers(scope, &mut request, &mut response, ledger);
+    if !is_forwarded {
+        request = FieldEdits::default();
+    }
+    RouteEdits { request, response }
+}
 
 /// Returns the edits of a route. One that no edit says is to be filled in: the field of the client goes to the origin in its place, and may
 /// be one that the origin believes.
-pub(super) fn header_edits(scope: &SettingScope<'_>, ledger: &mut Ledger) -> FieldEdits {
+fn header_edits(scope: &SettingScope<'_>, ledger: &mut Ledger) -> FieldEdits {
     let mut edits = FieldEdits::default();
     for directive in &scope.set_headers {
         let [name, value] = directive.words.as_slice() else {
@@ -39,6 +65,105 @@ pub(super) fn header_edits(scope: &SettingScope<'_>, ledger: &mut Ledger) -> Fie
         }
     }
     edits
+}
+
+/// Fields of answers by which browsers restrict pages. They do no harm in answers of any status.
+const SECURITY_FIELDS: [&str; 10] = [
+    "content-security-policy",
+    "cross-origin-embedder-policy",
+    "cross-origin-opener-policy",
+    "cross-origin-resource-policy",
+    "permissions-policy",
+    "referrer-policy",
+    "strict-transport-security",
+    "x-content-type-options",
+    "x-frame-options",
+    "x-robots-tag",
+];
+
+/// Returns the edits of answers of a route.
+fn response_edits(scope: &SettingScope<'_>, ledger: &mut Ledger) -> FieldEdits {
+    let mut edits = FieldEdits::default();
+    for directive in &scope.hidden {
+        if let Some(name) = directive.word(0).filter(|name| is_field_name(name)) {
+            ledger.translated(directive.id);
+            edits.remove_field(&name.to_ascii_lowercase());
+        }
+    }
+    for directive in &scope.add_headers {
+        add_field(directive, &mut edits, ledger);
+    }
+    edits
+}
+
+/// Adds the field of an `add_header`. Without `always` it stands in successful answers alone.
+fn add_field(directive: &Directive, edits: &mut FieldEdits, ledger: &mut Ledger) {
+    let (Some(name), Some(value)) = (directive.word(0), directive.word(1)) else {
+        return;
+    };
+    let name = name.to_ascii_lowercase();
+    let is_always = directive.word(2) == Some("always");
+    if !is_always && !SECURITY_FIELDS.contains(&name.as_str()) {
+        let reason = "without `always` nginx adds it to successful answers alone; [route.response_headers] edits all";
+        ledger.left_out(directive.id, reason);
+        return;
+    }
+    let Some(text) = template(value).filter(|_| is_edited(&name)) else {
+        ledger.left_out(directive.id, "no slot of response_headers is this");
+        return;
+    };
+    ledger.translated(directive.id);
+    if !is_always {
+        ledger.differs(
+            directive.id,
+            "answers of any status have it; in nginx successful ones alone",
+        );
+    }
+    // nginx adds no field without a value.
+    if !text.is_empty() {
+        edits.add.push((name, text));
+    }
+}
+
+/// Applies the directives of headers-more to the edits of requests and of answers.
+fn apply_more_headers(
+    scope: &SettingScope<'_>,
+    request: &mut FieldEdits,
+    response: &mut FieldEdits,
+    ledger: &mut Ledger,
+) {
+    for directive in &scope.more_headers {
+        let edits: &mut FieldEdits = match directive.name.contains("input") {
+            true => &mut *request,
+            false => &mut *response,
+        };
+        let mut changed = edits.clone();
+        if (directive.arguments()).all(|word| edit_by_word(word, directive, &mut changed).is_some())
+        {
+            ledger.translated(directive.id);
+            *edits = changed;
+        }
+    }
+}
+
+/// Applies a word such as `X-A: b`; returns `None` for one that no edit says: options, patterns and variables.
+fn edit_by_word(word: &str, directive: &Directive, edits: &mut FieldEdits) -> Option<()> {
+    let (name, value) = word.split_once(':').unwrap_or((word, ""));
+    let name = name.trim().to_ascii_lowercase();
+    let value = template(value.trim())?;
+    if !is_edited(&name) || name.starts_with('-') {
+        return None;
+    }
+    match value.is_empty() || directive.name.contains("clear") {
+        true => edits.remove_field(&name),
+        false => edits.set_value(&name, &value),
+    }
+    Some(())
+}
+
+/// Returns true for a field that edits may name: those that frame a message and those of the gateway are its own.
+fn is_edited(name: &str) -> bool {
+    is_field_name(name) && !is_own_field(name)
 }
 
 /// Returns true for the field as the client sends it, such as `$http_x_key` for X-Key.

@@ -21,6 +21,15 @@ impl ServerBlock<'_> {
     pub(super) fn refuses_handshakes(&self) -> bool {
         is_on(self.scope.reject_handshake) && self.listens.iter().all(ListenAddress::has_tls)
     }
+
+    /// Returns the scheme of its requests; `None` where some of its addresses have TLS and some have not.
+    pub(super) fn scheme(&self) -> Option<&'static str> {
+        let mut listens = self.listens.iter();
+        match listens.clone().any(ListenAddress::has_tls) {
+            false => Some("http"),
+            true => listens.all(ListenAddress::has_tls).then_some("https"),
+        }
+    }
 }
 
 /// An address of a server block.
@@ -67,6 +76,28 @@ pub(super) fn server_block<'d>(
         directive,
         scope: outer.of_server(children),
         listens,
+    }
+}
+
+/// Returns the directives of all levels.
+pub(super) fn all_directives<'d>(
+    http: &[&'d Directive],
+    servers: &[ServerBlock<'d>],
+) -> Vec<&'d Directive> {
+    let mut all = http.to_vec();
+    for server in servers {
+        collect(server.directive.children(), &mut all);
+    }
+    all
+}
+
+/// Collects the directives of a level and of the locations below it.
+fn collect<'d>(directives: &'d [Directive], found: &mut Vec<&'d Directive>) {
+    for directive in directives {
+        found.push(directive);
+        if directive.name == "location" {
+            collect(directive.children(), found);
+        }
     }
 }
 

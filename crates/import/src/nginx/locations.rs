@@ -190,6 +190,14 @@ pub(super) fn place<'d>(
     for arranged in precedence::arrange(locations, ledger) {
         let mut location = arranged.location;
         let text = &location.text;
+        if let Some(directive) = location.directive
+            && location.match_kind != LocationMatch::Expression
+            && text.contains("//")
+        {
+            let reason = "nginx merges slashes, so no path begins with it";
+            super::leave_without_effect(directive, reason, ledger);
+            continue;
+        }
         let is_expression = is_prefix(location.match_kind)
             && (arranged.goes_with.is_some()
                 || open.iter().any(|other| text.starts_with(other.as_str())));

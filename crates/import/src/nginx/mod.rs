@@ -5,7 +5,8 @@
 mod access;
 mod cases;
 mod choice;
-mod elsewhere;
+mod client_bounds;
+mod directives;
 mod encryption;
 mod fields;
 mod guards;
@@ -111,6 +112,7 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
         client: real_ip::client(http, &servers, ledger),
         ..GatewayModel::default()
     };
+    client_bounds::set(http, &servers, &mut gateway, ledger);
     let hosts = hosts::assign(&servers, ledger);
     let imported: Vec<&ServerBlock<'_>> = servers
         .iter()
@@ -201,7 +203,7 @@ fn leave_without_effect(directive: &Directive, reason: &str, ledger: &mut Ledger
 /// Records of each directive that is about something else where the gateway has that.
 fn say_where_else(directives: &[Directive], ledger: &mut Ledger) {
     for directive in directives {
-        if let Some(reason) = elsewhere::reason(&directive.name) {
+        if let Some(reason) = directives::reason(directive) {
             leave_out(directive, reason, ledger);
         } else {
             say_where_else(directive.children(), ledger);

@@ -7,12 +7,13 @@ use super::origin_tls::OriginTls;
 use super::passes::{self, PassPath};
 use super::scope::SettingScope;
 use super::tree::Directive;
+use super::units;
 use crate::ledger::{EntryId, Ledger};
 use crate::model::{Origin, Server};
 use crate::names::NamePool;
 
 /// The name of the origin for locations that nginx serves from files.
-const FILES: &str = "files";
+pub(super) const FILES: &str = "files";
 
 /// The beginning of a server that listens on a Unix socket, for nginx and here.
 pub(super) const SOCKET: &str = "unix:";
@@ -58,8 +59,12 @@ impl<'d> OriginMaker<'d> {
     pub(super) fn define(&mut self, directive: &'d Directive, ledger: &mut Ledger) {
         let reason = "no route leads there";
         ledger.left_out(directive.id, reason);
-        for child in directive.children() {
-            ledger.left_out(child.id, reason);
+        for child in directive
+            .children()
+            .iter()
+            .filter(|it| it.name != "include")
+        {
+            ledger.left_out_with(child.id, reason);
         }
         if let Some(name) = directive.word(0) {
             self.upstreams.insert(name.to_owned(), directive);
@@ -210,8 +215,11 @@ impl<'d> OriginMaker<'d> {
                         continue;
                     }
                 },
+                // The reason of these is known.
+                ("include" | "keepalive_requests" | "keepalive_time", _) => continue,
+                ("keepalive_timeout", Some(time)) if set_idle(time, origin) => {}
                 // A connection that is idle is kept in any case.
-                ("zone" | "keepalive" | "keepalive_timeout" | "keepalive_requests", _) => {}
+                ("zone" | "keepalive", _) => {}
                 _ => {
                     ledger.left_out(child.id, "an origin has no key for it");
                     continue;
@@ -232,6 +240,15 @@ impl<'d> OriginMaker<'d> {
             ledger.fill_in_for(upstream.id, "none of its servers can be reached");
         }
     }
+}
+
+/// Sets the time for which an idle connection is kept; returns false for one that no origin has.
+fn set_idle(time: &str, origin: &mut Origin) -> bool {
+    let millis = units::millis(time).filter(|millis| (1_000..=86_400_000).contains(millis));
+    let key = millis.map(|millis| ("idle", crate::toml::duration(millis)));
+    let is_set = key.is_some();
+    origin.timeouts.extend(key);
+    is_set
 }
 
 /// Returns true for the origin of what nginx serves without a proxied server.

@@ -1,6 +1,6 @@
 //! Translates `set_real_ip_from` and what belongs to it into `[client]`.
 
-use super::listens::ServerBlock;
+use super::listens::{self, ServerBlock};
 use super::scope::is_on;
 use super::tree::Directive;
 use super::variables;
@@ -13,10 +13,7 @@ pub(super) fn client(
     servers: &[ServerBlock<'_>],
     ledger: &mut Ledger,
 ) -> ClientRules {
-    let mut all: Vec<&Directive> = http.to_vec();
-    for server in servers {
-        collect(server.directive.children(), &mut all);
-    }
+    let all = listens::all_directives(http, servers);
     let named = |name: &'static str| all.iter().copied().filter(move |it| it.name == name);
     let mut client = ClientRules::default();
     for directive in named("set_real_ip_from") {
@@ -94,14 +91,4 @@ fn header<'d>(
     }
     // nginx's default.
     found.or_else(|| (!is_written).then(|| "x-real-ip".to_owned()))
-}
-
-/// Collects the directives of a level and of the locations below it.
-fn collect<'d>(directives: &'d [Directive], found: &mut Vec<&'d Directive>) {
-    for directive in directives {
-        found.push(directive);
-        if directive.name == "location" {
-            collect(directive.children(), found);
-        }
-    }
 }

@@ -65,6 +65,36 @@ fn redirect<'d>(rewrite: &'d Directive, location: &LocationBlock<'d>) -> Option<
     })
 }
 
+/// Returns the beginning of a URL of `return` with slots in place of variables. `scheme` is that of the listeners, where all have one.
+///
+/// # Errors
+///
+/// The reason for which no slot is this.
+pub(super) fn place_text(text: &str, scheme: Option<&'static str>) -> Result<String, String> {
+    // A path leads to the same scheme and host.
+    let same = text
+        .strip_prefix("$scheme://$host")
+        .filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    let mut to = String::new();
+    for piece in pieces(same.unwrap_or(text)) {
+        match piece {
+            TextPiece::Text(text) => to.push_str(&templates::escaped(&text)),
+            TextPiece::Variable(name) => match (name.as_str(), scheme) {
+                ("host", _) => to.push_str("{host}"),
+                ("scheme", Some(scheme)) => to.push_str(scheme),
+                ("scheme", None) => {
+                    return Err(
+                        "some listeners have TLS and some have not, so no slot is $scheme"
+                            .to_owned(),
+                    );
+                }
+                _ => return Err("a redirect has no slot for these variables".to_owned()),
+            },
+        }
+    }
+    Ok(to)
+}
+
 /// Returns the URL with slots in place of variables.
 fn target(url: &str, expression: &str, location: &LocationBlock<'_>) -> Option<String> {
     let captured = templates::captured(expression, location)?;

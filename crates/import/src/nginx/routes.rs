@@ -7,7 +7,7 @@ use super::hosts::ServerHost;
 use super::jumps::{Destination, JumpTable};
 use super::limits::{LimitMaker, LocationLimits};
 use super::locations::{self, LocationBlock, LocationMatch, PlacedLocation};
-use super::origins::{OriginMaker, is_files};
+use super::origins::{FILES, OriginMaker, is_files};
 use super::passes::PassPath;
 use super::redirects::{self, PathRedirect};
 use super::rewrites;
@@ -98,7 +98,7 @@ impl<'d> RouteMaker<'d> {
             self.add_internal(placed, place, internal, remarks, ledger);
             return;
         }
-        let action = self.action(placed, &destination, &mut remarks, ledger);
+        let action = self.action(placed, place, &destination, &mut remarks, ledger);
         record_jumps(&destination, &action, ledger);
         place.table.require_others(&destination, ledger);
         // nginx answers `return` before it looks at limits and access.
@@ -123,10 +123,7 @@ impl<'d> RouteMaker<'d> {
         let mut bounds = destination.max_body_before.clone();
         bounds.extend(scope.max_body);
         let max_body = max_body(&bounds, ledger);
-        let headers = match is_answer {
-            true => FieldEdits::default(),
-            false => fields::header_edits(scope, ledger),
-        };
+        let edits = fields::route_edits(scope, &action, ledger);
         let access = match is_answer {
             true => ClientAccess::default(),
             false => access::read_all(&destination.access(), ledger),
@@ -155,12 +152,13 @@ impl<'d> RouteMaker<'d> {
                     host: host.name.clone(),
                     listeners: host.listeners.clone(),
                     methods: case.methods.clone(),
-                    values: case.condition.iter().cloned().collect(),
+                    values: case.conditions.clone(),
                     client: case.client.clone(),
                     limits: case.limits.clone(),
                     allow: allow.iter().cloned().collect(),
                     max_body: max_body.clone(),
-                    request_fields: headers.clone(),
+                    request_fields: edits.request.clone(),
+                    response_fields: edits.response.clone(),
                     status: status.filter(|_| !case.limits.is_empty()),
                     case: placed.location.case(),
                     ..Route::new(placed.path.clone(), action.clone())
@@ -204,7 +202,9 @@ impl<'d> RouteMaker<'d> {
         }
         match &access.only {
             None => self.routes.push(route),
-            Some(ClientBlocks { sources, blocks }) if route.client.is_empty() => {
+            Some(ClientBlocks { sources, blocks })
+                if route.client.is_empty() || blocks.is_empty() =>
+            {
                 route.remarks.sources.extend(sources);
                 let refused = Route {
                     limits: Vec::new(),
@@ -259,6 +259,7 @@ impl<'d> RouteMaker<'d> {
     fn action(
         &mut self,
         placed: &PlacedLocation<'d>,
+        place: &ServerPlace<'_, 'd>,
         destination: &Destination<'d>,
         remarks: &mut TableRemarks,
         ledger: &mut Ledger,
@@ -275,7 +276,7 @@ impl<'d> RouteMaker<'d> {
             children.find(|it| names.contains(&it.name.as_str()))
         };
         if let Some(directive) = find(&["return"]) {
-            match answer(directive, placed) {
+            match answer(directive, placed, place) {
                 Ok(action) => {
                     ledger.translated(directive.id);
                     remarks.sources.push(directive.id);
@@ -290,6 +291,10 @@ impl<'d> RouteMaker<'d> {
         }
         let pass = find(&["proxy_pass", "grpc_pass"]).filter(|_| location.directive.is_some());
         let Some(pass) = pass else {
+            if access::is_closed(&destination.access()) {
+                // The route refuses everybody.
+                return forward(FILES.to_owned());
+            }
             let what = match find(&["fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass"]) {
                 Some(other) => ledger.comment(other.id),
                 None => format!("the files of {}", placed.path),
@@ -307,6 +312,11 @@ impl<'d> RouteMaker<'d> {
         remarks.sources.extend(&target.assignments);
         match sent_path(placed, destination, &target.path) {
             Ok(sent) => {
+                if sent.merges_slashes {
+                    let difference = "nginx sends two slashes where the rest of the path begins with one; here it is one";
+                    ledger.differs(pass.id, difference);
+                    remarks.differences.push(difference.to_owned());
+                }
                 if !sent.keeps_query {
                     let difference = "the query of the client goes along";
                     ledger.differs(pass.id, difference);
@@ -370,6 +380,8 @@ struct SentPath {
     strip_prefix: Option<String>,
     rewrite: Option<String>,
     keeps_query: bool,
+    /// True if the new beginning ends with a slash, and the rest of the path can begin with one.
+    merges_slashes: bool,
 }
 
 /// Returns the path that a pass sends for requests of a location.
@@ -389,11 +401,16 @@ fn sent_path(
         strip_prefix: None,
         rewrite: changed.map(|path| path.0.clone()),
         keeps_query: true,
+        merges_slashes: false,
     };
     match (pass, changed) {
         (PassPath::Unchanged, _) => {}
         (PassPath::Prefix(path), None) => {
             (sent.strip_prefix, sent.rewrite) = rewritten(placed, path);
+            let location = &placed.location;
+            sent.merges_slashes = locations::is_prefix(location.match_kind)
+                && path.ends_with('/')
+                && !location.text.ends_with('/');
         }
         (PassPath::Prefix(path), Some(changed)) => {
             let prefix = templates::escaped(&destination.location.text);
@@ -457,7 +474,11 @@ fn rewritten(placed: &PlacedLocation<'_>, path: &str) -> (Option<String>, Option
 }
 
 /// Returns the answer that `return` gives.
-fn answer(directive: &Directive, placed: &PlacedLocation<'_>) -> Result<RouteAction, String> {
+fn answer(
+    directive: &Directive,
+    placed: &PlacedLocation<'_>,
+    place: &ServerPlace<'_, '_>,
+) -> Result<RouteAction, String> {
     let (status, text) = match directive.words.as_slice() {
         [url] if url.contains("://") => (302, url.as_str()),
         [status] => (number(status)?, ""),
@@ -469,15 +490,7 @@ fn answer(directive: &Directive, placed: &PlacedLocation<'_>) -> Result<RouteAct
             Some(before) => (before, true),
             None => (text, false),
         };
-        let before = before
-            .replace("$scheme", "https")
-            .replace("$host", "{host}");
-        if before.contains('$') {
-            return Err("a redirect has no slot for these variables".to_owned());
-        }
-        if !before.contains("://") && !text.starts_with('/') {
-            return Err("a redirect has a URL or a path".to_owned());
-        }
+        let before = redirects::place_text(before, place.server.scheme())?;
         // The query goes along in any case.
         let prefix = placed.location.text.replace('{', "{{").replace('}', "}}");
         let rest = match placed.location.match_kind {
@@ -489,10 +502,11 @@ fn answer(directive: &Directive, placed: &PlacedLocation<'_>) -> Result<RouteAct
             LocationMatch::Prefix | LocationMatch::FinalPrefix => prefix + placed.location.rest,
             LocationMatch::Named => String::new(),
         };
-        return Ok(RouteAction::Redirect {
-            to: format!("{before}{rest}"),
-            status,
-        });
+        let to = before + &rest;
+        if !to.contains("://") && !to.starts_with('/') {
+            return Err("a redirect has a URL or a path".to_owned());
+        }
+        return Ok(RouteAction::Redirect { to, status });
     }
     if text.contains('$') {
         return Err("bodies have no variables".to_owned());

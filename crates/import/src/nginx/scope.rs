@@ -18,6 +18,12 @@ pub(super) struct SettingScope<'d> {
     pub(super) max_body: Option<&'d Directive>,
     /// `proxy_set_header`: all of the innermost level that has some.
     pub(super) set_headers: Vec<&'d Directive>,
+    /// `add_header`: all of the innermost level that has some.
+    pub(super) add_headers: Vec<&'d Directive>,
+    /// `proxy_hide_header` and `grpc_hide_header`, likewise.
+    pub(super) hidden: Vec<&'d Directive>,
+    /// Directives of headers-more, those of outer levels first.
+    pub(super) more_headers: Vec<&'d Directive>,
     pub(super) connect_timeout: Option<&'d Directive>,
     pub(super) read_timeout: Option<&'d Directive>,
     pub(super) send_timeout: Option<&'d Directive>,
@@ -57,7 +63,12 @@ impl<'d> SettingScope<'d> {
                 .filter(|directive| names.contains(&directive.name.as_str()))
                 .collect()
         };
-        let lists: [(&mut Vec<&'d Directive>, &[&str]); 7] = [
+        let lists: [(&mut Vec<&'d Directive>, &[&str]); 9] = [
+            (&mut scope.add_headers, &["add_header"]),
+            (
+                &mut scope.hidden,
+                &["proxy_hide_header", "grpc_hide_header"],
+            ),
             (&mut scope.requests, &["limit_req"]),
             (&mut scope.connections, &["limit_conn"]),
             (&mut scope.set_headers, &["proxy_set_header"]),
@@ -95,6 +106,12 @@ impl<'d> SettingScope<'d> {
                 *setting = Some(own);
             }
         }
+        scope.more_headers.extend(named(&[
+            "more_clear_headers",
+            "more_clear_input_headers",
+            "more_set_headers",
+            "more_set_input_headers",
+        ]));
         scope.proxy_tls = scope.proxy_tls.within(directives, "proxy_ssl_");
         scope.grpc_tls = scope.grpc_tls.within(directives, "grpc_ssl_");
         // Assignments of an outer location are not made in one within it.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Subnets, Ipv6Subnets};
 
-use super::choice::{RequestProperty, ValueChoice};
+use super::choice::{JOINT, RequestProperty, ValueChoice};
 use super::keys::{self, TextPiece};
 use super::tree::Directive;
 use crate::bounds;
@@ -67,11 +67,15 @@ impl VariableTable {
         let reason = "no limit that is imported depends on it";
         ledger.left_out(directive.id, reason);
         for entry in entries {
-            ledger.left_out(entry.id, reason);
+            match is_unread(entry) {
+                true => require_cases(entry, name, ledger),
+                false => ledger.left_out(entry.id, reason),
+            }
         }
+        let read = entries.iter().filter(|entry| !is_unread(entry));
         let definition = VariableDefinition {
             id: directive.id,
-            entries: entries.iter().map(|entry| entry.id).collect(),
+            entries: read.map(|entry| entry.id).collect(),
             kind,
         };
         let name = name.trim_start_matches('$').to_owned();
@@ -216,9 +220,24 @@ impl VariableTable {
     }
 }
 
+/// Returns true for an `include` that was not read: those that were are replaced by what they contain.
+fn is_unread(entry: &Directive) -> bool {
+    entry.name == "include"
+}
+
+/// Records that the cases of a file are to be filled in, which was not read.
+fn require_cases(include: &Directive, variable: &str, ledger: &mut Ledger) {
+    let reason = ledger.reason(include.id).unwrap_or_default();
+    let what = format!("the cases of {variable} that it contains; {reason}");
+    ledger.fill_in_for(include.id, &what);
+}
+
 /// Returns the name of a variable without `$` and braces.
 fn plain(variable: &str) -> &str {
-    variable.trim_start_matches('$').trim_matches(['{', '}'])
+    match keys::pieces(variable).as_slice() {
+        [TextPiece::Variable(_)] => variable.trim_start_matches('$').trim_matches(['{', '}']),
+        _ => variable,
+    }
 }
 
 /// Returns true if a text is the address of the client or empty: an expression over a chain of addresses names a part of it.
@@ -243,9 +262,14 @@ fn by_property(
     values: &[(String, String)],
     default: &str,
 ) -> Result<ValueChoice<String>, String> {
-    let property =
-        property(source).ok_or_else(|| format!("a choice by ${source} has no counterpart"))?;
+    let property = property(source)
+        .ok_or_else(|| format!("a choice by {} has no counterpart", shown(source)))?;
     let mut cases = values.to_vec();
+    if let RequestProperty::Joined(_) = &property {
+        for (case, _) in &mut cases {
+            *case = split_case(source, case)?;
+        }
+    }
     if property == RequestProperty::Client {
         // Every request has an address, though not every one has a field that names it.
         cases.retain(|(case, value)| !case.is_empty() || value != default);
@@ -280,7 +304,89 @@ fn property(name: &str) -> Option<RequestProperty> {
     match name {
         name if keys::is_client(name) => Some(RequestProperty::Client),
         "request_method" => Some(RequestProperty::Method),
+        name if name.contains('$') => joined_property(name),
         _ => keys::value(name).map(RequestProperty::Value),
+    }
+}
+
+/// Returns the properties of a text with several variables and text between them.
+fn joined_property(source: &str) -> Option<RequestProperty> {
+    let mut properties = Vec::new();
+    let mut is_behind_variable = false;
+    for piece in keys::pieces(source) {
+        let TextPiece::Variable(name) = piece else {
+            is_behind_variable = false;
+            continue;
+        };
+        let property = match property(&name)? {
+            RequestProperty::Value(part) => {
+                condition(&part, "")?;
+                RequestProperty::Value(part)
+            }
+            RequestProperty::Method => RequestProperty::Method,
+            RequestProperty::Client | RequestProperty::Joined(_) => return None,
+        };
+        if is_behind_variable || properties.contains(&property) {
+            return None;
+        }
+        properties.push(property);
+        is_behind_variable = true;
+    }
+    (properties.len() > 1).then_some(RequestProperty::Joined(properties))
+}
+
+/// Returns the values of joined variables in a case of a `map`, with [`JOINT`] between them.
+///
+/// # Errors
+///
+/// The reason for which a case says no values: it has the texts between them not at all, or more than once.
+fn split_case(source: &str, case: &str) -> Result<String, String> {
+    let wrong = || {
+        format!(
+            "the case {case:?} of {} does not tell each variable's value",
+            shown(source)
+        )
+    };
+    let mut rest = case;
+    let mut values: Vec<&str> = Vec::new();
+    let mut is_value_open = false;
+    for piece in keys::pieces(source) {
+        match piece {
+            TextPiece::Variable(_) => is_value_open = true,
+            TextPiece::Text(text) if !is_value_open => {
+                rest = rest.strip_prefix(text.as_str()).ok_or_else(wrong)?;
+            }
+            TextPiece::Text(text) => {
+                let (value, behind) = rest.split_once(text.as_str()).ok_or_else(wrong)?;
+                if behind.contains(text.as_str()) {
+                    return Err(wrong());
+                }
+                values.push(value);
+                rest = behind;
+                is_value_open = false;
+            }
+        }
+    }
+    match is_value_open {
+        true => values.push(rest),
+        false if rest.is_empty() => {}
+        false => return Err(wrong()),
+    }
+    // A route has no condition on an absent field.
+    match values
+        .iter()
+        .any(|value| value.is_empty() || value.contains(JOINT))
+    {
+        true => Err(wrong()),
+        false => Ok(values.join(&JOINT.to_string())),
+    }
+}
+
+/// Returns the source of a `map` as it is written.
+fn shown(source: &str) -> String {
+    match source.contains('$') {
+        true => format!("{source:?}"),
+        false => format!("${source}"),
     }
 }
 
@@ -288,7 +394,7 @@ fn map(source: &str, entries: &[Directive]) -> VariableKind {
     let mut values: Vec<(String, String)> = Vec::new();
     let mut default = String::new();
     let mut expressions = Vec::new();
-    for entry in entries {
+    for entry in entries.iter().filter(|entry| !is_unread(entry)) {
         let Some(value) = entry.word(0) else {
             // `hostnames` changes what patterns mean, `volatile` nothing.
             if entry.name == "hostnames" {
@@ -318,7 +424,7 @@ fn map(source: &str, entries: &[Directive]) -> VariableKind {
 fn geo(source: &str, entries: &[Directive]) -> VariableKind {
     let mut blocks: Vec<(IpNet, String)> = Vec::new();
     let mut default = String::new();
-    for entry in entries {
+    for entry in entries.iter().filter(|entry| !is_unread(entry)) {
         let value = entry.word(0).unwrap_or_default();
         match entry.name.as_str() {
             "default" => value.clone_into(&mut default),
