@@ -63,7 +63,7 @@ impl IngressAnnotations {
                 continue;
             };
             let Some(name) = name.strip_prefix(PREFIX) else {
-                ledger.left_out(*id, "no annotation of ingress-nginx");
+                leave_foreign(name, *id, ledger);
                 continue;
             };
             match read.take(name, *id, text.trim()) {
@@ -117,6 +117,48 @@ impl IngressAnnotations {
         }
         Ok(())
     }
+}
+
+/// The owners of annotations that no controller of Ingresses reads, or that say which one does. The end of a name is enough.
+const HARMLESS_OWNERS: [&str; 17] = [
+    "argocd.argoproj.io",
+    "argoproj.io",
+    "cattle.io",
+    "cert-manager.io",
+    "external-dns.alpha.kubernetes.io",
+    "fluxcd.io",
+    "forecastle.stakater.com",
+    "gethomepage.dev",
+    "hajimari.io",
+    "helm.sh",
+    "k8s.io",
+    "kubectl.kubernetes.io",
+    "kustomize.toolkit.fluxcd.io",
+    "meta.helm.sh",
+    "prometheus.io",
+    "reloader.stakater.com",
+    "uptimerobot.monitoring.stakater.com",
+];
+
+/// Records an annotation of another program. One that a controller reads may limit, restrict, authenticate or encrypt, so it is to be
+/// filled in.
+fn leave_foreign(name: &str, id: EntryId, ledger: &mut Ledger) {
+    let is_owner = |owner: &str, known: &&str| {
+        let rest = owner.strip_suffix(*known);
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
+    let is_harmless = match name.split_once('/') {
+        None => true,
+        Some(("kubernetes.io" | "app.kubernetes.io" | "checksum", _)) => true,
+        Some((owner, _)) => HARMLESS_OWNERS.iter().any(|known| is_owner(owner, known)),
+    };
+    if is_harmless {
+        ledger.left_out(id, "no controller of Ingresses limits or restricts by it");
+        return;
+    }
+    let reason = "only annotations of ingress-nginx are read; another controller may limit, restrict or authenticate by this one";
+    ledger.left_out(id, reason);
+    ledger.fill_in_for(id, reason);
 }
 
 /// Returns a number above 0; with 0 the annotation is off.

@@ -17,28 +17,52 @@ pub(super) struct ControllerSettings {
     trusts_all: Option<EntryId>,
 }
 
-/// Beginnings of the names of settings that limit, restrict, authenticate or encrypt.
-const GUARDS: [&str; 20] = [
-    "allowlist-source-range",
-    "block-",
-    "denylist-source-range",
-    "enable-modsecurity",
-    "enable-owasp-modsecurity-crs",
-    "force-ssl-redirect",
-    "global-auth-",
-    "global-rate-limit-",
-    "hsts",
-    "http-snippet",
-    "limit-rate",
-    "location-snippet",
-    "main-snippet",
-    "modsecurity-snippet",
-    "proxy-ssl-",
-    "server-snippet",
-    "ssl-ciphers",
-    "ssl-protocols",
-    "use-proxy-protocol",
-    "whitelist-source-range",
+/// Beginnings of the names of settings that neither limit, restrict, authenticate nor encrypt. Any other one is to be filled in.
+const HARMLESS: [&str; 44] = [
+    "access-log",
+    "allow-snippet-annotations",
+    "annotations-risk-level",
+    "bind-address",
+    "brotli-",
+    "compute-full-forwarded-for",
+    "datadog-",
+    "debug-connections",
+    "disable-access-log",
+    "disable-ipv6",
+    "enable-access-log",
+    "enable-brotli",
+    "enable-multi-accept",
+    "enable-open",
+    "error-log",
+    "generate-request-id",
+    "gzip-",
+    "http-access-log",
+    "jaeger-",
+    "keep-alive",
+    "load-balance",
+    "log-format",
+    "lua-shared-dicts",
+    "map-hash-",
+    "nginx-status",
+    "open",
+    "otel-",
+    "otlp-",
+    "plugins",
+    "proxy-buffer",
+    "proxy-connect-timeout",
+    "proxy-headers-hash-",
+    "proxy-next-upstream",
+    "proxy-read-timeout",
+    "proxy-send-timeout",
+    "reuse-port",
+    "server-name-hash-",
+    "skip-access-log",
+    "ssl-session-",
+    "upstream-keepalive-",
+    "use-gzip",
+    "use-http2",
+    "variables-hash-",
+    "worker-",
 ];
 
 impl ControllerSettings {
@@ -95,17 +119,14 @@ impl ControllerSettings {
                 gateway.server_sources.push(id);
             }
             "ssl-protocols" if text.contains("TLSv1.2") => {}
-            name if GUARDS.iter().any(|it| name.starts_with(it)) => {
-                let is_off = matches!(text, "" | "false" | "0");
-                return match is_off {
-                    true => Ok(false),
-                    false => Err(
-                        "it holds for all Ingresses; see [server], [client] and [listener.tls]"
-                            .to_owned(),
-                    ),
-                };
+            _ if matches!(text, "" | "false" | "0") => return Ok(false),
+            name if HARMLESS.iter().any(|it| name.starts_with(it)) => return Ok(false),
+            _ => {
+                return Err(
+                    "it holds for all Ingresses; see [server], [client], [listener.tls] and [response_headers]"
+                        .to_owned(),
+                );
             }
-            _ => return Ok(false),
         }
         Ok(true)
     }
