@@ -51,6 +51,9 @@ impl SiteAddress {
             return Err(format!("{host} is no host"));
         }
         let host = host.trim_end_matches('.').to_lowercase();
+        if host == "*" {
+            return Err("`*` is each host of one label, which no host of a route is".to_owned());
+        }
         Ok(Self {
             scheme,
             host: (!host.is_empty()).then_some(host),

@@ -195,7 +195,13 @@ impl GlobalOptions {
             }
             "timeouts" => timeouts(line, gateway, ledger)?,
             "max_header_size" => {
-                let size = quoted(&units::size(line.word(0))?);
+                let text = line.word(0);
+                if !(1 << 10..=1 << 20).contains(&units::bytes(text)?) {
+                    return Err(format!(
+                        "max_header_bytes of [server] is 1KiB to 1MiB, not {text}"
+                    ));
+                }
+                let size = quoted(&units::size(text)?);
                 set_server(gateway, "max_header_bytes", size, line.id);
             }
             "listener_wrappers" => self.wrappers(line, ledger)?,

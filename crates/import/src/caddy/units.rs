@@ -6,6 +6,23 @@
 ///
 /// The text is no size.
 pub(super) fn size(text: &str) -> Result<String, String> {
+    let bytes = bytes(text)?;
+    let binary = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = binary
+        .iter()
+        .find(|(unit, _)| bytes > 0 && bytes % unit == 0);
+    Ok(match unit {
+        Some((unit, name)) => format!("{}{name}", bytes / unit),
+        None => format!("{bytes}B"),
+    })
+}
+
+/// Returns the bytes of a size.
+///
+/// # Errors
+///
+/// The text is no size.
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let no_size = || format!("{text:?} is no size");
     let end = text
         .find(|c: char| !c.is_ascii_digit())
@@ -21,15 +38,7 @@ pub(super) fn size(text: &str) -> Result<String, String> {
         "gi" | "gib" => 1 << 30,
         _ => return Err(no_size()),
     };
-    let bytes = number.checked_mul(factor).ok_or_else(no_size)?;
-    let binary = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let unit = binary
-        .iter()
-        .find(|(unit, _)| bytes > 0 && bytes % unit == 0);
-    Ok(match unit {
-        Some((unit, name)) => format!("{}{name}", bytes / unit),
-        None => format!("{bytes}B"),
-    })
+    number.checked_mul(factor).ok_or_else(no_size)
 }
 
 /// Returns a duration in milliseconds: `1m30s`, `500ms`, `1d`, or nanoseconds without a unit.
