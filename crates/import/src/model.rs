@@ -1,5 +1,7 @@
 //! The configuration in the words of Sluicegate, before it is written as TOML. No other proxy is known here.
 
+use std::collections::BTreeSet;
+
 use sluicegate_base::path::PathCase;
 
 use crate::ledger::EntryId;
@@ -27,6 +29,24 @@ pub struct GatewayModel {
     pub limits: Vec<Limit>,
     /// Which requests.
     pub routes: Vec<Route>,
+}
+
+impl GatewayModel {
+    /// Removes the routes that take the same requests as an earlier one: two comparisons of paths can be one expression.
+    pub fn remove_repeated_routes(&mut self) {
+        let mut known = BTreeSet::new();
+        self.routes.retain(|route| {
+            known.insert((
+                route.host.clone(),
+                route.path.clone(),
+                route.case == PathCase::Kept,
+                route.listeners.clone(),
+                route.methods.clone(),
+                route.values.clone(),
+                route.client.clone(),
+            ))
+        });
+    }
 }
 
 /// Comments of a table: the directives that it is made of, and what it means otherwise than they do.

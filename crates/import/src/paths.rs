@@ -126,22 +126,121 @@ pub(crate) fn below_expression(outer: &str, inner: &str) -> Option<String> {
     is_order_known.then(|| format!("{inner}.*{}", without_groups(outer)))
 }
 
+/// Returns true if every path that fits an expression has this beginning.
+pub(crate) fn always_begins(expression: &str, beginning: &str) -> bool {
+    let inner = expression.strip_prefix('^');
+    let inner = inner.filter(|it| !has_alternatives(it));
+    inner.is_some_and(|it| literal_beginning(it).starts_with(beginning))
+}
+
 /// Returns the text at the beginning of an expression.
 fn literal_beginning(expression: &str) -> String {
+    split_literal(expression).0
+}
+
+/// Returns the text that an expression without operators matches.
+pub(crate) fn literal(expression: &str) -> Option<String> {
+    let (text, rest) = split_literal(expression);
+    rest.is_empty().then_some(text)
+}
+
+/// Returns the text at the beginning of an expression, and the rest of the expression.
+fn split_literal(expression: &str) -> (String, &str) {
     let mut text = String::new();
-    let mut characters = expression.chars().peekable();
-    while let Some(c) = characters.next() {
-        let literal = match c {
-            '\\' => characters.next().filter(|c| !c.is_ascii_alphanumeric()),
-            c => (!"^$.|?*+()[]{}".contains(c)).then_some(c),
+    let mut rest = expression;
+    loop {
+        let mut characters = rest.chars();
+        let literal = match characters.next() {
+            Some('\\') => characters.next().filter(|c| !c.is_ascii_alphanumeric()),
+            Some(c) => (!"^$.|?*+()[]{}".contains(c)).then_some(c),
+            None => None,
         };
-        let is_repeated = characters.peek().is_some_and(|c| "?*+{".contains(*c));
         match literal {
-            Some(c) if !is_repeated => text.push(c),
-            _ => break,
+            Some(c) if !characters.as_str().starts_with(['?', '*', '+', '{']) => text.push(c),
+            _ => return (text, rest),
         }
+        rest = characters.as_str();
     }
-    text
+}
+
+/// Returns the expressions over whole paths with this beginning in which another one is found, without anchors; `None` where they are not
+/// known.
+pub(crate) fn found_behind(beginning: &str, expression: &str) -> Option<Vec<String>> {
+    let escaped = |text: &str| regex::escape(text).replace("\\-", "-");
+    if has_alternatives(expression) {
+        return None;
+    }
+    let ends = expression.ends_with('$') && !expression.ends_with("\\$");
+    let (expression, end) = match ends {
+        true => (&expression[..expression.len() - 1], ""),
+        false => (expression, ".*"),
+    };
+    if let Some(inner) = expression.strip_prefix('^') {
+        let (literal, rest) = split_literal(inner);
+        if literal.starts_with(beginning) {
+            return Some(vec![format!("{inner}{end}")]);
+        }
+        // Anything behind a text is a search behind it.
+        let tail = beginning.strip_prefix(literal.as_str())?;
+        let searched = rest.strip_prefix(".*")?;
+        let found = found_behind(tail, &format!("{searched}{}", if ends { "$" } else { "" }))?;
+        let literal = escaped(&literal);
+        return Some(found.iter().map(|it| format!("{literal}{it}")).collect());
+    }
+    let (literal, _) = split_literal(expression);
+    let within = beginning.find(&literal);
+    if literal.is_empty()
+        || !literal.is_ascii()
+        || within.is_some_and(|at| at + literal.len() < beginning.len())
+    {
+        return None;
+    }
+    let mut found = vec![format!("{}.*{expression}{end}", escaped(beginning))];
+    let shared = (1..=literal.len()).filter(|it| beginning.ends_with(&literal[..*it]));
+    found.extend(shared.map(|length| {
+        let before = escaped(&beginning[..beginning.len() - length]);
+        format!("{before}{expression}{end}")
+    }));
+    Some(found)
+}
+
+/// Returns false if no path with this beginning fits an expression.
+pub(crate) fn may_begin(expression: &str, beginning: &str) -> bool {
+    let Some(text) = expression.strip_prefix('^') else {
+        return true;
+    };
+    let text = text
+        .strip_prefix("(?i)")
+        .unwrap_or(text)
+        .to_ascii_lowercase();
+    let beginning = beginning.to_ascii_lowercase();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_".contains(c);
+    let end = text.find(|c| !is_plain(c)).unwrap_or(text.len());
+    // The last character may be repeated, or absent.
+    let literal = match text[end..].starts_with(['?', '*', '{', '|']) {
+        true => &text[..end.saturating_sub(1)],
+        false => &text[..end],
+    };
+    let has_alternatives = text.contains('|');
+    has_alternatives || literal.starts_with(&beginning) || beginning.starts_with(literal)
+}
+
+/// Returns false if no path with this ending fits an expression.
+pub(crate) fn may_end(expression: &str, ending: &str) -> bool {
+    let Some(text) = expression.strip_suffix('$') else {
+        return true;
+    };
+    let text = text.to_ascii_lowercase();
+    let ending = ending.to_ascii_lowercase();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_".contains(c);
+    let before = text.trim_end_matches(is_plain);
+    let literal = &text[before.len()..];
+    // `\d` is no letter.
+    let literal = match before.ends_with('\\') {
+        true => literal.get(1..).unwrap_or_default(),
+        false => literal,
+    };
+    text.contains('|') || literal.ends_with(&ending) || ending.ends_with(literal)
 }
 
 /// Returns an expression whose groups capture nothing.
@@ -181,7 +280,12 @@ fn named_group(text: &str) -> Option<usize> {
     (is_name && length > 0).then(|| text.len() - name.len() + length + 1)
 }
 
-fn checked(expression: String) -> Result<String, String> {
+/// Returns an expression over a whole path as a route writes it.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub(crate) fn checked(expression: String) -> Result<String, String> {
     match PathRegex::new(&expression) {
         Ok(_) => Ok(format!("~ {expression}")),
         Err(error) => {

@@ -11,6 +11,7 @@ mod letter_case;
 mod nginx_paths;
 mod peer;
 mod redirects;
+mod rule_order;
 mod traefik;
 
 use std::net::SocketAddr;

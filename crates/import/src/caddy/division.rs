@@ -9,7 +9,10 @@ use super::evaluation::{KnownCell, RequestScheme};
 use super::paths::{CurrentPath, SitePathChange, folded};
 use super::steps::{ChainStep, StepKind};
 use crate::bounds;
-use crate::cells::{CellDimension, PathTerm, RequestCell, combinations, distinct, within_bound};
+use crate::cells::{
+    CellDimension, PathTerm, RequestCell, client_parts, combinations, distinct, with_intersections,
+    within_bound,
+};
 
 /// Most prefixes that paths are stripped of before they are compared.
 const PREFIXES: usize = 16;
@@ -35,6 +38,8 @@ pub(super) fn divide(
         let mut known = BTreeSet::new();
         walk.found_paths.retain(|path| known.insert(folded(path)));
         let paths = with_both(walk.found_paths)?;
+        let mut paths = with_intersections(paths).ok_or("its paths overlap in too many ways")?;
+        paths.retain(|path| !is_between(path));
         Ok(with(cell, paths, |cell, path| {
             cell.path = path;
         }))
@@ -43,10 +48,10 @@ pub(super) fn divide(
         let mut walk = ConditionWalk::new(cell, CellDimension::Path, scheme);
         walk.conditions(steps, &mut CurrentPath::new(cell.path.as_ref()));
         let clients = walk.leaves.iter().filter_map(|it| match it {
-            RequestCondition::Client(blocks) => Some(blocks.clone()),
+            RequestCondition::Client(blocks) => Some(blocks.as_slice()),
             _ => None,
         });
-        Ok(with(cell, distinct(clients), |cell, client| {
+        Ok(with(cell, client_parts(clients), |cell, client| {
             cell.client = client;
         }))
     })?;
@@ -126,6 +131,15 @@ fn with_both(paths: Vec<PathTerm>) -> Result<Vec<PathTerm>, String> {
     }
     both.extend(paths);
     Ok(both)
+}
+
+/// Returns true for a beginning with an ending, which stands among the paths as a pattern.
+fn is_between(path: &PathTerm) -> bool {
+    let PathTerm::Every(parts) = path else {
+        return false;
+    };
+    let is_pattern = |it: &PathTerm| matches!(it, PathTerm::Beginning(_) | PathTerm::Ending(_));
+    parts.iter().all(is_pattern)
 }
 
 /// A walk through the steps that the requests of a cell can reach, which collects conditions.

@@ -5,7 +5,7 @@ use super::conditions::RequestCondition;
 use super::paths::{CurrentPath, folded};
 use super::steps::{ChainStep, StepKind};
 use crate::bounds;
-use crate::cells::{CellDimension, RequestCell, covers_block, covers_host};
+use crate::cells::{CellDimension, RequestCell, covers_host};
 use crate::ledger::EntryId;
 use crate::model::FieldEdits;
 
@@ -21,21 +21,6 @@ pub(super) struct SiteEffect {
     pub(super) response_fields: FieldEdits,
     pub(super) max_body: Option<String>,
     pub(super) compress: Option<String>,
-}
-
-impl SiteEffect {
-    /// Returns true if the requests are refused, whatever counters say.
-    pub(super) fn is_refusal(&self) -> bool {
-        matches!(&self.answer, Some(StepAnswer::Respond { status, .. }) if *status >= 400)
-    }
-
-    /// Returns true if the other effect has a guard that this one lacks.
-    pub(super) fn loses(&self, other: &Self) -> bool {
-        let has = |limit| self.limits.contains(limit);
-        let has_body = other.max_body.is_none() || self.max_body == other.max_body;
-        let has_all = other.limits.iter().all(has) && has_body;
-        !self.is_refusal() && (other.is_refusal() || !has_all)
-    }
 }
 
 /// The connection of requests, and what is known of them.
@@ -98,9 +83,7 @@ impl KnownCell<'_> {
                 in_dimension(CellDimension::Path, folded(term).covers(&folded(current)))
             }
             RequestCondition::Client(blocks) => {
-                let client = cell.client.as_ref();
-                let holds = client.is_some_and(|own| own.iter().all(|it| covers_block(blocks, it)));
-                in_dimension(CellDimension::Client, holds)
+                in_dimension(CellDimension::Client, cell.has_client_of(blocks))
             }
             RequestCondition::Method(method) => {
                 let methods = cell.method.as_ref();

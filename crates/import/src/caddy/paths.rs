@@ -4,6 +4,7 @@
 
 use super::placeholders::{PlaceholderPiece, pieces};
 use crate::cells::PathTerm;
+use crate::paths::may_begin;
 
 /// The part that a pattern leaves open.
 pub(super) const REST: char = '\u{0}';
@@ -177,7 +178,16 @@ pub(super) fn folded(term: &PathTerm) -> PathTerm {
         PathTerm::Ending(text) => PathTerm::Ending(lower(text)),
         PathTerm::Between(begin, end) => PathTerm::Between(lower(begin), lower(end)),
         PathTerm::Containing(text) => PathTerm::Containing(lower(text)),
-        PathTerm::Segments(_) | PathTerm::Expression(_) => term.clone(),
+        PathTerm::Segments(_) => term.clone(),
+        PathTerm::Expression(text) => {
+            let has_upper = text.contains(|c: char| c.is_ascii_uppercase());
+            let text = text.strip_prefix("(?i)").filter(|_| !has_upper);
+            text.map_or_else(
+                || term.clone(),
+                |text| PathTerm::Expression(text.to_owned()),
+            )
+        }
+        PathTerm::Every(parts) => PathTerm::Every(parts.iter().map(folded).collect()),
     }
 }
 
@@ -189,48 +199,10 @@ fn without_prefix<'p>(path: &'p str, prefix: &str) -> Option<&'p str> {
         .then(|| &path[prefix.len()..])
 }
 
-/// Returns false if no path with this beginning fits an expression.
-pub(super) fn may_begin(expression: &str, beginning: &str) -> bool {
-    let Some(text) = expression.strip_prefix('^') else {
-        return true;
-    };
-    let text = text
-        .strip_prefix("(?i)")
-        .unwrap_or(text)
-        .to_ascii_lowercase();
-    let beginning = beginning.to_ascii_lowercase();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_".contains(c);
-    let end = text.find(|c| !is_plain(c)).unwrap_or(text.len());
-    // The last character may be repeated, or absent.
-    let literal = match text[end..].starts_with(['?', '*', '{', '|']) {
-        true => &text[..end.saturating_sub(1)],
-        false => &text[..end],
-    };
-    let has_alternatives = text.contains('|');
-    has_alternatives || literal.starts_with(&beginning) || beginning.starts_with(literal)
-}
-
-/// Returns false if no path with this ending fits an expression.
-pub(super) fn may_end(expression: &str, ending: &str) -> bool {
-    let Some(text) = expression.strip_suffix('$') else {
-        return true;
-    };
-    let text = text.to_ascii_lowercase();
-    let ending = ending.to_ascii_lowercase();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_".contains(c);
-    let before = text.trim_end_matches(is_plain);
-    let literal = &text[before.len()..];
-    // `\d` is no letter.
-    let literal = match before.ends_with('\\') {
-        true => literal.get(1..).unwrap_or_default(),
-        false => literal,
-    };
-    text.contains('|') || literal.ends_with(&ending) || ending.ends_with(literal)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::paths::may_end;
 
     fn followed(path: Option<PathTerm>, changes: &[SitePathChange]) -> CurrentPath {
         let mut current = CurrentPath::new(path.as_ref());

@@ -7,7 +7,7 @@ use super::conditions::RequestCondition;
 use super::division;
 use super::evaluation::{CellEvaluation, SiteEffect};
 use super::listeners::{ListenerGroup, PlacedSite};
-use super::paths::{self, CurrentPath};
+use super::paths::CurrentPath;
 use super::redirects::{self, RoutePlace};
 use super::steps::{ChainStep, StepKind};
 use crate::bounds;
@@ -54,7 +54,6 @@ impl SiteRouteMaker<'_> {
             .cloned()
             .collect();
         let kept = joined(with_heads(cells::needed(cells), &heads));
-        self.report_overlaps(&kept, ledger);
         for group in kept.chunk_by(|(one, _), (other, _)| one.host == other.host) {
             let open_prefixes = cells::open_prefixes(group.iter().map(|(cell, _)| cell));
             for (cell, effect) in group {
@@ -151,10 +150,13 @@ impl SiteRouteMaker<'_> {
         let Some(site) = self.site(cell.host.as_deref()) else {
             return;
         };
-        let path = match cells::path(cell.path.as_ref(), open_prefixes) {
-            Ok(path) => path,
+        let path = cells::path(cell.path.as_ref(), open_prefixes);
+        let (path, case) = match path.and_then(|path| Ok((path, path_case(cell)?))) {
+            Ok(found) => found,
             Err(reason) => {
-                ledger.fill_in_for(site.id, &format!("a path is left out: {reason}"));
+                let text = cell.path.as_ref().map(shown).unwrap_or_default();
+                let what = format!("the path {text} is left out: {reason}");
+                ledger.fill_in_for(site.id, &what);
                 return;
             }
         };
@@ -185,7 +187,7 @@ impl SiteRouteMaker<'_> {
         gateway.routes.push(Route {
             remarks,
             host: cell.host.clone(),
-            case: path_case(cell),
+            case,
             listeners: self.group.names.clone(),
             methods: cell.method.clone().unwrap_or_default(),
             values: cell.values.clone(),
@@ -216,38 +218,23 @@ impl SiteRouteMaker<'_> {
             gateway.routes.push(route);
         }
     }
-
-    /// Records the paths whose requests another route takes, by which a guard is lost.
-    fn report_overlaps(&self, cells: &[SiteCell], ledger: &mut Ledger) {
-        let differs = |one: &SiteEffect, other: &SiteEffect| {
-            one.loses(other) || (!one.is_refusal() && one.answer != other.answer)
-        };
-        for (first, second) in cells::lost_overlaps(cells, differs) {
-            let is_possible = match (first, second) {
-                // A cell of both stands before them.
-                (PathTerm::Ending(_), PathTerm::Beginning(_)) => false,
-                (PathTerm::Expression(text), other) | (other, PathTerm::Expression(text)) => {
-                    may_be_both(text, other)
-                }
-                _ => true,
-            };
-            if !is_possible {
-                continue;
-            }
-            ledger.fill_in(format!(
-                "[[route]]: a path with both {} and {} is taken by the route of the first; make a route of both where that matters",
-                shown(first),
-                shown(second)
-            ));
-        }
-    }
 }
 
 /// Returns the treatment of case: only `path_regexp` regards it.
-fn path_case(cell: &RequestCell) -> PathCase {
-    match cell.path {
-        Some(PathTerm::Expression(_)) => PathCase::Kept,
-        _ => PathCase::Ignored,
+fn path_case(cell: &RequestCell) -> Result<PathCase, String> {
+    let is_expression = |it: &PathTerm| matches!(it, PathTerm::Expression(_));
+    match &cell.path {
+        Some(PathTerm::Expression(_)) => Ok(PathCase::Kept),
+        Some(PathTerm::Every(parts)) if parts.iter().any(is_expression) => {
+            match parts.iter().all(is_expression) {
+                true => Ok(PathCase::Kept),
+                false => Err(
+                    "`path_regexp` regards letter case, and `path` does not; write a route of both"
+                        .to_owned(),
+                ),
+            }
+        }
+        _ => Ok(PathCase::Ignored),
     }
 }
 
@@ -256,18 +243,6 @@ fn request_fields(effect: &SiteEffect) -> FieldEdits {
     match &effect.answer {
         Some(StepAnswer::Forward(_)) => effect.request_fields.clone(),
         _ => FieldEdits::default(),
-    }
-}
-
-/// Returns false if no path fits both an expression and another term.
-fn may_be_both(expression: &str, other: &PathTerm) -> bool {
-    match other {
-        PathTerm::Beginning(begin) => paths::may_begin(expression, begin),
-        PathTerm::Ending(end) => paths::may_end(expression, end),
-        PathTerm::Between(begin, end) => {
-            paths::may_begin(expression, begin) && paths::may_end(expression, end)
-        }
-        _ => true,
     }
 }
 
@@ -294,6 +269,7 @@ fn shown(term: &PathTerm) -> String {
         PathTerm::Between(begin, end) => format!("`{begin}*{end}`"),
         PathTerm::Containing(text) => format!("`*{text}*`"),
         PathTerm::Segments(text) | PathTerm::Expression(text) => format!("`~ {text}`"),
+        PathTerm::Every(parts) => parts.iter().map(shown).collect::<Vec<_>>().join(" and "),
     }
 }
 

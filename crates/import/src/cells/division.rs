@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use ipnet::IpNet;
-
+use super::intersection::with_intersections;
+use super::partition;
 use super::terms::{ConditionTerm, PathTerm, RuleCondition, SignedTerm, TermTruth};
 use crate::bounds;
 use crate::model::RouteValue;
@@ -45,7 +45,37 @@ pub(crate) enum CellDimension {
 pub(crate) fn divide<'c>(
     hosts: &[String],
     conditions: impl Fn(&RequestCell) -> Vec<&'c TermList>,
-) -> Result<Vec<RequestCell>, String> {
+) -> Result<CellDivision, String> {
+    // Paths that several comparisons name together can be too many.
+    if let Some(cells) = divided(hosts, &conditions, with_intersections)
+        .ok()
+        .flatten()
+    {
+        return Ok(CellDivision {
+            cells,
+            has_intersections: true,
+        });
+    }
+    let cells = divided(hosts, &conditions, Some)?;
+    Ok(CellDivision {
+        cells: cells.unwrap_or_default(),
+        has_intersections: false,
+    })
+}
+
+/// The cells of requests.
+pub(crate) struct CellDivision {
+    pub(crate) cells: Vec<RequestCell>,
+    /// True if the paths that several comparisons name together are cells.
+    pub(crate) has_intersections: bool,
+}
+
+/// Divides requests. `arranged` returns the paths of a host, and `None` where there are too many.
+fn divided<'c>(
+    hosts: &[String],
+    conditions: &impl Fn(&RequestCell) -> Vec<&'c TermList>,
+    arranged: fn(Vec<PathTerm>) -> Option<Vec<PathTerm>>,
+) -> Result<Option<Vec<RequestCell>>, String> {
     let mut cells = Vec::new();
     for host in options(hosts) {
         let cell = RequestCell {
@@ -53,7 +83,10 @@ pub(crate) fn divide<'c>(
             ..RequestCell::default()
         };
         let possible = cell.possible(&conditions(&cell), CellDimension::Host);
-        for path in options(&paths(&possible)) {
+        let Some(paths) = arranged(paths(&possible)) else {
+            return Ok(None);
+        };
+        for path in options(&paths) {
             let cell = RequestCell {
                 path,
                 ..cell.clone()
@@ -70,7 +103,7 @@ pub(crate) fn divide<'c>(
             }
         }
     }
-    Ok(cells)
+    Ok(Some(cells))
 }
 
 /// Divides the requests of a cell by fields, parameters and methods.
@@ -142,15 +175,20 @@ fn paths(conditions: &[&TermList]) -> Vec<PathTerm> {
         ConditionTerm::Path(paths) => Some(paths),
         _ => None,
     });
-    distinct(named.flatten().cloned())
+    distinct(named.flatten().filter(|it| !it.is_always()).cloned())
 }
 
 fn clients(conditions: &[&TermList]) -> Vec<Vec<String>> {
     let named = terms(conditions).filter_map(|term| match term {
-        ConditionTerm::Client(blocks) => Some(blocks.clone()),
+        ConditionTerm::Client(blocks) => Some(blocks.as_slice()),
         _ => None,
     });
-    distinct(named)
+    client_parts(named)
+}
+
+/// Returns the parts into which lists of blocks divide clients.
+pub(crate) fn client_parts<'l>(lists: impl Iterator<Item = &'l [String]>) -> Vec<Vec<String>> {
+    partition::clients(&distinct(lists))
 }
 
 fn values(conditions: &[&TermList]) -> Vec<RouteValue> {
@@ -163,10 +201,10 @@ fn values(conditions: &[&TermList]) -> Vec<RouteValue> {
 
 fn methods(conditions: &[&TermList]) -> Vec<Vec<String>> {
     let named = terms(conditions).filter_map(|term| match term {
-        ConditionTerm::Method(methods) => Some(methods.clone()),
+        ConditionTerm::Method(methods) => Some(methods.as_slice()),
         _ => None,
     });
-    distinct(named)
+    partition::methods(&distinct(named))
 }
 
 fn terms<'c>(conditions: &[&'c TermList]) -> impl Iterator<Item = &'c ConditionTerm> {
@@ -189,10 +227,26 @@ fn options<T: Clone>(values: &[T]) -> impl Iterator<Item = Option<T>> {
 }
 
 impl RequestCell {
-    /// Returns the conditions that can hold, where the dimensions up to this one are known.
+    /// Returns the conditions that divide the requests of a cell further, where the dimensions up to this one are known.
+    ///
+    /// The gateway prefers the narrower client, field or method among the routes of expressions, whatever their paths are: a cell is
+    /// divided by the conditions on every path that its requests can have.
     fn possible<'c>(&self, conditions: &[&'c TermList], known: CellDimension) -> Vec<&'c TermList> {
+        let overlaps = |literal: &SignedTerm| match (&literal.term, &self.path) {
+            (ConditionTerm::Path(_), Some(_)) if literal.is_negated => true,
+            (ConditionTerm::Path(paths), Some(own)) => paths.iter().any(|it| it.overlaps(own)),
+            _ => {
+                let is_known = dimension(&literal.term).is_none_or(|it| it <= known);
+                !is_known || self.holds(literal) != Some(false)
+            }
+        };
         let conditions = conditions.iter().copied();
-        conditions.filter(|it| self.may_hold(it, known)).collect()
+        match &self.path {
+            Some(path) if !matches!(path, PathTerm::Exact(_)) => {
+                conditions.filter(|it| it.iter().all(overlaps)).collect()
+            }
+            _ => conditions.filter(|it| self.may_hold(it, known)).collect(),
+        }
     }
 
     /// Returns true if terms can hold together, where the dimensions up to this one are known.
@@ -234,6 +288,13 @@ impl RequestCell {
         Some((truth == TermTruth::True) != literal.is_negated)
     }
 
+    /// Returns true if its clients are among those of a list. The parts of clients are in a list as a whole or not at all.
+    pub(crate) fn has_client_of(&self, blocks: &[String]) -> bool {
+        let own = self.client.iter().flatten();
+        let mut own = own.filter(|it| !it.starts_with('!'));
+        own.next().is_some_and(|it| covers_block(blocks, it))
+    }
+
     /// Returns the truth of a term; `None` where counters decide.
     fn truth(&self, term: &ConditionTerm) -> Option<TermTruth> {
         let holds = match term {
@@ -245,14 +306,10 @@ impl RequestCell {
                 .host
                 .as_ref()
                 .is_some_and(|host| hosts.iter().any(|it| covers_host(it, host))),
-            ConditionTerm::Path(paths) => self
-                .path
-                .as_ref()
-                .is_some_and(|path| paths.iter().any(|it| it.covers(path))),
-            ConditionTerm::Client(blocks) => self
-                .client
-                .as_ref()
-                .is_some_and(|own| own.iter().all(|it| covers_block(blocks, it))),
+            ConditionTerm::Path(paths) => paths
+                .iter()
+                .any(|it| it.is_always() || self.path.as_ref().is_some_and(|path| it.covers(path))),
+            ConditionTerm::Client(blocks) => self.has_client_of(blocks),
             ConditionTerm::Value(value) => self.values.iter().any(|own| value.takes(own)),
             ConditionTerm::Method(methods) => self
                 .method
@@ -288,16 +345,14 @@ pub(crate) fn covers_host(term: &str, host: &str) -> bool {
 }
 
 /// Returns true if one of the blocks contains a whole block.
-pub(crate) fn covers_block(blocks: &[String], block: &str) -> bool {
-    let parse = |text: &str| {
-        let network = text.parse::<IpNet>().ok();
-        network.or_else(|| Some(text.parse::<std::net::IpAddr>().ok()?.into()))
-    };
-    let network = parse(block);
-    blocks.iter().any(|it| match (parse(it), network) {
-        (Some(outer), Some(inner)) => outer.contains(&inner),
-        _ => it == block,
-    })
+fn covers_block(blocks: &[String], block: &str) -> bool {
+    let network = partition::network(block);
+    blocks
+        .iter()
+        .any(|it| match (partition::network(it), network) {
+            (Some(outer), Some(inner)) => outer.contains(&inner),
+            _ => it == block,
+        })
 }
 
 #[cfg(test)]
@@ -325,7 +380,7 @@ mod tests {
         }
         let of_all = || conditions.iter().map(Vec::as_slice);
         let hosts = hosts(of_all());
-        let cells = divide(&hosts, |_| of_all().collect()).unwrap();
+        let cells = divide(&hosts, |_| of_all().collect()).unwrap().cells;
         // Each host has two paths and the rest; requests for other hosts are one cell.
         assert_eq!(cells.len(), 300 * 3 + 1);
     }

@@ -4,14 +4,17 @@
 //! and makes routes of the cells that remain.
 
 mod division;
+mod intersection;
+mod partition;
 mod reduction;
 mod route_paths;
 mod terms;
 
 pub(crate) use self::division::{
-    CellDimension, RequestCell, TermList, combinations, covers_block, covers_host, distinct,
-    divide, hosts, within_bound,
+    CellDimension, CellDivision, RequestCell, TermList, client_parts, combinations, covers_host,
+    distinct, divide, hosts, within_bound,
 };
+pub(crate) use self::intersection::with_intersections;
 pub(crate) use self::reduction::{is_expression, lost_overlaps, needed, open_prefixes};
 pub(crate) use self::route_paths::path;
 pub(crate) use self::terms::{

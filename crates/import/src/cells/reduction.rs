@@ -6,6 +6,8 @@
 //!    then methods.
 //! 2. A cell is compared with those that the gateway would prefer less, which are final by then; so cells are removed from the back.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::division::{RequestCell, covers_host};
 use super::terms::PathTerm;
 use crate::model::RouteValue;
@@ -26,7 +28,8 @@ pub(crate) fn needed<T: PartialEq>(cells: Vec<CellResult<T>>) -> Vec<CellResult<
     // Exact hosts, then hosts below one from the longest name to the shortest, then all others.
     groups.sort_by_key(|group| std::cmp::Reverse(host_rank(group[0].0.host.as_deref())));
     for group in &mut groups {
-        group.sort_by_key(|(cell, _)| std::cmp::Reverse(rank(cell)));
+        let depths = depths(group.iter().map(|(cell, _)| cell));
+        group.sort_by_key(|(cell, _)| std::cmp::Reverse(rank(cell, &depths)));
     }
     for at in (0..groups.len()).rev() {
         let behind = groups.split_off(at + 1);
@@ -112,18 +115,18 @@ fn is_unordered<T: PartialEq>(
         })
 }
 
-/// Returns the prefixes of paths that end within a segment. The gateway has an expression for such a one.
+/// Returns the prefixes of paths that routes have as expressions: those that end within a segment, and those whose paths an expression
+/// takes too, which would come before the prefix.
 pub(crate) fn open_prefixes<'c>(cells: impl Iterator<Item = &'c RequestCell>) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    for cell in cells {
-        if let Some(PathTerm::Beginning(text)) = &cell.path
-            && !text.ends_with('/')
-            && !found.contains(text)
-        {
-            found.push(text.clone());
-        }
-    }
-    found
+    let terms: BTreeSet<&PathTerm> = cells.filter_map(|it| it.path.as_ref()).collect();
+    let is_pattern = |it: &&&PathTerm| matches!(it, PathTerm::Beginning(_) | PathTerm::Exact(_));
+    let expressions: Vec<&PathTerm> = terms.iter().filter(|it| !is_pattern(it)).copied().collect();
+    let is_taken = |path: &PathTerm| expressions.iter().any(|it| it.covers(path));
+    let prefixes = terms.iter().copied().filter_map(|path| match path {
+        PathTerm::Beginning(text) if !text.ends_with('/') || is_taken(path) => Some(text.clone()),
+        _ => None,
+    });
+    prefixes.collect()
 }
 
 /// Returns true if the route of a path is an expression. So is each prefix below an expression of the same host, since expressions come
@@ -163,7 +166,18 @@ fn overlaps(one: &RequestCell, other: &RequestCell) -> bool {
     };
     paths
         && !one.values.iter().any(is_other)
-        && (one.method.is_none() || other.method.is_none() || one.method == other.method)
+        && methods_overlap(one.method.as_deref(), other.method.as_deref())
+}
+
+/// Returns true if routes for these methods can take the same requests: one for GET takes HEAD too.
+fn methods_overlap(one: Option<&[String]>, other: Option<&[String]>) -> bool {
+    let (Some(one), Some(other)) = (one, other) else {
+        return true;
+    };
+    let has = |methods: &[String], method: &str| methods.iter().any(|it| it == method);
+    one.iter().any(|method| has(other, method))
+        || (has(one, "GET") && has(other, "HEAD"))
+        || (has(one, "HEAD") && has(other, "GET"))
 }
 
 /// Returns the order by which the gateway prefers hosts; greater goes first.
@@ -175,14 +189,40 @@ fn host_rank(host: Option<&str>) -> (u8, usize) {
     }
 }
 
+/// Most expressions of one host that are compared with each other.
+const COMPARED_EXPRESSIONS: usize = 1024;
+
+/// Returns, for each path that a route has as an expression, the number of those that take all of its requests: the file has the narrower
+/// expression first.
+fn depths<'c>(cells: impl Iterator<Item = &'c RequestCell> + Clone) -> BTreeMap<PathTerm, usize> {
+    let open_prefixes = open_prefixes(cells.clone());
+    let terms: BTreeSet<&PathTerm> = cells.filter_map(|it| it.path.as_ref()).collect();
+    let expressions: Vec<&PathTerm> = terms
+        .into_iter()
+        .filter(|it| is_expression(Some(it), &open_prefixes))
+        .collect();
+    let depth = |path: &PathTerm| match path {
+        PathTerm::Beginning(text) if expressions.len() > COMPARED_EXPRESSIONS => text.len(),
+        _ if expressions.len() > COMPARED_EXPRESSIONS => 0,
+        path => expressions.iter().filter(|it| it.covers(path)).count(),
+    };
+    let depths = expressions
+        .iter()
+        .map(|path| ((*path).clone(), depth(path)));
+    depths.collect()
+}
+
 /// Returns the order by which the gateway prefers routes of one host; greater goes first.
-fn rank(cell: &RequestCell) -> (u8, usize, bool, usize, usize, bool) {
-    let (kind, length) = match &cell.path {
-        None => (0, 0),
-        Some(PathTerm::Beginning(text)) => (1, text.len()),
-        Some(PathTerm::Exact(_)) => (3, 0),
-        Some(PathTerm::Between(begin, end)) => (2, begin.len() + end.len()),
-        Some(_) => (2, 0),
+fn rank(
+    cell: &RequestCell,
+    depths: &BTreeMap<PathTerm, usize>,
+) -> (u8, usize, bool, usize, usize, bool) {
+    let depth = cell.path.as_ref().and_then(|path| depths.get(path));
+    let (kind, length) = match (&cell.path, depth) {
+        (None, _) => (0, 0),
+        (Some(PathTerm::Exact(_)), _) => (3, 0),
+        (Some(PathTerm::Beginning(text)), None) => (1, text.len()),
+        (Some(_), depth) => (2, depth.copied().unwrap_or(0)),
     };
     let fields = cell.values.iter().filter(|it| it.key == "headers").count();
     let parameters = cell.values.len() - fields;

@@ -1,7 +1,7 @@
 //! Returns the paths of the routes of cells.
 
-use super::reduction;
 use super::terms::PathTerm;
+use super::{intersection, reduction};
 use crate::paths;
 
 /// Returns the path of a route.
@@ -26,5 +26,6 @@ pub(crate) fn path(term: Option<&PathTerm>, open_prefixes: &[String]) -> Result<
             paths::searched(&format!("/{}(/|$)", regex::escape(text)))
         }
         Some(PathTerm::Expression(text)) => paths::searched(text),
+        Some(PathTerm::Every(parts)) => intersection::expression(parts),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::ledger::EntryId;
 use crate::model::RouteValue;
+use crate::paths;
 
 /// A comparison of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,12 +76,33 @@ pub(crate) enum PathTerm {
     Segments(String),
     /// An expression that is searched in the path.
     Expression(String),
+    /// Several comparisons that hold together.
+    Every(Vec<PathTerm>),
 }
 
 impl PathTerm {
+    /// Returns the comparison that an expression is, so that two spellings of one comparison are one route.
+    pub(crate) fn searched(expression: &str) -> Self {
+        let begins = expression.strip_prefix('^');
+        let inner = begins.unwrap_or(expression);
+        let ended = inner.strip_suffix('$').filter(|it| !it.ends_with('\\'));
+        let text = paths::literal(ended.unwrap_or(inner)).filter(|it| !it.is_empty());
+        match (text, begins, ended) {
+            (None, _, _) => Self::Expression(expression.to_owned()),
+            (Some(text), Some(_), Some(_)) => Self::Exact(text),
+            (Some(text), Some(_), None) => Self::Beginning(text),
+            (Some(text), None, Some(_)) => Self::Ending(text),
+            (Some(text), None, None) => Self::Containing(text),
+        }
+    }
+
     /// Returns true if this term holds for every path for which the other one holds.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         match (self, other) {
+            (Self::Every(own), _) => own.iter().all(|it| it.covers(other)),
+            (_, Self::Every(parts)) => parts.iter().any(|it| self.covers(it)),
+            (Self::Expression(own), Self::Exact(path)) => is_found(own, path),
+            (Self::Beginning(own), Self::Expression(text)) => paths::always_begins(text, own),
             (Self::Beginning(own), Self::Beginning(path) | Self::Exact(path)) => {
                 path.starts_with(own.as_str())
             }
@@ -109,15 +131,35 @@ impl PathTerm {
             (Self::Segments(own), Self::Exact(path)) => {
                 format!("{path}/").contains(&format!("/{own}/"))
             }
-            (Self::Segments(own), Self::Beginning(path)) => path.contains(&format!("/{own}/")),
+            (Self::Segments(own), Self::Ending(path)) => {
+                format!("{path}/").contains(&format!("/{own}/"))
+            }
+            (Self::Segments(own), Self::Beginning(path) | Self::Containing(path)) => {
+                path.contains(&format!("/{own}/"))
+            }
             _ => self == other,
         }
+    }
+
+    /// Returns true if the term holds for every path.
+    pub(crate) fn is_always(&self) -> bool {
+        matches!(self, Self::Beginning(text) if matches!(text.as_str(), "" | "/"))
     }
 
     /// Returns true if a path may exist for which both hold.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Expression(_), _) | (_, Self::Expression(_)) => true,
+            (Self::Every(parts), other) | (other, Self::Every(parts)) => {
+                parts.iter().all(|it| it.overlaps(other))
+            }
+            (Self::Expression(_), Self::Exact(_)) => self.covers(other),
+            (Self::Exact(_), Self::Expression(_)) => other.covers(self),
+            (Self::Expression(text), other) | (other, Self::Expression(text)) => {
+                let begins = other.beginning();
+                let ends = other.ending();
+                begins.is_none_or(|it| paths::may_begin(text, it))
+                    && ends.is_none_or(|it| paths::may_end(text, it))
+            }
             (Self::Exact(_) | Self::Beginning(_), Self::Exact(_) | Self::Beginning(_))
             | (Self::Exact(_), _)
             | (_, Self::Exact(_)) => self.covers(other) || other.covers(self),
@@ -159,9 +201,18 @@ impl PathTerm {
             Self::Containing(value) => ("path_sub", value),
             Self::Segments(value) => ("path_dir", value),
             Self::Expression(value) => ("path_reg", value),
+            Self::Every(parts) => {
+                let texts: Vec<String> = parts.iter().map(Self::text).collect();
+                return texts.join(" ");
+            }
         };
         format!("{word} {value}")
     }
+}
+
+/// Returns true if an expression is found in a path. One that cannot be read has no route, and is to be filled in.
+fn is_found(expression: &str, path: &str) -> bool {
+    regex::Regex::new(expression).is_ok_and(|it| it.is_match(path))
 }
 
 /// A term, or its opposite.

@@ -265,9 +265,76 @@ pub(super) fn times(lines: &[&SectionLine], gateway: &mut GatewayModel, ledger: 
                 gateway.server_sources.push(line.id);
                 gateway.server.push((key, crate::toml::duration(millis)));
             }
-            None => ledger.left_out(line.id, format!("see [server] {key}")),
+            None => {
+                let reason = format!("see [server] {key}");
+                ledger.left_out(line.id, reason.clone());
+                ledger.fill_in_for(line.id, &format!("it is left out: {reason}"));
+            }
         }
     }
+}
+
+/// Bytes of a buffer that a request head cannot use, unless `tune.maxrewrite` says otherwise.
+const USUAL_REWRITE_BYTES: u64 = 1_024;
+
+/// A bound on the head of a request, with its value in TOML.
+struct HeadBound {
+    id: EntryId,
+    key: &'static str,
+    most: u64,
+    range: std::ops::RangeInclusive<u64>,
+    value: String,
+}
+
+/// Sets the bounds on the head of a request. `lines` are those of the process.
+pub(super) fn head_bounds(lines: &[&SectionLine], gateway: &mut GatewayModel, ledger: &mut Ledger) {
+    let number = |name: &str| {
+        let line = lines.iter().rfind(|line| line.word(0) == name)?;
+        Some((line.id, line.word(1).parse::<u64>().ok()?))
+    };
+    let rewrite = number("tune.maxrewrite");
+    let bytes = number("tune.bufsize").map(|(id, size)| {
+        let reserved = rewrite.map_or(USUAL_REWRITE_BYTES.min(size / 2), |(_, bytes)| bytes);
+        let most = size.saturating_sub(reserved);
+        HeadBound {
+            id,
+            key: "max_header_bytes",
+            most,
+            range: 1_024..=1_048_576,
+            value: crate::toml::quoted(&format!("{most}B")),
+        }
+    });
+    let fields = number("tune.http.maxhdr").map(|(id, most)| HeadBound {
+        id,
+        key: "max_headers",
+        most,
+        range: 1..=256,
+        value: most.to_string(),
+    });
+    let sources = rewrite.filter(|_| bytes.is_some()).map(|(id, _)| id);
+    sources.into_iter().for_each(|id| ledger.translated(id));
+    for bound in bytes.into_iter().chain(fields) {
+        set_head_bound(bound, gateway, ledger);
+    }
+}
+
+fn set_head_bound(bound: HeadBound, gateway: &mut GatewayModel, ledger: &mut Ledger) {
+    let HeadBound { id, key, most, .. } = bound;
+    if bound.range.contains(&most) {
+        let difference = "a larger head is answered with 431; in HAProxy with 400";
+        ledger.differs(id, difference);
+        gateway.server_sources.push(id);
+        gateway.server.push((key, bound.value));
+        return;
+    }
+    let range = &bound.range;
+    let reason = format!(
+        "[server] {key} is {} to {}, not {most}",
+        range.start(),
+        range.end()
+    );
+    ledger.left_out(id, reason.clone());
+    ledger.fill_in_for(id, &reason);
 }
 
 /// Sets the maximum number of connections: the smaller one of the process and of the frontend. `lines` are those of the frontend and of

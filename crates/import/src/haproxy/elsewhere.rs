@@ -112,11 +112,10 @@ fn line_reason(section: &ConfigSection, line: &SectionLine) -> Option<&'static s
     if has_lines_of_its_own(section) {
         return reason(line);
     }
-    let is_bound = |word: &str| word.starts_with("max") && word != "maxzlibmem";
     match (section.kind.as_str(), line.word(0)) {
         ("global", "maxconn") => Some(UNUSED),
-        ("global", word) if is_bound(word) => {
-            Some("see [server] max_connections, max_tls_handshakes and the limits of routes")
+        ("global", word) if is_process_bound(word) => {
+            Some("see the bounds of [server] and [server.http2], and the limits of routes")
         }
         (kind, _) => Some(kind_reason(kind)),
     }
@@ -131,6 +130,18 @@ fn is_implied(line: &SectionLine) -> bool {
         || line.starts(&["option", "httplog"])
         || line.starts(&["option", "redispatch"])
         || line.starts(&["option", "dontlognull"])
+}
+
+/// Returns true for lines of `global` that bound what clients can do.
+fn is_process_bound(word: &str) -> bool {
+    let is_of_process = word.starts_with("max") && word != "maxzlibmem";
+    let is_of_requests = ["tune.bufsize", "tune.http.maxhdr"].contains(&word);
+    let is_of_streams = word.starts_with("tune.")
+        && (word.contains("max-concurrent-streams")
+            || word.contains("max-total-streams")
+            || word.contains("max-streams")
+            || word.contains("glitches-threshold"));
+    is_of_process || is_of_requests || is_of_streams
 }
 
 fn reason(line: &SectionLine) -> Option<&'static str> {
@@ -186,8 +197,9 @@ fn reason(line: &SectionLine) -> Option<&'static str> {
 fn changes_no_answer(section: &ConfigSection, line: &SectionLine) -> bool {
     if section.kind == "global" {
         let word = line.word(0);
-        let is_bound = word.starts_with("max") && word != "maxzlibmem";
-        return !is_bound && !word.starts_with("ssl-default-");
+        return !is_process_bound(word)
+            && !word.starts_with("ssl-d")
+            && word != "ssl-server-verify";
     }
     let has_own_answer = |line: &SectionLine| {
         matches!(

@@ -25,6 +25,8 @@ pub(super) struct CellLimit {
     /// The lines of track and rule.
     pub(super) sources: Vec<EntryId>,
     pub(super) differences: Vec<String>,
+    /// The part that the operator has to write, since no key says it.
+    pub(super) to_fill_in: Option<String>,
     /// The field that the key reads, where only a proxy may write that.
     pub(super) proxy_field: Option<ProxyFieldUse>,
 }
@@ -124,6 +126,8 @@ pub(super) fn count_answered(cells: &mut [EvaluatedCell]) {
 pub(super) struct RuleEvaluation<'r> {
     pub(super) effect: CellEffect,
     tracks: Vec<(u8, &'r TrackRule)>,
+    /// The sticky counters that rules before fill for other requests.
+    untracked: Vec<u8>,
     after_answer: Vec<CellLimit>,
     tables: &'r StickTables,
 }
@@ -133,6 +137,7 @@ impl<'r> RuleEvaluation<'r> {
         Self {
             effect: CellEffect::default(),
             tracks: Vec::new(),
+            untracked: Vec::new(),
             after_answer: Vec::new(),
             tables,
         }
@@ -145,7 +150,7 @@ impl<'r> RuleEvaluation<'r> {
             cell,
             effect: self.effect,
             tracked: tracks
-                .map(|(_, track)| (track.table.clone(), track.key.clone()))
+                .map(|(_, track)| self.tables.stored_entry(track))
                 .collect(),
             after_answer: self.after_answer,
         }
@@ -161,20 +166,21 @@ impl<'r> RuleEvaluation<'r> {
         if self.effect.answer.is_some() {
             return;
         }
-        let mut is_allowed = false;
+        let mut ended_phase = None;
         for rule in rules {
             if self.effect.answer.is_some() {
                 self.skip(cell, rule);
                 continue;
             }
-            if is_allowed && !matches!(rule.kind, RuleKind::Use(_)) {
+            if ended_phase == Some(rule.phase) {
+                self.untracked.extend(rule.tracked());
                 continue;
             }
             let is_certain = cell.always(&rule.condition);
             let used = match &rule.kind {
                 RuleKind::ToHttps | RuleKind::SetSource(_) => false,
                 RuleKind::Allow if is_certain => {
-                    is_allowed = true;
+                    ended_phase = Some(rule.phase);
                     true
                 }
                 RuleKind::Track(number, track) if is_certain => {
@@ -182,6 +188,10 @@ impl<'r> RuleEvaluation<'r> {
                     if !self.tracks.iter().any(|(known, _)| known == number) {
                         self.tracks.push((*number, track));
                     }
+                    false
+                }
+                RuleKind::Track(number, _) => {
+                    self.untracked.push(*number);
                     false
                 }
                 RuleKind::Use(name) if is_certain => {
@@ -229,7 +239,7 @@ impl<'r> RuleEvaluation<'r> {
         };
         for alternative in cell.remaining(&rule.condition) {
             let limit = self.limit_of(&alternative, rule, *status);
-            self.after_answer.extend(limit);
+            self.after_answer.extend(limit.ok().flatten());
         }
     }
 
@@ -243,11 +253,11 @@ impl<'r> RuleEvaluation<'r> {
     ) -> bool {
         let mut used = false;
         for alternative in cell.remaining(&rule.condition) {
-            let added = self
-                .limit_of(&alternative, rule, status)
-                .and_then(|limit| self.add_limit(limit));
+            let limit = self.limit_of(&alternative, rule, status);
+            let added = limit.and_then(|it| it.map(|limit| self.add_limit(limit)).transpose());
             match added {
-                Ok(()) => used = true,
+                Ok(None) => {}
+                Ok(Some(())) => used = true,
                 Err(reason) => {
                     ledger.left_out(rule.id, reason.clone());
                     ledger.fill_in(format!(
@@ -272,12 +282,13 @@ impl<'r> RuleEvaluation<'r> {
         Ok(())
     }
 
+    /// Returns the limit of a refusal that depends on counters; `None` where no rule before fills its counter for the requests of the cell.
     fn limit_of(
         &self,
         literals: &[&SignedTerm],
         rule: &SectionRule,
         status: Option<u16>,
-    ) -> Result<CellLimit, String> {
+    ) -> Result<Option<CellLimit>, String> {
         let [literal] = literals else {
             return Err("a refusal by several counters at once has no counterpart".to_owned());
         };
@@ -287,11 +298,15 @@ impl<'r> RuleEvaluation<'r> {
         if literal.is_negated {
             return Err("a refusal below a count has no counterpart".to_owned());
         }
-        let track = self.track_of(counter)?;
+        let Some(track) = self.track_of(counter)? else {
+            return Ok(None);
+        };
         let table_name = counter.table.clone().unwrap_or(track.table.clone());
         let table = self.tables.get(&table_name)?;
         let period = table.period(counter.kind)?;
+        let key = table.stored(&track.key);
         let mut differences = track.differences.clone();
+        differences.extend(key.difference);
         let mut differs = |difference: &str| differences.push(difference.to_owned());
         if status.is_none() {
             differs("refusals are 429; HAProxy answers 403 unless told otherwise");
@@ -314,10 +329,11 @@ impl<'r> RuleEvaluation<'r> {
         if table.has_peers {
             differs("each gateway counts by itself; `store = \"shared\"` counts together");
         }
-        Ok(CellLimit {
+        Ok(Some(CellLimit {
             table: table_name,
             kind: counter.kind,
-            key: track.key.clone(),
+            key: key.parts,
+            to_fill_in: key.to_fill_in,
             on_missing: track.on_missing,
             most: tables::count(*most)?,
             period,
@@ -328,10 +344,10 @@ impl<'r> RuleEvaluation<'r> {
                 field,
                 source: track.line,
             }),
-        })
+        }))
     }
 
-    fn track_of(&self, counter: &TableCounter) -> Result<&'r TrackRule, String> {
+    fn track_of(&self, counter: &TableCounter) -> Result<Option<&'r TrackRule>, String> {
         let by_address = || {
             let mut tracks = self.tracks.iter();
             tracks
@@ -341,7 +357,11 @@ impl<'r> RuleEvaluation<'r> {
             Some(number) => self.tracks.iter().find(|(known, _)| *known == number),
             None => by_address(),
         };
-        let (_, track) = found.ok_or("nothing fills this counter before the rule")?;
-        Ok(track)
+        match (found, counter.tracked) {
+            (Some((_, track)), _) => Ok(Some(track)),
+            (None, Some(number)) if self.untracked.contains(&number) => Ok(None),
+            (None, None) if !self.untracked.is_empty() => Ok(None),
+            (None, _) => Err("no rule before it that is imported fills this counter".to_owned()),
+        }
     }
 }

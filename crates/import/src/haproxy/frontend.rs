@@ -11,7 +11,7 @@ use super::rules::{self, ListenerTls, RuleKind, SectionRule};
 use super::sections::{self, ConfigSection, SectionLine};
 use super::tables::StickTables;
 use super::tls::TlsDefaults;
-use crate::cells::{self, RequestCell, TermList};
+use crate::cells::{self, CellDivision, RequestCell, TermList};
 use crate::client_fields;
 use crate::ledger::Ledger;
 use crate::model::{ClientList, FieldEdits, GatewayModel, Route, RouteAction, TableRemarks};
@@ -66,7 +66,7 @@ impl FrontendRules<'_> {
     }
 
     /// Returns all cells of requests.
-    fn cells(&self) -> Result<Vec<RequestCell>, String> {
+    fn cells(&self) -> Result<CellDivision, String> {
         let all = conditions(&self.own).chain(self.backends.values().flat_map(|it| conditions(it)));
         cells::divide(&cells::hosts(all), |cell| self.conditions(cell))
     }
@@ -144,10 +144,11 @@ impl<'s> FrontendImporter<'s> {
         }
         self.listeners(frontend, redirect, ledger);
         let global = self.sections.iter().filter(|it| it.kind == "global");
-        let global = global.flat_map(|it| &it.lines);
-        let global = global.filter_map(binds::connection_bound);
+        let global: Vec<&SectionLine> = global.flat_map(|it| &it.lines).collect();
+        binds::head_bounds(&global, &mut self.gateway, ledger);
         binds::times(lines, &mut self.gateway, ledger);
-        binds::connections(global, lines, &mut self.gateway, ledger);
+        let bounds = global.into_iter().filter_map(binds::connection_bound);
+        binds::connections(bounds, lines, &mut self.gateway, ledger);
         let mut own = rules::read(frontend, tls, ledger);
         self.sources(&mut own, ledger);
         self.block(&mut own, ledger);
@@ -166,8 +167,11 @@ impl<'s> FrontendImporter<'s> {
             default_backend: default_backend.map(str::to_owned),
             own,
         };
-        let cells = match rules.cells() {
-            Ok(cells) => cells,
+        let CellDivision {
+            cells,
+            has_intersections,
+        } = match rules.cells() {
+            Ok(division) => division,
             Err(reason) => {
                 ledger.left_out(frontend.id, reason.clone());
                 ledger.fill_in(format!("{}: {reason}", ledger.comment(frontend.id)));
@@ -176,7 +180,9 @@ impl<'s> FrontendImporter<'s> {
         };
         let cells = self.evaluate(cells, &rules, ledger);
         let cells = cells::needed(cells);
-        report_overlaps(&cells, frontend, ledger);
+        if !has_intersections {
+            report_overlaps(&cells, frontend, ledger);
+        }
         for group in cells.chunk_by(|(one, _), (other, _)| one.host == other.host) {
             let open_prefixes = cells::open_prefixes(group.iter().map(|(cell, _)| cell));
             for (cell, effect) in group {
@@ -302,7 +308,9 @@ impl<'s> FrontendImporter<'s> {
             Some(CellAnswer::Redirect(target)) => target.url(term, open_prefixes).map(Some),
             _ => Ok(None),
         };
-        let (path, to) = match cells::path(term, open_prefixes).and_then(|path| Ok((path, to?))) {
+        let path = cells::path(term, open_prefixes);
+        let case = self.folded_paths.case(term);
+        let (path, to, case) = match path.and_then(|path| Ok((path, to?, case?))) {
             Ok(found) => found,
             Err(reason) => {
                 ledger.fill_in(format!(
@@ -352,7 +360,7 @@ impl<'s> FrontendImporter<'s> {
             remarks,
             host: cell.host.clone(),
             path,
-            case: self.folded_paths.case(term),
+            case,
             listeners: Vec::new(),
             methods: cell.method.clone().unwrap_or_default(),
             values: Vec::new(),
@@ -510,22 +518,28 @@ mod tests {
         );
     }
 
-    /// Goal: a limit that a request would lose between two routes is not lost silently. Method: an ending beside a limited prefix, and the
-    /// same with an ending that is refused.
+    /// Goal: a limit and an answer that hold for a path together have a route of their own; where none is known, that is to be filled in.
+    /// Method: an ending and an expression beside a limited prefix, and the same with an ending that is refused.
     #[test]
-    fn a_limit_that_another_route_hides_is_to_be_filled_in() {
-        let text = |action: &str| {
+    fn a_limit_that_another_route_hides_has_a_route_or_is_to_be_filled_in() {
+        let text = |condition: &str, action: &str| {
             format!(
                 "frontend f\n bind :80\n stick-table type ip size 1k expire 30s store http_req_rate(10s)\n \
-                 http-request track-sc0 src\n {action} if {{ path_end .php }}\n \
+                 http-request track-sc0 src\n {action} if {{ {condition} }}\n \
                  http-request deny if {{ path_beg /a/ }} {{ sc_http_req_rate(0) gt 10 }}\n \
                  default_backend one\nbackend one\n server s 10.0.0.1:80\nbackend two\n server s 10.0.0.2:80\n"
             )
         };
-        let (_, ledger) = imported(&text("use_backend two"));
+        let (toml, ledger) = imported(&text("path_end .php", "use_backend two"));
+        assert!(ledger.to_fill_in().is_empty(), "{ledger}");
+        assert!(
+            toml.contains("path        = \"~ ^/a/.*\\\\.php$\""),
+            "{toml}"
+        );
+        let (_, ledger) = imported(&text("path_reg [0-9]+x", "use_backend two"));
         assert_eq!(ledger.to_fill_in().len(), 1, "{ledger}");
-        assert!(ledger.to_fill_in()[0].contains("`path_end .php` and `path_beg /a/`"));
-        let (_, ledger) = imported(&text("http-request deny"));
+        assert!(ledger.to_fill_in()[0].contains("`path_beg /a/` and `path_reg [0-9]+x`"));
+        let (_, ledger) = imported(&text("path_end .php", "http-request deny"));
         assert!(ledger.to_fill_in().is_empty(), "{ledger}");
     }
 

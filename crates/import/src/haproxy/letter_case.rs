@@ -25,6 +25,11 @@ impl FoldedPaths {
                 let values = &words[at + 1..];
                 if is_lower || values.iter().any(|it| it == "-i") {
                     found.extend(values.iter().map(|it| it.to_ascii_lowercase()));
+                    // An expression may be another comparison with a text.
+                    let terms: Vec<PathTerm> =
+                        values.iter().map(|it| PathTerm::searched(it)).collect();
+                    let texts = terms.iter().flat_map(|it| texts(Some(it)));
+                    found.extend(texts.map(str::to_ascii_lowercase));
                 }
             }
         }
@@ -32,24 +37,43 @@ impl FoldedPaths {
     }
 
     /// Returns the treatment of case by the conditions on a path.
-    pub(super) fn case(&self, path: Option<&PathTerm>) -> PathCase {
-        let texts = match path {
-            None => return PathCase::Ignored,
-            Some(PathTerm::Between(begin, end)) => [begin.as_str(), end.as_str()],
-            Some(
-                PathTerm::Exact(text)
-                | PathTerm::Beginning(text)
-                | PathTerm::Ending(text)
-                | PathTerm::Containing(text)
-                | PathTerm::Segments(text)
-                | PathTerm::Expression(text),
-            ) => [text.as_str(); 2],
-        };
+    ///
+    /// # Errors
+    ///
+    /// The conditions treat it differently.
+    pub(super) fn case(&self, path: Option<&PathTerm>) -> Result<PathCase, String> {
         let is_folded = |text: &str| self.0.contains(&text.to_ascii_lowercase());
-        match texts.into_iter().all(is_folded) {
+        let mut cases = texts(path).into_iter().map(is_folded);
+        let first = cases.next().unwrap_or(true);
+        if let Some(path) = path
+            && cases.any(|it| it != first)
+        {
+            let text = path.text();
+            return Err(format!(
+                "one part of `{text}` regards letter case, one does not"
+            ));
+        }
+        Ok(match first {
             true => PathCase::Ignored,
             false => PathCase::Kept,
-        }
+        })
+    }
+}
+
+/// Returns the texts that a path is compared with.
+fn texts(path: Option<&PathTerm>) -> Vec<&str> {
+    match path {
+        None => Vec::new(),
+        Some(PathTerm::Every(parts)) => parts.iter().flat_map(|it| texts(Some(it))).collect(),
+        Some(PathTerm::Between(begin, end)) => vec![begin, end],
+        Some(
+            PathTerm::Exact(text)
+            | PathTerm::Beginning(text)
+            | PathTerm::Ending(text)
+            | PathTerm::Containing(text)
+            | PathTerm::Segments(text)
+            | PathTerm::Expression(text),
+        ) => vec![text],
     }
 }
 

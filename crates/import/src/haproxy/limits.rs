@@ -52,6 +52,9 @@ impl<'s> LimitTable<'s> {
             ledger.translated(*id);
         }
         if let Some(last) = wanted.sources.last() {
+            if let Some(what) = &wanted.to_fill_in {
+                ledger.fill_in_for(*last, what);
+            }
             for difference in &wanted.differences {
                 ledger.differs(*last, difference.clone());
             }

@@ -71,7 +71,8 @@ pub(crate) fn read(
         is_first = false;
         importer.import(frontend, &lines, ledger);
     }
-    let gateway = importer.finish(ledger);
+    let mut gateway = importer.finish(ledger);
+    gateway.remove_repeated_routes();
     elsewhere::fill_in(&sections, ledger);
     Ok(gateway)
 }

@@ -16,7 +16,7 @@ pub(super) struct SectionRule {
     pub(super) id: EntryId,
     pub(super) condition: RuleCondition,
     pub(super) kind: RuleKind,
-    phase: RulePhase,
+    pub(super) phase: RulePhase,
 }
 
 impl SectionRule {
@@ -24,13 +24,22 @@ impl SectionRule {
     pub(super) fn alternatives(&self) -> impl Iterator<Item = &TermList> {
         self.condition.alternatives.iter().map(Vec::as_slice)
     }
+
+    /// Returns the number of the sticky counter that it fills.
+    pub(super) fn tracked(&self) -> Option<u8> {
+        match self.kind {
+            RuleKind::Track(number, _) => Some(number),
+            _ => None,
+        }
+    }
 }
 
 /// The order in which HAProxy applies rules, wherever they stand in their section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum RulePhase {
+pub(super) enum RulePhase {
     Monitor,
     Connection,
+    Session,
     Content,
     Request,
     Redirect,
@@ -45,7 +54,7 @@ pub(super) enum RuleKind {
     Deny(Option<u16>),
     /// Answers with a status and a text.
     Return(u16, String),
-    /// Ends the rules of a section, but for those that name a backend.
+    /// Ends the rules of its phase in a section.
     Allow,
     /// Sends to a backend.
     Use(String),
@@ -101,7 +110,8 @@ pub(super) fn read(
             Err(reason) => {
                 ledger.left_out(id, reason.clone());
                 let line = section.lines.iter().find(|line| line.id == id);
-                if !line.is_some_and(changes_no_answer) {
+                let is_harmless = |line| changes_no_answer(line) || is_last_accept(line, section);
+                if !line.is_some_and(is_harmless) {
                     ledger.fill_in(format!("{}: it is left out: {reason}", ledger.comment(id)));
                 }
             }
@@ -153,11 +163,18 @@ fn changes_no_answer(line: &SectionLine) -> bool {
             let action = line.word(2).split('(').next().unwrap_or_default();
             line.word(1) == "inspect-delay"
                 || matches!(action, "capture" | "set-var" | "unset-var" | "set-mark")
-                // Nothing else depends on the bytes that it waits for.
-                || line.starts(&["tcp-request", "content", "accept"])
         }
         _ => false,
     }
+}
+
+/// Returns true if a rule accepts what no later rule of its phase refuses.
+fn is_last_accept(line: &SectionLine, section: &ConfigSection) -> bool {
+    let layer = ["tcp-request", line.word(1)];
+    let mut later = section.lines.iter().skip_while(|it| it.id != line.id);
+    line.word(2) == "accept"
+        && line.starts(&layer)
+        && later.all(|it| !it.starts(&layer) || it.word(2) == "accept")
 }
 
 /// Returns true if a line is a rule.
@@ -202,8 +219,9 @@ fn rule(
         ("http-request", _) => (RulePhase::Request, request_rule(line, &words, section)?),
         ("tcp-request", layer @ ("connection" | "session" | "content")) => {
             let phase = match layer {
-                "content" => RulePhase::Content,
-                _ => RulePhase::Connection,
+                "connection" => RulePhase::Connection,
+                "session" => RulePhase::Session,
+                _ => RulePhase::Content,
             };
             (phase, connection_rule(line, &words, section)?)
         }
@@ -288,6 +306,7 @@ fn connection_rule(
             Ok(RuleKind::Track(number, track))
         }
         "reject" | "silent-drop" => Ok(RuleKind::Deny(None)),
+        "accept" => Ok(RuleKind::Allow),
         "set-src" => set_source(word(3)),
         other => Err(format!(
             "`tcp-request {} {other}` has no counterpart",

@@ -22,7 +22,20 @@ pub(super) struct StickTable {
     pub(super) capacity: Option<u64>,
     /// True if other instances of HAProxy get its entries.
     pub(super) has_peers: bool,
+    /// The number of bytes of a key that are kept, where keys are texts.
+    key_bytes: Option<u16>,
 }
+
+/// A key of which a table keeps a beginning.
+pub(super) struct StoredKey {
+    pub(super) parts: Vec<KeyPart>,
+    /// The part that no key of the gateway is.
+    pub(super) to_fill_in: Option<String>,
+    pub(super) difference: Option<String>,
+}
+
+/// Bytes of a text that a table keeps where it names no length.
+const USUAL_KEY_BYTES: u16 = 31;
 
 impl StickTable {
     /// Returns the period of a counter in seconds; `None` for requests in flight, which have none.
@@ -33,6 +46,33 @@ impl StickTable {
             Some(_) if kind == CounterKind::InFlight => Ok(None),
             Some(period) => period.clone().map(Some),
         }
+    }
+
+    /// Returns a key as the table keeps it: requests with the same beginning share a counter.
+    pub(super) fn stored(&self, parts: &[KeyPart]) -> StoredKey {
+        let mut stored = StoredKey {
+            parts: parts.to_vec(),
+            to_fill_in: None,
+            difference: None,
+        };
+        let Some(bytes) = self.key_bytes else {
+            return stored;
+        };
+        match stored.parts.as_mut_slice() {
+            [KeyPart::Header(text) | KeyPart::Cookie(text) | KeyPart::Query(text)] => {
+                *text = format!("{text} | first {bytes}");
+                stored.difference = Some(format!(
+                    "{bytes} characters of the key count; in HAProxy as many bytes"
+                ));
+            }
+            [KeyPart::ClientIp | KeyPart::ClientNetwork(..) | KeyPart::Method] => {}
+            _ => {
+                stored.to_fill_in = Some(format!(
+                    "HAProxy counts by the first {bytes} bytes of the key; here keys that differ behind these have counters of their own"
+                ));
+            }
+        }
+        stored
     }
 }
 
@@ -55,6 +95,13 @@ impl StickTables {
             }
         }
         tables
+    }
+
+    /// Returns the entry that a rule fills: its table, and the key as that keeps it.
+    pub(super) fn stored_entry(&self, track: &TrackRule) -> (String, Vec<KeyPart>) {
+        let table = self.tables.get(&track.table);
+        let key = table.map(|it| it.stored(&track.key).parts);
+        (track.table.clone(), key.unwrap_or(track.key.clone()))
     }
 
     /// Returns the table of a section.
@@ -85,6 +132,9 @@ fn table(line: &SectionLine, section: EntryId) -> StickTable {
         periods,
         capacity: (size > USUAL_CAPACITY).then_some(size.min(1 << 30)),
         has_peers: line.behind("peers").is_some(),
+        key_bytes: (line.behind("type") == Some("string"))
+            .then(|| line.behind("len").and_then(|it| it.parse().ok()))
+            .map(|length| length.unwrap_or(USUAL_KEY_BYTES)),
     }
 }
 
@@ -184,6 +234,27 @@ pub(super) fn count(most: u64) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: a text counts by the beginning that a table keeps. Method: tables with and without a length, of texts and of addresses, keys
+    /// that can and that cannot be cut.
+    #[test]
+    fn a_table_of_texts_keeps_the_beginning_of_a_key() {
+        let stored = |table_text: &str, part: KeyPart| {
+            let section = format!("backend t\n stick-table {table_text} size 1k\n");
+            let mut ledger = Ledger::default();
+            let sections = super::super::sections::parse("h", &section, &mut ledger).unwrap();
+            let tables = StickTables::of(&sections, &mut ledger);
+            let key = tables.get("t").unwrap().stored(&[part]);
+            (key.parts[0].text(), key.to_fill_in.is_some())
+        };
+        let header = || KeyPart::Header("x-key | lower".to_owned());
+        let cut = |length: u8| (format!("header.x-key | lower | first {length}"), false);
+        assert_eq!(stored("type string len 8", header()), cut(8));
+        assert_eq!(stored("type string", header()), cut(31));
+        assert!(stored("type string", KeyPart::Path).1);
+        assert!(!stored("type ip", KeyPart::Path).1);
+        assert!(!stored("type string", KeyPart::ClientIp).1);
+    }
 
     /// Goal: times are those of HAProxy, whose default is a millisecond. Method: each unit.
     #[test]

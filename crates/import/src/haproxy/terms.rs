@@ -1,8 +1,11 @@
 //! Reads conditions: `acl` lines, and what stands behind `if` and `unless`.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
-use super::samples::{TableCounter, counter, pieces, with_converters};
+use ipnet::IpNet;
+
+use super::samples::{self, TableCounter, counter, pieces, with_converters};
 use super::sections::{ConfigSection, SectionLine};
 use crate::cells::{ConditionTerm, PathTerm, RuleCondition, SignedTerm, TermTruth};
 use crate::ledger::EntryId;
@@ -106,18 +109,35 @@ impl AclTable {
             return terms.collect();
         }
         let term = match name {
-            "TRUE" | "HTTP" => ConditionTerm::Constant(TermTruth::True),
+            "TRUE" | "HTTP" | "WAIT_END" => ConditionTerm::Constant(TermTruth::True),
             "FALSE" => ConditionTerm::Constant(TermTruth::False),
             "LOCALHOST" => ConditionTerm::Client(vec!["127.0.0.0/8".to_owned(), "::1".to_owned()]),
             "METH_GET" => ConditionTerm::Method(vec!["GET".to_owned(), "HEAD".to_owned()]),
             name => match name.strip_prefix("METH_") {
                 Some(method) => ConditionTerm::Method(vec![method.to_owned()]),
+                None if PREDEFINED.contains(&name) => {
+                    return Err(format!("no condition of a route is {name}"));
+                }
                 None => return Err(format!("there is no acl {name}")),
             },
         };
         Ok(vec![term])
     }
 }
+
+/// The conditions that HAProxy defines, and that are not read.
+const PREDEFINED: [&str; 10] = [
+    "HTTP_1.0",
+    "HTTP_1.1",
+    "HTTP_2.0",
+    "HTTP_3.0",
+    "HTTP_CONTENT",
+    "HTTP_URL_ABS",
+    "HTTP_URL_SLASH",
+    "HTTP_URL_STAR",
+    "RDP_COOKIE",
+    "REQ_CONTENT",
+];
 
 /// Most alternatives of a condition.
 const MOST_ALTERNATIVES: usize = 32;
@@ -213,7 +233,13 @@ fn term(words: &[String]) -> Result<ConditionTerm, String> {
 }
 
 fn unsayable(words: &[String]) -> String {
-    format!("no condition of a route is {:?}", words.join(" "))
+    let text = words.join(" ");
+    match words.first().and_then(|sample| samples::field(sample)) {
+        Some(_) => format!(
+            "{text:?} is not translated: `headers` of a route compares a whole field, HAProxy each part between commas"
+        ),
+        None => format!("no condition of a route is {text:?}"),
+    }
 }
 
 /// Returns the comparison of a counter; `None` where it is another one than `gt` or `ge`.
@@ -274,7 +300,7 @@ fn path_term(name: &str, matching: Option<&str>, values: &[String]) -> Option<Co
             "end" => PathTerm::Ending(value),
             "sub" => PathTerm::Containing(value),
             "dir" => PathTerm::Segments(value.trim_matches('/').to_owned()),
-            "reg" => PathTerm::Expression(value),
+            "reg" => PathTerm::searched(&value),
             _ => return None,
         })
     };
@@ -286,11 +312,26 @@ fn path_term(name: &str, matching: Option<&str>, values: &[String]) -> Option<Co
 fn other_term(name: &str, matching: Option<&str>, values: &[String]) -> Option<ConditionTerm> {
     let term = match (name, matching) {
         ("ssl_fc", None | Some("bool")) if values.is_empty() => return Some(ConditionTerm::Tls),
-        ("src", None | Some("ip")) => ConditionTerm::Client(values.to_vec()),
+        ("src", None | Some("ip")) => {
+            let blocks: Option<Vec<String>> = values.iter().map(|it| block(it)).collect();
+            ConditionTerm::Client(blocks?)
+        }
         ("method", None | Some("str")) => ConditionTerm::Method(values.to_vec()),
         _ => return None,
     };
     (!values.is_empty()).then_some(term)
+}
+
+/// Returns a block of addresses; `None` for a name, which HAProxy resolves as it starts.
+fn block(text: &str) -> Option<String> {
+    let is_block = text.parse::<IpNet>().is_ok() || text.parse::<IpAddr>().is_ok();
+    if is_block {
+        return Some(text.to_owned());
+    }
+    // The mask may be written as an address.
+    let (address, mask) = text.split_once('/')?;
+    let network = IpNet::with_netmask(address.parse().ok()?, mask.parse().ok()?).ok()?;
+    Some(network.trunc().to_string())
 }
 
 /// Returns a host in lower case and without a port.

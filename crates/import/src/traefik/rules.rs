@@ -6,7 +6,7 @@ use crate::ingress::annotations::blocks;
 use crate::model::RouteValue;
 
 /// The conditions of a router.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RouterRule {
     /// Alternatives of terms that hold together.
     pub(super) alternatives: Vec<Vec<SignedTerm>>,
@@ -226,13 +226,9 @@ impl RuleParser<'_> {
             }
             "Path" => paths(PathTerm::Exact)?,
             "PathPrefix" => paths(PathTerm::Beginning)?,
-            "PathRegexp" => ConditionTerm::Path(
-                arguments
-                    .iter()
-                    .cloned()
-                    .map(PathTerm::Expression)
-                    .collect(),
-            ),
+            "PathRegexp" => {
+                ConditionTerm::Path(arguments.iter().map(|it| PathTerm::searched(it)).collect())
+            }
             "Method" => {
                 let method = |it: &String| ConditionTerm::Method(vec![it.to_ascii_uppercase()]);
                 return Ok(RuleExpression::Any(terms(
@@ -258,7 +254,17 @@ impl RuleParser<'_> {
                 let found = query(arguments)?;
                 return Ok(RuleExpression::All(terms(found)));
             }
-            other => return Err(format!("no condition of a route is {other}")),
+            "HeaderRegexp" | "HeadersRegexp" => {
+                return Err(
+                    "a route compares a field with a value, not with an expression".to_owned(),
+                );
+            }
+            "QueryRegexp" => {
+                return Err(
+                    "a route compares a parameter with a value, not with an expression".to_owned(),
+                );
+            }
+            other => return Err(format!("the matcher {other} is not translated")),
         };
         Ok(RuleExpression::Term(term))
     }
