@@ -53,8 +53,7 @@ pub(crate) fn read(
     let mut gateway = GatewayModel::default();
     let mut routers = routers::read(&config, &mut account);
     let mut entry_points = placed(&config, &mut routers, &mut gateway, &mut account);
-    let lists = routers.iter().map(|it| names_of(it, &entry_points));
-    let lists: Vec<Vec<String>> = lists.collect();
+    let (mut routers, lists) = with_lists(routers, &entry_points);
     let proxies = gateway.client.trusted_proxies.clone();
     let mut table = MiddlewareTable::new(&config, lists.iter().cloned(), &proxies);
     for (router, names) in routers.iter_mut().zip(&lists) {
@@ -88,6 +87,7 @@ pub(crate) fn read(
     }
     client_fields::identify_clients(client, &table.fields, account.ledger);
     gateway.limits = table.limits;
+    gateway.remove_repeated_routes();
     let GatewayModel { limits, routes, .. } = &mut gateway;
     limits.retain(|limit| routes.iter().any(|it| it.limits.contains(&limit.name)));
     account.finish(&config.entries);
@@ -124,18 +124,39 @@ fn placed(
     entry_points
 }
 
-/// Returns the names of the middlewares of a router: those of its entry points, then its own.
-fn names_of(router: &TraefikRouter<'_>, entry_points: &[EntryPoint]) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    for entry_point in entry_points.iter().filter(|it| has(router, it)) {
-        for name in &entry_point.middlewares {
-            if !found.contains(name) {
-                found.push(name.clone());
+/// Returns the routers, each with the names of its middlewares: those of its entry points, then its own. A router is returned once for
+/// each list, since one entry point has middlewares that another one lacks.
+fn with_lists<'c>(
+    routers: Vec<TraefikRouter<'c>>,
+    entry_points: &[EntryPoint],
+) -> (Vec<TraefikRouter<'c>>, Vec<Vec<String>>) {
+    let mut found: Vec<TraefikRouter<'c>> = Vec::new();
+    let mut lists: Vec<Vec<String>> = Vec::new();
+    for router in routers {
+        let first = found.len();
+        for name in &router.entry_points {
+            let is_own = |it: &&EntryPoint| it.name.eq_ignore_ascii_case(name);
+            let outer = entry_points.iter().find(is_own).map(|it| &it.middlewares);
+            let list: Vec<String> = outer.into_iter().flatten().cloned().collect();
+            match lists[first..].iter().position(|it| *it == list) {
+                Some(at) => found[first + at].entry_points.push(name.clone()),
+                None => {
+                    let mut own = router.clone();
+                    own.entry_points = vec![name.clone()];
+                    found.push(own);
+                    lists.push(list);
+                }
             }
         }
+        if found.len() == first {
+            found.push(router.clone());
+            lists.push(Vec::new());
+        }
+        for list in &mut lists[first..] {
+            list.extend(router.middlewares.iter().cloned());
+        }
     }
-    found.extend(router.middlewares.iter().cloned());
-    found
+    (found, lists)
 }
 
 fn has(router: &TraefikRouter<'_>, entry_point: &EntryPoint) -> bool {
@@ -250,9 +271,14 @@ fn routes<'c>(
     {
         let connection = connection(routers, entry_point);
         let own = reached(routers, entry_point, connection);
-        let names: Vec<&str> = own.iter().map(|it| it.name).collect();
+        let is_same = |one: &&TraefikRouter<'_>, other: &&TraefikRouter<'_>| {
+            one.name == other.name && one.chain == other.chain
+        };
         let same = |known: &&mut (Vec<String>, ConnectionKind, Vec<&TraefikRouter<'_>>)| {
-            known.1 == connection && known.2.iter().map(|it| it.name).eq(names.iter().copied())
+            let mut pairs = known.2.iter().zip(&own);
+            known.1 == connection
+                && known.2.len() == own.len()
+                && pairs.all(|(one, other)| is_same(one, other))
         };
         match groups.iter_mut().find(same) {
             Some(group) => group.0.push(entry_point.name.clone()),

@@ -10,6 +10,7 @@ use crate::cells::{ConditionTerm, PathTerm, SignedTerm};
 use crate::ingress::yaml::YamlNode;
 
 /// A router.
+#[derive(Clone)]
 pub(super) struct TraefikRouter<'c> {
     pub(super) name: &'c str,
     pub(super) node: &'c YamlNode,
