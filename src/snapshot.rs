@@ -12,11 +12,13 @@ use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
 use sluicegate_base::crawler::CrawlerRegistry;
-use sluicegate_base::geo::GeoDatabases;
+use sluicegate_base::geo::{GeoDatabases, GeoField};
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_limiter::{Seed, Timestamp};
 
-use crate::admission::{ActiveLimit, AdmissionReport, KeySeed, LimitEnvironment, RouteLimits};
+use crate::admission::{
+    ActiveLimit, AdmissionReport, KeySeed, KeyTextRules, LimitEnvironment, RouteLimits,
+};
 use crate::challenge::{ChallengeCookies, ChallengePage, OpenChallenge, SigningKeys};
 use crate::client::{ClientLists, FieldPolicy, ListEffect};
 use crate::config::Action;
@@ -48,6 +50,8 @@ pub struct Snapshot {
     pub compiled_at: Timestamp,
     /// The databases that say where clients are.
     pub geo: GeoDatabases,
+    /// The databases of the places by which rejected clients are counted; `None` where no operator is shown them.
+    pub client_places: Option<GeoDatabases>,
     /// The crawlers with their proofs.
     pub crawlers: CrawlerRegistry,
     /// Finds the index of a request's route in [`Self::routes`].
@@ -220,6 +224,7 @@ impl Snapshot {
             storage,
             store: store.as_ref(),
             seed,
+            key_texts: KeyTextRules::new(&rules),
             now,
         };
         let limits = compile_limits(&rules, previous, environment);
@@ -230,6 +235,7 @@ impl Snapshot {
             .collect();
         Self {
             geo: geo_databases(&rules),
+            client_places: client_places(&rules),
             crawlers: crawlers(&rules, previous),
             router: RouteTable::compile(&rules.routes, rules.server.max_body_bytes),
             generation: previous.map_or(0, |snapshot| snapshot.generation) + 1,
@@ -290,6 +296,15 @@ impl Snapshot {
 fn geo_databases(rules: &Rules) -> GeoDatabases {
     let databases = rules.geo.databases.iter().map(|file| &file.database);
     GeoDatabases::new(databases, &rules.geo_fields())
+}
+
+/// Returns the databases of countries and networks for operators; `None` without a token, since nobody is shown clients then.
+fn client_places(rules: &Rules) -> Option<GeoDatabases> {
+    rules.admin.token_file.as_ref()?;
+    let databases = || rules.geo.databases.iter().map(|file| &file.database);
+    let has = |field: &GeoField| databases().any(|database| database.fields().contains(field));
+    let fields = [GeoField::Country, GeoField::Asn].into_iter().filter(has);
+    Some(GeoDatabases::new(databases(), &fields.collect::<Vec<_>>()))
 }
 
 /// Returns the crawlers, which keep the names of addresses that were looked up.

@@ -18,22 +18,31 @@ use super::limit_view::BansView;
 use super::status::BansSection;
 use super::top::seconds;
 use super::{AdminAction, AdminPage, AdminTask, JSON, RequestSource, audit, limit_named, token_of};
-use crate::admission::{ActiveBans, NamedKey};
+use crate::admission::{ActiveLimit, KeyNamer, NamedKey};
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
 use crate::rfc3339;
 use crate::store::KeyChange;
 
-/// The page of `/limits/NAME/bans` with up to `most` keys, those with the longest ban first. Walks the whole table.
-pub(super) fn page(limit: &str, active: &ActiveBans, most: usize) -> AdminPage {
+/// The page of `/limits/NAME/bans` with up to `most` keys, those with the longest ban first; `None` where the limit bans no key. Walks the
+/// whole table. `hidden` is the reason for which no values of keys are shown.
+pub(super) fn page(
+    limit: &ActiveLimit,
+    most: usize,
+    hidden: Option<&'static str>,
+) -> Option<AdminPage> {
+    let active = limit.bans.as_ref()?;
     let now = clock::now();
     let keys = active.bans.top(most, now);
-    AdminPage::json(&BansPage {
-        limit,
+    limit.name_keys(KeyNamer::Bans, keys.iter().map(|banned| banned.key));
+    let row = |banned: &BannedKey| BannedKeyRow::of(banned, limit.known_values(banned.key), now);
+    Some(AdminPage::json(&BansPage {
+        limit: &limit.name,
         at: rfc3339::format(now),
         ban: BansSection::of(&BansView::of(active, now)),
-        keys: keys.iter().map(|key| BannedKeyRow::of(key, now)).collect(),
-    })
+        key_values_hidden: hidden,
+        keys: keys.iter().map(row).collect(),
+    }))
 }
 
 #[derive(Serialize)]
@@ -41,22 +50,25 @@ struct BansPage<'a> {
     limit: &'a str,
     at: String,
     ban: BansSection,
+    key_values_hidden: Option<&'static str>,
     keys: Vec<BannedKeyRow>,
 }
 
 #[derive(Serialize)]
 struct BannedKeyRow {
     key: String,
+    key_values: Option<Vec<String>>,
     level: u8,
     left: f64,
     until: Option<String>,
 }
 
 impl BannedKeyRow {
-    fn of(offender: &BannedKey, now: Timestamp) -> Self {
+    fn of(offender: &BannedKey, key_values: Option<Vec<String>>, now: Timestamp) -> Self {
         let banned = offender.banned;
         Self {
             key: format!("{:016x}", offender.key.bits()),
+            key_values,
             level: offender.level,
             left: banned.map_or(0.0, |banned| seconds(banned.left)),
             until: banned.map(|banned| rfc3339::format(banned.until(now))),
@@ -219,10 +231,11 @@ mod tests {
                 level: 2,
                 banned,
             };
-            let row = BannedKeyRow::of(&offender, Timestamp::from_secs(7));
+            let values = vec!["203.0.113.7".to_owned()];
+            let row = BannedKeyRow::of(&offender, Some(values), Timestamp::from_secs(7));
             assert_eq!(
                 serde_json::to_value(row).expect("numbers and text"),
-                json!({ "key": "000000000000abcc", "level": 2, "left": left, "until": until })
+                json!({ "key": "000000000000abcc", "key_values": ["203.0.113.7"], "level": 2, "left": left, "until": until })
             );
         }
     }

@@ -30,9 +30,18 @@ pub(super) fn edit(
     active.catch_up(&named, now);
     let was_banned = is_banned(&active, named.key, now);
     apply(&active, &named, change, now)?;
+    let written = match which {
+        KeySelector::Hash(_) => &[],
+        KeySelector::Values(values) => &**values,
+    };
+    if let KeyEdit::Ban(_) = change {
+        active.note_ban_by_operator(&named, written, now);
+    }
     let now = clock::now();
+    let known = || active.known_values(named.key);
     Ok(KeyView {
         key: named.key,
+        key_values: active.values_of_named(&named, written).or_else(known),
         state: wait_for(active.key_state(&named, now)).ok_or_else(no_runtime)?,
         now,
         was_banned,

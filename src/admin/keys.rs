@@ -70,6 +70,8 @@ pub(super) struct KeyView {
     pub now: Timestamp,
     /// Set if a ban was in force before.
     pub was_banned: bool,
+    /// Its values; `None` where they are unknown, or are not shown.
+    pub key_values: Option<Vec<String>>,
 }
 
 /// The reason why a key has no state.
@@ -346,6 +348,7 @@ pub(super) fn values(query: &str) -> Result<Vec<String>, AdminPage> {
 pub(super) struct KeyPage {
     limit: String,
     key: String,
+    key_values: Option<Vec<String>>,
     at: String,
     decided_by: &'static str,
     next: &'static str,
@@ -394,6 +397,7 @@ impl KeyPage {
         Self {
             limit: limit.to_owned(),
             key: format!("{:016x}", view.key.bits() & !1),
+            key_values: view.key_values.clone(),
             at: rfc3339::format(*now),
             decided_by: state.by,
             next: state.next.name(),

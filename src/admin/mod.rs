@@ -38,6 +38,7 @@ mod explain;
 mod health;
 mod history;
 mod key_edit;
+mod key_texts;
 mod keys;
 mod limit_view;
 mod metrics;
@@ -47,6 +48,7 @@ mod origins;
 mod pending_writes;
 mod problems;
 mod query;
+mod rejected_clients;
 mod replication;
 mod snapshot;
 mod status;
@@ -299,6 +301,7 @@ fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
         .or_else(|| events::task(request))
         .or_else(|| explain::task(request, process))
         .or_else(|| values::task(request))
+        .or_else(|| rejected_clients::task(request, process))
         .or_else(|| configuration::task(request, sender))
         .or_else(|| history::task(request, process))
         .or_else(|| origins::task(request, sender, process))
@@ -312,7 +315,7 @@ fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
 fn no_such_path() -> AdminPage {
     let paths = concat!(
         r#"{"error":"no such path","paths":["/metrics","/healthz","/readyz","/status","/origins","/config","/routes","/reload","#,
-        r#""/reloads","/history","/ui/","/events","/explain?url=URL","/keys?value=VALUE","#,
+        r#""/reloads","/history","/ui/","/events","/explain?url=URL","/keys?value=VALUE","/clients/rejected","#,
         r#""/limits/NAME/top","/limits/NAME/usage","/limits/NAME/bans","/limits/NAME/bans/KEY","#,
         r#""/limits/NAME/keys?value=VALUE","#,
         r#""/cache/purge","/origins/NAME/servers/ADDRESS/drain","/origins/NAME/servers/ADDRESS/undrain"]}"#

@@ -393,7 +393,7 @@ fn other_paths_and_methods_are_told_what_there_is() {
     let (status, body) = get(&gateway, "/");
     let object: Value = serde_json::from_str(&body).expect("an error is JSON");
     let paths = "/metrics /healthz /readyz /status /origins /config /routes /reload /reloads /history /ui/ /events \
-        /explain?url=URL /keys?value=VALUE /limits/NAME/top /limits/NAME/usage /limits/NAME/bans /limits/NAME/bans/KEY \
+        /explain?url=URL /keys?value=VALUE /clients/rejected /limits/NAME/top /limits/NAME/usage /limits/NAME/bans /limits/NAME/bans/KEY \
         /limits/NAME/keys?value=VALUE /cache/purge /origins/NAME/servers/ADDRESS/drain /origins/NAME/servers/ADDRESS/undrain";
     let paths: Vec<&str> = paths.split(' ').collect();
     assert_eq!(
@@ -508,7 +508,7 @@ fn bans_are_shown_and_lifted() {
     assert_ten_minutes(&page["keys"][0]["left"].take());
     assert_eq!(
         page["keys"],
-        json!([{ "key": "000000000000abcc", "level": 1, "left": null, "until": null }])
+        json!([{ "key": "000000000000abcc", "key_values": null, "level": 1, "left": null, "until": null }])
     );
     assert_eq!(get(&open, "/limits/absent/bans").0, StatusCode::NOT_FOUND);
     let path = "/limits/otp/bans/000000000000abcc";

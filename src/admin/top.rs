@@ -2,8 +2,8 @@
 //! hashes.
 //!
 //! A key is shown as the limiter stores it, by its keyed hash: an address cannot be read out of it, and it is the same for as long as the
-//! seed of the state directory exists, or without one the process. The whole table is read to find the keys, some 100 ns for each active
-//! key, so this is not done where other responses wait.
+//! seed of the state directory exists, or without one the process. Its values stand beside it where they are known and may be shown. The
+//! whole table is read to find the keys, some 100 ns for each active key, so this is not done where other responses wait.
 
 use std::time::Duration;
 
@@ -17,8 +17,10 @@ use sluicegate_limiter::{RateStatus, Timestamp};
 use super::keys::KeyBan;
 use super::limit_view::LimitView;
 use super::status::OverflowSection;
-use super::{AdminAction, AdminPage, AdminTask, JSON, bans, is_reading, limit_named, only_reading};
-use crate::admission::{ActiveLimit, RankedKey};
+use super::{
+    AdminAction, AdminPage, AdminTask, JSON, bans, is_reading, key_texts, limit_named, only_reading,
+};
+use crate::admission::{ActiveLimit, KeyNamer, RankedKey};
 use crate::process::GatewayProcess;
 use crate::rfc3339;
 
@@ -88,17 +90,24 @@ impl TopQuery {
         let active = limit_named(process, &self.limit);
         match self.about {
             TopSubject::Fullest => match active {
-                Some(active) => AdminPage::json(&TopPage::sample(&active, self.most, clock::now())),
+                Some(active) => {
+                    let page = TopPage::sample(&active, self.most, clock::now());
+                    AdminPage::json(&TopPage {
+                        key_values_hidden: key_texts::hidden(process),
+                        ..page
+                    })
+                }
                 None => AdminPage::new(
                     StatusCode::NOT_FOUND,
                     JSON,
                     &br#"{"error":"no such limit; /status names them"}"#[..],
                 ),
             },
-            TopSubject::Banned => match active.as_ref().and_then(|active| active.bans.as_ref()) {
-                Some(banned) => bans::page(&self.limit, banned, self.most),
-                None => bans::no_bans(),
-            },
+            TopSubject::Banned => {
+                let page = active
+                    .and_then(|active| bans::page(&active, self.most, key_texts::hidden(process)));
+                page.unwrap_or_else(bans::no_bans)
+            }
         }
     }
 }
@@ -121,6 +130,7 @@ struct TopPage {
     keys: u64,
     overflow: OverflowSection,
     ages: Option<KeyAges>,
+    key_values_hidden: Option<&'static str>,
     top: Vec<TopKey>,
 }
 
@@ -134,6 +144,7 @@ struct KeyAges {
 #[derive(Serialize)]
 struct TopKey {
     key: String,
+    key_values: Option<Vec<String>>,
     charged: Option<String>,
     used: f64,
     next: &'static str,
@@ -155,6 +166,8 @@ impl TopPage {
     fn sample(active: &ActiveLimit, most: usize, now: Timestamp) -> Self {
         let view = LimitView::of(active, now);
         let moment = active.moment(now);
+        let ranked = active.rank_keys(most, now);
+        active.name_keys(KeyNamer::Nearest, ranked.iter().map(|ranked| ranked.key));
         Self {
             limit: view.name.to_string(),
             at: rfc3339::format(now),
@@ -162,10 +175,10 @@ impl TopPage {
             keys: view.keys,
             overflow: OverflowSection::of(&view),
             ages: active.limit.ages(moment).map(KeyAges::new),
-            top: active
-                .rank_keys(most, now)
+            key_values_hidden: None,
+            top: ranked
                 .iter()
-                .map(|ranked| TopKey::new(ranked, now))
+                .map(|ranked| TopKey::new(ranked, active.known_values(ranked.key), now))
                 .collect(),
         }
     }
@@ -182,10 +195,11 @@ impl KeyAges {
 }
 
 impl TopKey {
-    fn new(ranked: &RankedKey, now: Timestamp) -> Self {
+    fn new(ranked: &RankedKey, key_values: Option<Vec<String>>, now: Timestamp) -> Self {
         let statuses = ranked.decision.statuses();
         Self {
             key: format!("{:016x}", ranked.key.bits()),
+            key_values,
             charged: ranked.charged.map(rfc3339::format),
             used: ranked.used as f64 / 1000.0,
             next: ranked.next.name(),
@@ -235,7 +249,7 @@ mod tests {
                 "overflow": {
                     "active": false, "since": null, "until": null, "affected": 0.0, "decisions": 0, "refused": 0, "advice": null
                 },
-                "ages": { "oldest": 0.0, "keys": [2] }, "top": null,
+                "ages": { "oldest": 0.0, "keys": [2] }, "key_values_hidden": null, "top": null,
             })
         );
         let used: Vec<_> = keys
@@ -249,6 +263,7 @@ mod tests {
         assert_eq!(keys[0]["refused"], json!(false));
         assert_eq!(keys[0]["next"], json!("admitted"));
         assert_eq!(keys[0]["ban"], json!(null));
+        assert_eq!(keys[0]["key_values"], json!(null));
         assert_eq!(keys[0]["rates"][0]["rate"], json!("5 per 3s"));
         assert_eq!(keys[0]["rates"][0]["remaining"], json!(3));
         assert_eq!(TopPage::sample(&active, 1, now).top.len(), 1);

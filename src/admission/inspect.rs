@@ -53,6 +53,11 @@ impl NamedKey {
         !self.parts.is_empty()
     }
 
+    /// Returns the parts in the form that is counted.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        self.parts.iter().map(Vec::as_slice)
+    }
+
     /// Returns the key with this hash, as the log has it.
     #[must_use]
     pub fn of_hash(key: KeyHash) -> Self {

@@ -202,12 +202,8 @@ fn fill_in<'t>(
 fn substitute(hasher: &mut KeyHasher, template: &KeyTemplate, by: KeySubstitute, client: IpAddr) {
     match by {
         KeySubstitute::Address => {
-            let bits = template.0.iter().find_map(|part| match part {
-                KeyPart::ClientIp { v4, v6 } => Some(PrefixBits { v4: *v4, v6: *v6 }),
-                _ => None,
-            });
             hasher.part(b"address");
-            hasher.part(prefix(client, bits.unwrap_or_default()).as_bytes());
+            hasher.part(prefix(client, client_bits(template)).as_bytes());
         }
         KeySubstitute::None => {
             hasher.part(b"together");
@@ -216,6 +212,16 @@ fn substitute(hasher: &mut KeyHasher, template: &KeyTemplate, by: KeySubstitute,
     for _ in &template.0 {
         hasher.part(b"");
     }
+}
+
+/// Returns the bits of the client's address by which a template counts, or would.
+pub(super) fn client_bits(template: &KeyTemplate) -> PrefixBits {
+    let mut parts = template.0.iter();
+    let bits = parts.find_map(|part| match part {
+        KeyPart::ClientIp { v4, v6 } => Some(PrefixBits { v4: *v4, v6: *v6 }),
+        _ => None,
+    });
+    bits.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -8,12 +8,14 @@
 //! * country, city, ASN and crawler as they are: they name no person, and are fields of the line too;
 //! * host, path and method as they are: `host`, `target` and `method` of the line have them too.
 
+use std::net::IpAddr;
+
 use sluicegate_base::address::{PrefixBits, prefix};
 use sluicegate_base::normal_form::in_lower_case;
 
-use super::key::{RequestFacts, normal_value};
+use super::key::{KeySubstitute, RequestFacts, client_bits, normal_value};
 use super::limit::ActiveLimit;
-use crate::config::rules::{KeyPart, LoggedKeys};
+use crate::config::rules::{KeyPart, KeyTemplate, LoggedKeys, ValueSource};
 
 /// Characters of a masked value that are shown at its beginning, and at its end.
 const SHOWN: (usize, usize) = (6, 2);
@@ -30,27 +32,69 @@ pub fn key_values<'a>(
     let Some(limit) = limit.filter(|_| shown != LoggedKeys::Hash) else {
         return Vec::new();
     };
-    let facts = facts();
-    let value = |part: &KeyPart| value(part, &facts, shown);
-    limit.key.0.iter().filter_map(value).collect()
+    values_of_request(&limit.key, &facts(), shown)
+}
+
+/// Returns the values of a request for each part of a key that it has.
+pub(super) fn values_of_request(
+    template: &KeyTemplate,
+    facts: &RequestFacts<'_>,
+    shown: LoggedKeys,
+) -> Vec<String> {
+    let value = |part: &KeyPart| value(part, facts, shown);
+    template.0.iter().filter_map(value).collect()
+}
+
+/// The part of a key that a request lacks, and the key by which it is counted instead.
+#[derive(Clone, Copy)]
+pub(super) struct SubstitutedPart<'t> {
+    pub(super) source: &'t ValueSource,
+    pub(super) by: KeySubstitute,
+}
+
+/// Returns the values that stand for those that a request of `client` lacks.
+pub(super) fn substitute_values(
+    template: &KeyTemplate,
+    lacking: SubstitutedPart<'_>,
+    client: IpAddr,
+    shown: LoggedKeys,
+) -> Vec<String> {
+    let source = lacking.source;
+    vec![match lacking.by {
+        KeySubstitute::None => format!("requests without {source}"),
+        KeySubstitute::Address => {
+            let network = network(client, client_bits(template), shown);
+            format!("{network}, without {source}")
+        }
+    }]
+}
+
+/// Returns the values by which an operator names a key, one for each part. `counted` are the bytes by which each is counted.
+pub(super) fn values_of_operator<'a>(
+    template: &KeyTemplate,
+    counted: impl Iterator<Item = &'a [u8]>,
+    written: &[String],
+    shown: LoggedKeys,
+) -> Vec<String> {
+    let parts = template.0.iter().filter(|part| **part != KeyPart::Global);
+    let values = parts.zip(counted).zip(written);
+    let values = values.map(|((part, counted), written)| match part {
+        KeyPart::ClientIp { v4, v6 } => {
+            // An address, or the network of that length.
+            let address = written.split('/').next().and_then(|text| text.parse().ok());
+            let bits = PrefixBits { v4: *v4, v6: *v6 };
+            address.map_or_else(String::new, |address| network(address, bits, shown))
+        }
+        KeyPart::Value(_) => text_of_value(counted, shown),
+        _ => String::from_utf8_lossy(counted).into_owned(),
+    });
+    values.collect()
 }
 
 fn value(part: &KeyPart, facts: &RequestFacts<'_>, shown: LoggedKeys) -> Option<String> {
-    let is_masked = shown == LoggedKeys::Masked;
     Some(match part {
-        KeyPart::ClientIp { v4, v6 } if is_masked => {
-            let bits = PrefixBits {
-                v4: (*v4).min(24),
-                v6: (*v6).min(48),
-            };
-            prefix(facts.client, bits).to_string()
-        }
         KeyPart::ClientIp { v4, v6 } => {
-            let counted = prefix(facts.client, PrefixBits { v4: *v4, v6: *v6 });
-            match (counted.network().is_ipv4(), counted.length()) {
-                (true, 32) | (false, 128) => counted.network().to_string(),
-                _ => counted.to_string(),
-            }
+            network(facts.client, PrefixBits { v4: *v4, v6: *v6 }, shown)
         }
         KeyPart::Host => facts.host.to_owned(),
         KeyPart::Path => in_lower_case(facts.path).into_owned(),
@@ -58,15 +102,33 @@ fn value(part: &KeyPart, facts: &RequestFacts<'_>, shown: LoggedKeys) -> Option<
         KeyPart::Place(field) => facts.place.get().text(*field).into_owned(),
         KeyPart::Crawler => facts.crawler.get().value().to_owned(),
         KeyPart::Global => return None,
-        KeyPart::Value(part) => {
-            let value = normal_value(part, facts).ok()?;
-            let text = String::from_utf8_lossy(&value);
-            match is_masked {
-                true => masked(&text),
-                false => text.into_owned(),
-            }
-        }
+        KeyPart::Value(part) => text_of_value(&normal_value(part, facts).ok()?, shown),
     })
+}
+
+/// Returns the network of so many bits with this address, an address where it has no other.
+fn network(address: IpAddr, bits: PrefixBits, shown: LoggedKeys) -> String {
+    if shown == LoggedKeys::Masked {
+        let bits = PrefixBits {
+            v4: bits.v4.min(24),
+            v6: bits.v6.min(48),
+        };
+        return prefix(address, bits).to_string();
+    }
+    let counted = prefix(address, bits);
+    match (counted.network().is_ipv4(), counted.length()) {
+        (true, 32) | (false, 128) => counted.network().to_string(),
+        _ => counted.to_string(),
+    }
+}
+
+/// Returns the text of a value that a client has chosen.
+fn text_of_value(value: &[u8], shown: LoggedKeys) -> String {
+    let text = String::from_utf8_lossy(value);
+    match shown {
+        LoggedKeys::Masked => masked(&text),
+        LoggedKeys::Hash | LoggedKeys::Plain => text.into_owned(),
+    }
 }
 
 /// Hides most of a value.

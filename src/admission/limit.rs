@@ -10,6 +10,7 @@ use sluicegate_limiter::{Ask, Bans, Cost, KeyHash, Limit, Permits, Policy, Table
 use super::announced::AnnouncedCost;
 use super::backend::Backend;
 use super::key::{KeySeed, KeySubstitute, RequestFacts};
+use super::key_texts::{KeyTextRules, KeyTexts};
 use super::overrides::{ActiveTier, KeyOverrides, TierMatch};
 use super::payer;
 use super::request_key::{RequestKey, request_key};
@@ -84,6 +85,8 @@ pub struct ActiveLimit {
     payers: Option<PrefixBits>,
     /// The latest client over its share of the slots.
     pub share_news: Arc<OverShareLog>,
+    /// The texts of keys for operators; `None` where nobody is shown any.
+    pub key_texts: Option<Arc<KeyTexts>>,
 }
 
 /// The parts of the process that the limits of a snapshot are made with.
@@ -95,6 +98,8 @@ pub struct LimitEnvironment<'a> {
     pub store: Option<&'a Arc<Store>>,
     /// The seed under which keys are hashed.
     pub seed: &'a KeySeed,
+    /// The form and the number of the texts of keys that operators are shown; `None` where nobody is shown any.
+    pub key_texts: Option<KeyTextRules>,
     /// The present time.
     pub now: Timestamp,
 }
@@ -170,6 +175,9 @@ impl ActiveLimit {
             overflow_announced: AtomicBool::new(kept.is_some_and(was_announced)),
             payers: payer::payers(&rules.key),
             share_news: kept.map_or_else(Arc::default, |before| Arc::clone(&before.share_news)),
+            key_texts: environment.key_texts.map(|rules| {
+                KeyTexts::new(rules, kept.and_then(|before| before.key_texts.as_ref()))
+            }),
         }
     }
 

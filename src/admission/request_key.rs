@@ -3,6 +3,7 @@
 use sluicegate_limiter::KeyHash;
 
 use super::key::{KeySeed, KeySubstitute, MissingPart, RequestFacts};
+use super::key_values::SubstitutedPart;
 use super::limit::ActiveLimit;
 use crate::config::rules::{KeyTemplate, OnMissing, ValueSource};
 use crate::rejection::{MissingKey, MissingKeys, MissingReason};
@@ -23,13 +24,17 @@ pub(super) fn request_key(
     seed: &KeySeed,
     missing: &mut MissingKeys,
 ) -> Option<RequestKey> {
-    let (key, by) = match own_key(active, facts, seed) {
+    let (key, lacking) = match own_key(active, facts, seed) {
         Ok(key) => (key, None),
         Err(part) => {
             let by = substitute(index, active, &part, missing)?;
-            (seed.substitute(&active.key, by, facts.client), Some(by))
+            let key = seed.substitute(&active.key, by, facts.client);
+            let source = part.source;
+            (key, Some(SubstitutedPart { source, by }))
         }
     };
+    active.offer_text(key, facts, lacking);
+    let by = lacking.map(|part| part.by);
     Some(RequestKey { key, by })
 }
 

@@ -77,6 +77,7 @@ impl Bench {
             storage: &storage,
             store: store.as_ref(),
             seed: &seed,
+            key_texts: None,
             now,
         };
         let limits: Vec<_> = rules

@@ -10,11 +10,11 @@ use super::Gateway;
 use super::body::Prefix;
 use super::context::Context;
 use super::locate::{Located, RequestHead, relocate};
-use crate::admission::{KnownBody, key_values, record_keys, record_reserves};
+use crate::admission::{KnownBody, RejectedKey, key_values, record_keys, record_reserves};
 use crate::client::ConnectionPeer;
 use crate::config::rules::LoggedKeys;
 use crate::record::{CacheUse, OriginUse, Outcome, ReplayFacts, RequestDisposition};
-use crate::rejection::Rejection;
+use crate::rejection::{LimitRejection, Rejection};
 
 /// The response that the client got, for the record.
 pub(super) struct ClientResponse<'a> {
@@ -69,6 +69,9 @@ impl Gateway {
         });
         let is_replayed = context.snapshot.rules.log.replay;
         let located_again = is_replayed.then(|| locate_again(request, context));
+        if let Some(by) = &rejection {
+            note_rejection(by, &key_values, context);
+        }
         let replay = located_again.flatten().map(|located| {
             let facts = located.facts(known_body(context), context.decided_at);
             ReplayFacts {
@@ -84,6 +87,7 @@ impl Gateway {
             place: context.known.place.as_ref(),
             crawler: context.known.crawler.as_ref(),
             place_fields: context.snapshot.geo.fields(),
+            client_places: context.snapshot.client_places.as_ref(),
             client_text: context.client_text(),
             peer: context.peer.as_ref().map(|peer| peer.socket().ip()),
             secured: context.secured.as_deref(),
@@ -127,6 +131,21 @@ fn values(head: RequestHead<'_>, context: &Context, limit: usize) -> Vec<String>
     };
     let facts = || located.facts(known_body(context), context.decided_at);
     key_values(located.limits().get(limit), facts, shown)
+}
+
+/// Notes the key of a rejected request for operators.
+fn note_rejection(by: &LimitRejection, key_values: &[String], context: &Context) {
+    let located = context.located.as_ref();
+    let limits = located.map(|located| &located.route.limits);
+    if let Some(limit) = limits.and_then(|limits| limits.get(usize::from(by.limit))) {
+        let (client, _) = context.client_or_unspecified();
+        let key = RejectedKey {
+            values: key_values,
+            missing: &context.missing_keys,
+            client,
+        };
+        limit.note_rejection(by, &key, context.decided_at);
+    }
 }
 
 /// Finds client and route of the request once more, for what few logs have; `None` where it has none.

@@ -272,16 +272,12 @@ impl FrameWatch for Arc<ConnectionReport> {
     fn record_malformed(&self) -> String {
         let arrived = clock::now();
         let request_id = RequestId::next();
-        let client = |peer| {
-            identify(
-                peer,
-                &ReceivedFields::new(),
-                &self.shared.snapshot().rules.client,
-            )
-        };
+        let snapshot = self.shared.snapshot();
+        let client = |peer| identify(peer, &ReceivedFields::new(), &snapshot.rules.client);
         // The h2 crate keeps nothing of a request that it rejects.
         self.shared.record(&Outcome {
             client: self.peer.map(|peer| client(peer).address),
+            client_places: snapshot.client_places.as_ref(),
             peer: self.peer,
             secured: self.secured.as_deref(),
             status: GatewayProblem::BadRequest(HttpViolation::Http2)

@@ -34,6 +34,7 @@ pub mod outcome;
 mod own_failure;
 mod proxy_headers;
 mod recent_requests;
+mod rejected_clients;
 mod rejection_tail;
 mod replay_facts;
 mod request_totals;
@@ -57,6 +58,7 @@ pub use outcome::{CacheUse, OriginUse, Outcome, RequestDisposition};
 pub use own_failure::OwnFailure;
 pub use proxy_headers::{ProxyHeaderCounts, ProxyHeaderResult};
 pub use recent_requests::{LatencyFigures, RequestFigures};
+pub use rejected_clients::{ClientGroups, RejectedClients, RejectedClientsView};
 pub use rejection_tail::{RejectionTail, TailedRejection};
 pub use replay_facts::ReplayFacts;
 pub use request_totals::RequestTotals;
@@ -78,6 +80,8 @@ pub struct RequestRecorder {
     pub notices: NoticeThrottle,
     /// The latest rejections, for pages that follow them.
     pub rejections: RejectionTail,
+    /// The rejected requests by client, for operators.
+    pub rejected_clients: RejectedClients,
     /// Spans, for the collector.
     #[cfg(feature = "otlp")]
     pub spans: Arc<SpanQueue>,
@@ -92,6 +96,7 @@ impl RequestRecorder {
             log,
             notices: NoticeThrottle::default(),
             rejections: RejectionTail::default(),
+            rejected_clients: RejectedClients::default(),
             #[cfg(feature = "otlp")]
             spans: Arc::new(SpanQueue::new(sluicegate_base::bounds::OTLP_STRIPE)),
         }
@@ -109,6 +114,7 @@ impl RequestRecorder {
         self.metrics.record(outcome);
         self.log.record(outcome);
         self.rejections.record(outcome);
+        self.rejected_clients.record(outcome);
         #[cfg(feature = "otlp")]
         spans::record(&self.spans, outcome);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use sluicegate_base::crawler::CrawlerStatus;
-use sluicegate_base::geo::{GeoField, GeoPlace};
+use sluicegate_base::geo::{GeoDatabases, GeoField, GeoPlace};
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_limiter::{Decision, KeyHash, KeyPlacement, Timestamp, Verdict};
 
@@ -38,6 +38,8 @@ pub struct Outcome<'a> {
     pub place: Option<&'a GeoPlace>,
     /// The fields of the place that the configuration reads.
     pub place_fields: &'a [GeoField],
+    /// The databases of the places by which rejected clients are counted; `None` where no operator is shown them.
+    pub client_places: Option<&'a GeoDatabases>,
     /// The crawler that the client is; `None` where nothing has read it.
     pub crawler: Option<&'a CrawlerStatus>,
     /// The other end of the connection.
@@ -108,6 +110,7 @@ impl Outcome<'_> {
             client_text: None,
             place: None,
             place_fields: &[],
+            client_places: None,
             crawler: None,
             peer: None,
             secured: None,
@@ -316,6 +319,12 @@ impl RequestDisposition {
                 | Self::RefusedConcurrency
                 | Self::Blocked
         )
+    }
+
+    /// Returns whether the gateway rejected the request, by a limit, a list or a rule.
+    #[must_use]
+    pub fn is_rejection(self) -> bool {
+        self.is_refusal() || matches!(self, Self::RefusedStoreAway | Self::Rejected)
     }
 
     /// Returns the name in log and metrics.

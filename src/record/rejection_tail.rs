@@ -13,6 +13,7 @@ use sluicegate_base::bounds;
 use sluicegate_limiter::{KeyHash, Timestamp};
 
 use super::outcome::{Outcome, RequestDisposition};
+use super::rejected_clients::ClientGroups;
 use crate::config::rules::Name;
 
 /// The sample of the present tick.
@@ -29,12 +30,16 @@ pub struct TailedRejection {
     pub arrived: Timestamp,
     /// The client's address.
     pub client: Option<IpAddr>,
+    /// The groups by which the client is counted; `None` where operators are not shown them.
+    pub groups: Option<ClientGroups>,
     /// The route; `None` where the request was rejected before one was found.
     pub route: Option<Name>,
     /// The limit that rejected it, or whose key it lacks.
     pub limit: Option<Name>,
     /// The key by which that limit counts it.
     pub key: Option<KeyHash>,
+    /// The values of that key, where `[log] keys` shows them.
+    pub key_values: Vec<String>,
     /// The kind of the rejection.
     pub disposition: RequestDisposition,
     /// Status sent; 0 when the client left before.
@@ -82,7 +87,7 @@ impl RejectionTail {
 
     #[cold]
     fn add(&self, outcome: &Outcome<'_>) {
-        if !is_rejection(outcome.disposition) {
+        if !outcome.disposition.is_rejection() {
             return;
         }
         let Ok(mut sample) = self.sample.try_lock() else {
@@ -112,25 +117,18 @@ impl TailedRejection {
         Self {
             arrived: outcome.arrived,
             client: outcome.client,
+            groups: ClientGroups::new(outcome),
             route: outcome.route.map(|route| route.shared_name().clone()),
             limit: (outcome.route.zip(limit))
                 .and_then(|(route, limit)| route.limits().get(limit).cloned()),
             key: outcome.key(),
+            key_values: outcome.key_values.to_vec(),
             disposition: outcome.disposition,
             status: outcome.status,
             wait: outcome.wait(),
             reason: outcome.reason.map(cut),
         }
     }
-}
-
-/// Returns whether the gateway rejected the request, by a limit, a list or a rule.
-fn is_rejection(disposition: RequestDisposition) -> bool {
-    disposition.is_refusal()
-        || matches!(
-            disposition,
-            RequestDisposition::RefusedStoreAway | RequestDisposition::Rejected
-        )
 }
 
 fn cut(reason: &str) -> String {

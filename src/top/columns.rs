@@ -2,7 +2,7 @@
 
 use ratatui::layout::Constraint::{self, Fill, Length};
 
-use super::key_view::NearKey;
+use super::key_view::{NearKey, written_values};
 use super::numbers::{per_second, short};
 use super::view::{LimitRow, ServerRow};
 
@@ -48,11 +48,21 @@ pub(super) const LIMITS: [PaneColumn<LimitRow>; 8] = [
 /// The columns of keys.
 pub(super) const KEYS: [PaneColumn<NearKey>; 4] = [
     PaneColumn::new("key", Length(16), 0, |key| key.key.clone()),
-    PaneColumn::new("used", Length(6), 0, |key| {
-        format!("{:.0} %", key.used * 100.0)
-    }),
+    PaneColumn::new("used", Length(6), 0, used),
     PaneColumn::new("next", Length(6), 36, decision),
     PaneColumn::new("remaining, all free in", Fill(1), 50, remaining),
+];
+
+/// The columns of keys whose values are shown.
+pub(super) const KEYS_WITH_VALUES: [PaneColumn<NearKey>; 5] = [
+    PaneColumn::new("who", Fill(2), 0, |key| {
+        let values = written_values(key.key_values.as_deref());
+        values.unwrap_or_else(|| "unknown until its next request".to_owned())
+    }),
+    PaneColumn::new("key", Length(16), 76, |key| key.key.clone()),
+    PaneColumn::new("used", Length(6), 0, used),
+    PaneColumn::new("next", Length(6), 36, decision),
+    PaneColumn::new("remaining, all free in", Fill(3), 60, remaining),
 ];
 
 /// The columns of servers.
@@ -70,6 +80,10 @@ pub(super) const SERVERS: [PaneColumn<ServerRow>; 8] = [
     PaneColumn::new("err/s", Length(7), 44, |server| per_second(server.errors)),
     PaneColumn::new("last error", Fill(2), 76, last_error),
 ];
+
+fn used(key: &NearKey) -> String {
+    format!("{:.0} %", key.used * 100.0)
+}
 
 fn decision(key: &NearKey) -> String {
     match &*key.next {

@@ -4,9 +4,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use sluicegate_base::bounds::TOP_SHOWN_KEYS;
+use sluicegate_base::bounds::{TOP_REJECTED_CLIENTS, TOP_SHOWN_KEYS};
 use sluicegate_base::clock;
 
+use super::client_view::RejectedClientList;
 use super::history::HistoryAnswer;
 use super::key_view::{KeyDetail, NearestKeys};
 use super::sample::GatewaySample;
@@ -29,6 +30,8 @@ pub(super) struct FeedAnswer {
     pub(super) history: Option<HistoryAnswer>,
     /// `None` where the gateway is busy with another walk, or the limit is gone.
     pub(super) nearest: Option<NearestKeys>,
+    /// `None` where the gateway shows no clients.
+    pub(super) rejected: Option<RejectedClientList>,
     pub(super) key: Option<KeyDetail>,
 }
 
@@ -78,6 +81,7 @@ impl GatewayFeed {
         Ok(FeedAnswer {
             history: self.history(since),
             nearest: self.nearest(focus),
+            rejected: self.rejected_clients(),
             key: key.and_then(|(limit, key)| self.read(&format!("/limits/{limit}/keys/{key}"))),
             sample,
         })
@@ -92,6 +96,11 @@ impl GatewayFeed {
     pub(super) fn nearest(&self, focus: &FeedFocus) -> Option<NearestKeys> {
         let limit = focus.limit.as_ref()?;
         self.read(&format!("/limits/{limit}/top?n={TOP_SHOWN_KEYS}"))
+    }
+
+    /// Returns the clients that are rejected most.
+    pub(super) fn rejected_clients(&self) -> Option<RejectedClientList> {
+        self.read(&format!("/clients/rejected?n={TOP_REJECTED_CLIENTS}"))
     }
 
     /// Reads what may be missing: a limit that a reload has removed, a walk while another is under way.

@@ -21,8 +21,9 @@ const LEAST_HEIGHT: u16 = 13;
 
 /// Returns the height of the head on this screen.
 pub(super) fn head_height(state: &TopState, screen: Rect) -> u16 {
+    let clients = usize::from(client_line(state).is_some());
     let past = past_lines(state, screen).len();
-    let lines = 2 + past + problem_lines(&state.view, screen.width).len();
+    let lines = 2 + clients + past + problem_lines(&state.view, screen.width).len();
     u16::try_from(lines).unwrap_or(u16::MAX)
 }
 
@@ -49,6 +50,7 @@ pub(super) fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &TopState, now
             if has_failures { alarm } else { Style::new() },
         ),
     ];
+    lines.extend(client_line(state).map(Line::raw));
     let problems = problem_lines(view, area.width).into_iter();
     lines.extend(problems.map(|line| Line::styled(line, alarm)));
     lines.extend(past_lines(state, frame.area()));
@@ -113,6 +115,11 @@ fn past_lines(state: &TopState, screen: Rect) -> Vec<Line<'static>> {
         Line::styled(mark.line(), style)
     });
     bars.map(Line::raw).chain(mark).collect()
+}
+
+/// Returns the clients that are rejected most, on one line; `None` where none are.
+fn client_line(state: &TopState) -> Option<String> {
+    state.rejected.as_ref()?.line()
 }
 
 /// Returns the problems as lines of at most `width` characters.

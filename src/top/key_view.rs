@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct NearestKeys {
     /// The limit.
     pub limit: String,
+    /// The reason for which no values of keys are shown; `None` where they are.
+    pub key_values_hidden: Option<String>,
     /// Fullest first.
     pub top: Vec<NearKey>,
 }
@@ -18,6 +20,8 @@ pub struct NearestKeys {
 pub struct NearKey {
     /// Its hash.
     pub key: String,
+    /// Its values; `None` where they are unknown or hidden.
+    pub key_values: Option<Vec<String>>,
     /// The used share of its fullest rate.
     pub used: f64,
     /// The answer of the limit to the next request, a word of `/limits/NAME/top`.
@@ -28,6 +32,14 @@ pub struct NearKey {
     pub ban: Option<KeyBanDetail>,
     /// Each rate.
     pub rates: Vec<NearRate>,
+}
+
+/// Returns the values of a key on one line; `None` for a key whose values are unknown or hidden.
+pub(super) fn written_values(values: Option<&[String]>) -> Option<String> {
+    match values? {
+        [] => Some("all requests".to_owned()),
+        values => Some(values.join(", ")),
+    }
 }
 
 /// A rate of such a key.
@@ -50,6 +62,8 @@ pub(super) struct KeyDetail {
     pub(super) limit: String,
     /// Its hash.
     pub(super) key: String,
+    /// Its values; `None` where they are unknown or hidden.
+    pub(super) key_values: Option<Vec<String>>,
     /// The answer of the limit to the next request.
     pub(super) next: String,
     /// Set if it shares counters, since the table is full.

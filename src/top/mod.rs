@@ -4,6 +4,7 @@
 //! and how keystrokes change it, and `render` draws it: both are pure. Only [`GatewayFeed`] sends requests, and only [`run_screen`] touches
 //! the terminal.
 
+mod client_view;
 mod columns;
 mod feed;
 mod head;

@@ -8,6 +8,7 @@ use ratatui::layout::Size;
 use serde::Serialize;
 use sluicegate_limiter::Timestamp;
 
+use super::client_view::RejectedClientList;
 use super::feed::GatewayFeed;
 use super::key_view::NearestKeys;
 use super::render::{draw, whole_height};
@@ -15,6 +16,9 @@ use super::sample::GatewaySample;
 use super::state::{ColorPalette, TopState};
 use super::view::{GatewayView, ServerRow};
 use crate::admin_client::AdminError;
+
+/// Clients of each group that a frame has.
+const CLIENTS: usize = 5;
 
 /// Most lines of a frame.
 const MOST_LINES: u16 = 2_000;
@@ -29,6 +33,8 @@ pub struct TopReport {
     pub view: GatewayView,
     /// The keys nearest to the first limit; `None` without limits.
     pub nearest: Option<NearestKeys>,
+    /// The clients that are rejected most; `None` where the gateway shows none.
+    pub rejected_clients: Option<RejectedClientList>,
     #[serde(skip)]
     state: TopState,
 }
@@ -50,10 +56,12 @@ impl TopReport {
         if let Some(nearest) = feed.nearest(&state.focus()) {
             state.nearest = Some(nearest);
         }
+        state.rejected = feed.rejected_clients();
         Ok(Self {
             gateway: feed.authority().to_owned(),
             view: state.view.clone(),
             nearest: state.nearest.clone(),
+            rejected_clients: state.rejected.clone(),
             state,
         })
     }
@@ -71,7 +79,15 @@ pub fn text(report: &TopReport, width: u16, now: Timestamp) -> String {
     let frame = screen_text(&report.state, Size::new(width, height), now);
     // The last line is about keystrokes.
     let lines = usize::from(height).saturating_sub(1);
-    frame.split_inclusive('\n').take(lines).collect()
+    let mut text: String = frame.split_inclusive('\n').take(lines).collect();
+    let rejected = report.rejected_clients.as_ref();
+    let rejected = rejected.filter(|clients| clients.rejected > 0);
+    for line in rejected.map_or_else(Vec::new, |clients| clients.lines(CLIENTS)) {
+        let line = line.chars().filter(|character| !character.is_control());
+        text.extend(line.take(width.into()));
+        text.push('\n');
+    }
+    text
 }
 
 /// Returns the text of a screen of this size.

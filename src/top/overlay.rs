@@ -6,12 +6,15 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Borders, Clear, Paragraph, Wrap};
 
 use super::history::EventMark;
-use super::key_view::KeyDetail;
+use super::key_view::{KeyDetail, written_values};
 use super::numbers::per_second;
 use super::state::TopState;
 
+/// Clients of each group that are shown.
+const CLIENTS: usize = 5;
+
 /// The keys of the help.
-const HELP: [(&str, &str); 9] = [
+const HELP: [(&str, &str); 10] = [
     ("arrows, j k", "choose a line"),
     ("Tab, left, right", "limits, keys, servers"),
     (
@@ -21,6 +24,7 @@ const HELP: [(&str, &str); 9] = [
     ("Esc", "back; in limits it takes the filter away"),
     ("/", "show limits whose name contains a text"),
     ("e", "what happened within the last hour"),
+    ("c", "the clients that are rejected most"),
     ("Home, End", "first line, last line"),
     ("?", "this help"),
     ("q, Ctrl-C", "quit"),
@@ -50,16 +54,32 @@ pub(super) fn draw_marks(frame: &mut Frame<'_>, state: &TopState) {
 /// Draws the key that was entered.
 pub(super) fn draw_key(frame: &mut Frame<'_>, state: &TopState) {
     let lines = match &state.detail {
-        Some(detail) => key_lines(detail),
+        Some(detail) => {
+            let nearest = state.nearest.as_ref();
+            let hidden = nearest.and_then(|nearest| nearest.key_values_hidden.as_deref());
+            key_lines(detail, hidden)
+        }
         None => vec!["asking the gateway".to_owned()],
     };
     draw_overlay(frame, "key", lines);
 }
 
-/// Returns what is known of a key, a fact a line.
-fn key_lines(detail: &KeyDetail) -> Vec<String> {
+/// Draws the clients that are rejected most.
+pub(super) fn draw_clients(frame: &mut Frame<'_>, state: &TopState) {
+    let lines = match &state.rejected {
+        Some(clients) => clients.lines(CLIENTS),
+        None => vec!["only who has a token is shown clients; set [admin] token_file".to_owned()],
+    };
+    draw_overlay(frame, "rejected clients", lines);
+}
+
+/// Returns what is known of a key, a fact a line. `hidden` is the reason for which no values are shown.
+fn key_lines(detail: &KeyDetail, hidden: Option<&str>) -> Vec<String> {
+    let values = written_values(detail.key_values.as_deref());
+    let unknown = hidden.unwrap_or("unknown until its next request");
     let mut lines = vec![
         format!("key       {} of limit {}", detail.key, detail.limit),
+        format!("who       {}", values.as_deref().unwrap_or(unknown)),
         format!("next      {}", detail.next),
     ];
     for rate in &detail.rates {

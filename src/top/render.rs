@@ -11,7 +11,7 @@ use sluicegate_limiter::Timestamp;
 
 use super::columns::{self, PaneColumn};
 use super::head::{draw_head, head_height};
-use super::overlay::{draw_help, draw_key, draw_marks, draw_server};
+use super::overlay::{draw_clients, draw_help, draw_key, draw_marks, draw_server};
 use super::sample::ConditionStatus;
 use super::state::{ColorPalette, ScreenOverlay, ScreenPane, TopState};
 use super::view::LimitRow;
@@ -38,6 +38,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &TopState, now: Timestamp) {
     match state.overlay {
         ScreenOverlay::Help => draw_help(frame),
         ScreenOverlay::Marks => draw_marks(frame, state),
+        ScreenOverlay::Clients => draw_clients(frame, state),
         ScreenOverlay::Detail if state.pane == ScreenPane::Keys => draw_key(frame, state),
         ScreenOverlay::Detail => draw_server(frame, state),
         ScreenOverlay::None | ScreenOverlay::Filter => {}
@@ -118,12 +119,17 @@ fn draw_keys(frame: &mut Frame<'_>, area: Rect, state: &TopState) {
         .as_ref()
         .map_or(&[][..], |nearest| &nearest.top);
     let rows = keys.iter().map(|key| (key, key.refused));
+    let nearest = state.nearest.as_ref();
+    let columns = match nearest.is_some_and(|nearest| nearest.key_values_hidden.is_none()) {
+        true => &columns::KEYS_WITH_VALUES[..],
+        false => &columns::KEYS[..],
+    };
     draw_table(
         frame,
         area,
         state,
         (ScreenPane::Keys, title, state.key),
-        &columns::KEYS,
+        columns,
         rows,
     );
 }
@@ -196,7 +202,8 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &TopState) {
             "/{}_  Enter keeps the filter, Esc takes it away",
             state.filter
         ),
-        _ => "q quit  arrows choose  Tab pane  Enter detail  / filter  e events  ? help".to_owned(),
+        _ => "q quit  arrows choose  Tab pane  Enter detail  / filter  c clients  e events  ? help"
+            .to_owned(),
     };
     let style = Style::new().add_modifier(Modifier::DIM);
     frame.render_widget(Line::styled(text, style), area);
@@ -297,6 +304,38 @@ mod tests {
         assert!(lines.lines().all(|line| !line.trim().is_empty()), "{text}");
     }
 
+    /// Goal: an operator reads who is at a limit, and who is rejected. Method: keys of known, shared and unknown values on a usual and on a
+    /// narrow screen; the most rejected clients above, and in their window.
+    #[test]
+    fn keys_and_clients_are_named() {
+        let mut state = state();
+        let nearest = state.nearest.as_mut().unwrap();
+        nearest.key_values_hidden = None;
+        nearest.top[0].key_values = Some(vec!["203.0.113.7".to_owned(), "4711".to_owned()]);
+        let mut global = nearest.top[0].clone();
+        global.key_values = Some(Vec::new());
+        nearest.top.push(global);
+        state.rejected = serde_json::from_str(
+            r#"{"seconds":312,"rejected":40,"addresses":[{"name":"203.0.113.7","requests":10,"error":0,"share":0.25}]}"#,
+        )
+        .unwrap();
+        let text = screen_text(&state, Size::new(120, 24), NOW);
+        for part in [
+            "most rejected: address 203.0.113.7 (25.0 %)",
+            "203.0.113.7, 4711",
+            "8a3b0c55f1d2e97c 100 %  reject",
+            "unknown until its next request",
+            "all requests",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in:\n{text}");
+        }
+        let narrow = screen_text(&state, Size::new(50, 24), NOW);
+        assert!(narrow.contains("203.0.113.7, 4711"), "{narrow}");
+        press(&mut state, &[KeyCode::Char('c')]);
+        let text = screen_text(&state, Size::new(80, 24), NOW);
+        assert!(text.contains("40 rejected requests in 312 s"), "{text}");
+    }
+
     /// Goal: no terminal is too small. Method: every size up to a usual one, with each overlay.
     #[test]
     fn any_size_can_be_drawn() {
@@ -308,6 +347,7 @@ mod tests {
             ScreenOverlay::Filter,
             ScreenOverlay::Detail,
             ScreenOverlay::Marks,
+            ScreenOverlay::Clients,
         ] {
             state.overlay = overlay;
             for pane in [ScreenPane::Limits, ScreenPane::Keys, ScreenPane::Servers] {

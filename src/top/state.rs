@@ -6,6 +6,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
 
+use super::client_view::RejectedClientList;
 use super::feed::{FeedAnswer, FeedFocus};
 use super::history::PastHour;
 use super::key_view::{KeyDetail, NearestKeys};
@@ -29,6 +30,8 @@ pub struct TopState {
     /// The name of the chosen limit; without one the first is.
     limit: Option<String>,
     pub(super) nearest: Option<NearestKeys>,
+    /// The clients that are rejected most; `None` where the gateway shows none.
+    pub(super) rejected: Option<RejectedClientList>,
     /// Index of the chosen key among the nearest.
     pub(super) key: usize,
     /// The hash of the key that is shown in detail. The key keeps it while the nearest keys change places.
@@ -72,6 +75,8 @@ pub(super) enum ScreenPane {
 pub(super) enum ScreenOverlay {
     None,
     Help,
+    /// The clients that are rejected most.
+    Clients,
     /// The filter is being written.
     Filter,
     /// One key in detail, or one server.
@@ -104,6 +109,7 @@ impl TopState {
             filter: String::new(),
             limit: None,
             nearest: None,
+            rejected: None,
             key: 0,
             entered_key: None,
             detail: None,
@@ -136,6 +142,7 @@ impl TopState {
         if let Some(history) = answer.history {
             self.past.take(history);
         }
+        self.rejected = answer.rejected;
         let name = self.chosen_limit().map(|limit| limit.name.clone());
         // The answer may be about the limit that was chosen before.
         if let Some(nearest) = answer.nearest
@@ -199,9 +206,10 @@ impl TopState {
         }
         match self.overlay {
             ScreenOverlay::Filter => self.write_filter(key.code),
-            ScreenOverlay::Help | ScreenOverlay::Detail | ScreenOverlay::Marks => {
-                self.leave_overlay(key.code)
-            }
+            ScreenOverlay::Help
+            | ScreenOverlay::Clients
+            | ScreenOverlay::Detail
+            | ScreenOverlay::Marks => self.leave_overlay(key.code),
             ScreenOverlay::None => self.browse(key.code),
         }
     }
@@ -211,6 +219,7 @@ impl TopState {
             KeyCode::Char('q') => return KeyReaction::Quit,
             KeyCode::Char('?') => self.overlay = ScreenOverlay::Help,
             KeyCode::Char('e') => self.overlay = ScreenOverlay::Marks,
+            KeyCode::Char('c') => self.overlay = ScreenOverlay::Clients,
             KeyCode::Char('/') => self.overlay = ScreenOverlay::Filter,
             KeyCode::Tab | KeyCode::Right => self.pane = self.pane.next(),
             KeyCode::BackTab | KeyCode::Left => self.pane = self.pane.previous(),
@@ -342,6 +351,7 @@ pub(super) mod tests {
         };
         let nearest = NearestKeys {
             limit: "otp".to_owned(),
+            key_values_hidden: Some("set [admin] token_file".to_owned()),
             top: vec![
                 key("8a3b0c55f1d2e97c", 1.0, "rejected"),
                 key("0123456789abcdef", 0.4, "banned"),
@@ -351,6 +361,7 @@ pub(super) mod tests {
             sample: sampled(15, 150.0),
             history: None,
             nearest: Some(nearest),
+            rejected: None,
             key: None,
         };
         state.take(Ok(answer), NOW);
@@ -425,6 +436,7 @@ pub(super) mod tests {
             sample: sampled(30, 200.0),
             history: None,
             nearest: None,
+            rejected: None,
             key: None,
         };
         state.take(Ok(answer), later);

@@ -3,12 +3,13 @@
 //! A walk reads one part of a table whole, and a table of the default capacity has one part. Of a larger table each walk reads the first
 //! part, whose keys are a fair sample of all, and another one in turn, for the heaviest keys.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use sluicegate_base::bounds::{USAGE_GENERATION, USAGE_WALK_GAP, USAGE_WALK_PAUSE};
 use sluicegate_base::clock;
 use sluicegate_base::usage_share::UsageShare;
-use sluicegate_limiter::{Algorithm, Limit, Policy, Rate, Refill, Timestamp};
+use sluicegate_limiter::{Algorithm, KeyHash, Limit, Policy, Rate, Refill, Timestamp};
 
 use super::generation::Generation;
 use super::rate_usage::{RateUsage, ShownRate};
@@ -151,6 +152,7 @@ impl LimitSample {
             sample.walk(limit, gap, moment);
             sample.note_walk();
         }
+        active.name_heaviest(self.rates.heaviest(&active.limit), now);
         self.took = clock::since(now);
         self.took
     }
@@ -243,6 +245,23 @@ impl TableSample {
     /// Returns whether each part was read since keys were charged last.
     fn is_read(&self) -> bool {
         self.unread_parts == 0
+    }
+
+    /// Returns the heaviest keys of all rates, by the share of its rate that each used, the heaviest first.
+    fn heaviest(&self, limit: &Limit) -> impl Iterator<Item = KeyHash> {
+        let room = limit.room_of_new_keys(self.walked_at.unwrap_or(self.present.begun));
+        let generations = [Some(&self.present), self.previous.as_ref()];
+        let mut keys = Vec::new();
+        for generation in generations.into_iter().flatten() {
+            for (heaviest, room) in generation.heaviest.iter().zip(room) {
+                let share = |used| u64::from(used) * 1_000 / u64::from(room.max(1));
+                keys.extend(heaviest.known().map(|heavy| (share(heavy.used), heavy.key)));
+            }
+        }
+        keys.sort_unstable_by(|one, other| other.cmp(one));
+        let mut listed = HashSet::new();
+        keys.retain(|(_, key)| listed.insert(*key));
+        keys.into_iter().map(|(_, key)| KeyHash::from_bits(key))
     }
 
     fn view(&self, limit: &Limit) -> Vec<RateUsage> {

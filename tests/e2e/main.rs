@@ -109,5 +109,6 @@ mod upgrade;
 mod upstream;
 mod usage;
 mod watching;
+mod who_is_it;
 mod windows_by_key;
 mod wire;

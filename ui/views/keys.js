@@ -83,6 +83,19 @@ export default function keys({ series, query }) {
   };
 }
 
+/** The values of a key as a person reads them; null where the gateway shows none. */
+export function valuesOf(key, hidden) {
+  if (hidden) return null;
+  if (!key.key_values) return h('span.quiet', {}, 'unknown until its next request');
+  return key.key_values.length ? h('b', {}, key.key_values.join(', ')) : 'all requests';
+}
+
+/** A key with its values, as a link to its status. */
+export const keyLink = (limit, key, hidden) => {
+  const values = valuesOf(key, hidden);
+  return link(`keys?limit=${part(limit)}&key=${key.key}`, values, values && ' ', h(values ? 'code.small' : 'code', {}, key.key));
+};
+
 /** What the next request of a key gets, in few words. */
 const NEXT = {
   admitted: 'admits', exempt: 'admits: exempt', marked: 'marks', 'shadow-rejected': 'admits: in shadow', challenged: 'challenges',
@@ -134,7 +147,7 @@ function status(series, page, path, again) {
   const verdict = verdictOf(series, page);
   return h('section.card', { 'aria-label': `Limit ${page.limit}` },
     h('div.head', {}, h('h2', {}, link(`limit/${part(page.limit)}`, page.limit), ' ', h('span', { class: toneOf(page) }, verdict)),
-      h('span.small.quiet', {}, series.limit(page.limit)?.key, ' · ', h('code', {}, page.key))),
+      h('span.small.quiet', {}, series.limit(page.limit)?.key, ' · ', page.key_values && [page.key_values.join(', ') || 'all requests', ' · '], h('code', {}, page.key))),
     table(`Rates of ${page.limit}`, [
       { label: 'Rate' }, { label: 'Used', number: true }, { label: 'Left', number: true }, { label: 'More in', number: true },
       { label: 'All free in', number: true },

@@ -4,7 +4,7 @@ import { change, mayAct, part, read } from '../access.js';
 import { rateChart } from '../chart.js';
 import { rangeButtons, shownRange } from '../history.js';
 import { card, clock, count, facts, failed, fill, h, link, percent, plural, renew, span, table } from '../dom.js';
-import { ask, nextOf } from './keys.js';
+import { ask, keyLink, nextOf, valuesOf } from './keys.js';
 import { usage } from './usage.js';
 
 /** A bar beside a number that says the same. */
@@ -58,9 +58,10 @@ export default function limit({ series, rest: [name] }) {
   }
 
   function showTop(page) {
-    renew(top, h('p.small.quiet', {}, `${count(page.keys)} active keys at ${clock(page.at)}. A key is a keyed hash; the Keys view finds the one of a value.`),
+    renew(top, h('p.small.quiet', {}, `${count(page.keys)} active keys at ${clock(page.at)}. A key is a keyed hash; the Keys view finds the one of a value.`,
+      page.key_values_hidden && ` Its value is not shown: ${page.key_values_hidden}.`),
       table('The keys with the highest use', [{ label: 'Key' }, { label: 'Used', number: true }, { label: 'Next request' }, { label: 'Left' }, { label: 'All free in', number: true }],
-        page.top.map((key) => [link(`keys?limit=${part(name)}&key=${key.key}`, h('code', {}, key.key)),
+        page.top.map((key) => [keyLink(name, key, page.key_values_hidden),
           h('span', { class: key.refused ? 'bad' : '' }, gauge(key.used, 0.999), ` ${percent(key.used)}`),
           h('span', { class: key.refused ? 'bad' : '' }, nextOf(key)), key.rates.map((rate) => `${rate.remaining} of ${rate.rate}`).join(', '), span(Math.max(...key.rates.map((rate) => rate.reset)))]),
         'No key is active.'));
@@ -68,11 +69,12 @@ export default function limit({ series, rest: [name] }) {
 
   function showBans(page) {
     renew(bans, table('Banned keys', [{ label: 'Key' }, { label: 'Ends in', number: true }, { label: 'Level', number: true }, { label: 'Action' }],
-      page.keys.map((key) => [link(`keys?limit=${part(name)}&key=${key.key}`, h('code', {}, key.key)), key.until ? span(key.left) : 'ended', String(key.level),
+      page.keys.map((key) => [keyLink(name, key, page.key_values_hidden), key.until ? span(key.left) : 'ended', String(key.level),
         h('button.danger', {
           type: 'button', disabled: !mayAct(), 'aria-label': `Lift the ban of ${key.key}`,
           async onclick() {
-            if (!await ask(`Lift the ban of key ${key.key}? Its counters are cleared too.`, 'Lift')) return;
+            const values = valuesOf(key, page.key_values_hidden);
+            if (!await ask(`Lift the ban of key ${key.key}${key.key_values ? ` (${values.textContent ?? values})` : ''}? Its counters are cleared too.`, 'Lift')) return;
             await change(`${base}/bans/${key.key}`, 'DELETE').catch((error) => bans.prepend(failed(error)));
             reread();
           },

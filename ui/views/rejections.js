@@ -3,6 +3,8 @@
 import { part } from '../access.js';
 import { TAIL } from '../series.js';
 import { clock, count, fill, h, link, perSecond, say, span, table } from '../dom.js';
+import { rejectedClients } from './clients.js';
+import { keyLink } from './keys.js';
 
 /** Milliseconds between two summaries for a screen reader. */
 const PAUSE = 10000;
@@ -14,7 +16,11 @@ export default function rejections({ series }) {
   const rows = h('div', { role: 'log', 'aria-live': 'off', 'aria-label': 'Rejected requests' });
   const summary = h('p.small.quiet');
   const announced = h('p.hidden', { 'aria-live': 'polite' });
-  const filter = h('input', { type: 'search', placeholder: 'client, limit, route, key, outcome', oninput: draw, value: '' });
+  const filter = h('input', { type: 'search', placeholder: 'client, limit, route, key, user agent, outcome', oninput: draw, value: '' });
+  const chosen = h('p.small', { hidden: true });
+  const clients = rejectedClients(choose);
+  /** The group and the name of the clients whose rejections are shown; null for all. */
+  let only = null;
   let paused = null;
   let drawn = 0;
   let isBehind = false;
@@ -29,19 +35,28 @@ export default function rejections({ series }) {
     },
   }, 'Pause');
 
+  function choose(group, name, title) {
+    only = group === null ? null : { group, name };
+    chosen.hidden = only === null;
+    fill(chosen, only && [`Only clients of ${title} `, h('b', {}, name || 'none'), '. ',
+      h('button', { type: 'button', onclick: () => choose(null) }, 'Show all')]);
+    draw();
+  }
+
   function draw() {
     drawn = Date.now();
     isBehind = false;
     const wanted = filter.value.trim().toLowerCase();
-    const text = (row) => [row.client, row.limit, row.route, row.key, row.outcome, row.status, row.reason].join(' ').toLowerCase();
-    const shown = (paused ?? series.rejections).filter((row) => !wanted || text(row).includes(wanted)).slice(0, ROWS);
+    const isChosen = (row) => !only || row.groups?.[only.group] === only.name;
+    const text = (row) => [row.client, row.limit, row.route, row.key, ...row.key_values, row.groups?.user_agent, row.outcome, row.status, row.reason].join(' ').toLowerCase();
+    const shown = (paused ?? series.rejections).filter((row) => isChosen(row) && (!wanted || text(row).includes(wanted))).slice(0, ROWS);
     fill(rows, table('Rejected requests, the latest first', [
       { label: 'Time' }, { label: 'Client' }, { label: 'Limit' }, { label: 'Route' }, { label: 'Key' }, { label: 'Status', number: true }, { label: 'Reason' },
     ], shown.map((row) => [clock(row.at), row.client ? link(`keys?value=${part(row.client)}`, h('code', {}, row.client)) : '–',
       row.limit ? link(`limit/${part(row.limit)}`, row.limit) : '–', row.route ?? '–',
-      row.key && row.limit ? link(`keys?limit=${part(row.limit)}&key=${row.key}`, h('code', {}, row.key)) : '–', String(row.status || '–'),
+      row.key && row.limit ? keyLink(row.limit, row, !row.key_values.length) : '–', String(row.status || '–'),
       [row.outcome, row.retry_after ? `, again in ${span(row.retry_after)}` : '', row.reason ? `: ${row.reason}` : '']]),
-    wanted ? 'None of the rejections fits.' : 'None since this page was opened.'));
+    wanted || only ? 'None of the rejections fits.' : 'None since this page was opened.'));
   }
 
   function tell() {
@@ -60,9 +75,12 @@ export default function rejections({ series }) {
   return {
     title: 'Rejections',
     node: [h('div.head', {}, h('h1', {}, 'Rejections, live'), pause),
+      clients.node,
       h('section.card', { 'aria-label': 'Rejections' }, h('form', { role: 'search', onsubmit: (event) => event.preventDefault() },
-        h('label', {}, 'Show only', filter)), summary, announced, rows)],
+        h('label', {}, 'Show only', filter)), chosen, summary, announced, rows)],
+    close: clients.close,
     update(name) {
+      if (name === 'all' || name === 'counters') clients.refresh();
       if (name === 'all' || name === 'counters') tell();
       if (name === 'rejections') isBehind = true;
       // Rows do not move under the pointer, and at most once a second.

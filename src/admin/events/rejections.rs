@@ -5,16 +5,24 @@ use serde::Serialize;
 use sluicegate_base::address::address_text;
 
 use super::event_of;
-use crate::record::{RejectionTail, TailedRejection};
+use crate::admin::key_texts;
+use crate::admin::rejected_clients::GroupNames;
+use crate::process::GatewayProcess;
+use crate::record::TailedRejection;
 use crate::rfc3339;
 
 /// Returns the event of the rejections since the previous call; `None` without any.
-pub(super) fn event(tail: &RejectionTail) -> Option<Bytes> {
-    let sample = tail.take();
+pub(super) fn event(process: &GatewayProcess) -> Option<Bytes> {
+    let sample = process.shared.recorder.rejections.take();
     if sample.is_empty() {
         return None;
     }
-    let rows: Vec<RejectionRow<'_>> = sample.iter().map(RejectionRow::of).collect();
+    let mut rows: Vec<RejectionRow<'_>> = sample.iter().map(RejectionRow::of).collect();
+    if key_texts::hidden(process).is_some() {
+        for row in &mut rows {
+            row.key_values = &[];
+        }
+    }
     event_of("rejections", &rows)
 }
 
@@ -22,9 +30,12 @@ pub(super) fn event(tail: &RejectionTail) -> Option<Bytes> {
 struct RejectionRow<'a> {
     at: String,
     client: Option<String>,
+    groups: Option<GroupNames<'a>>,
     route: Option<&'a str>,
     limit: Option<&'a str>,
     key: Option<String>,
+    /// Empty where they are not shown.
+    key_values: &'a [String],
     outcome: &'static str,
     status: u16,
     /// Seconds.
@@ -39,10 +50,12 @@ impl<'a> RejectionRow<'a> {
             client: rejection
                 .client
                 .map(|client| address_text(client).to_string()),
+            groups: rejection.groups.as_ref().map(GroupNames::new),
             route: rejection.route.as_deref(),
             limit: rejection.limit.as_deref(),
             // The form of the access log.
             key: rejection.key.map(|key| format!("{:016x}", key.bits() & !1)),
+            key_values: &rejection.key_values,
             outcome: rejection.disposition.as_str(),
             status: rejection.status,
             retry_after: rejection.wait.map(|wait| wait.as_secs().max(1)),

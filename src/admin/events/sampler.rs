@@ -124,7 +124,7 @@ impl EventSampler {
     pub(super) fn tick(&mut self, process: &GatewayProcess) -> Vec<Bytes> {
         self.ticks = self.ticks.wrapping_add(1);
         let mut events = Vec::new();
-        events.extend(rejections::event(&process.shared.recorder.rejections));
+        events.extend(rejections::event(process));
         if !self.ticks.is_multiple_of(bounds::EVENTS_TICKS_OF_COUNTERS) {
             return events;
         }

@@ -49,6 +49,7 @@ assets! {
     "views/explain.js", JS, "views/explain.js";
     "views/configuration.js", JS, "views/configuration.js";
     "views/rejections.js", JS, "views/rejections.js";
+    "views/clients.js", JS, "views/clients.js";
     "playground/playground.html", HTML, "playground/playground.html";
     "playground/playground.css", CSS, "playground/playground.css";
     "playground/playground.js", JS, "playground/playground.js";

@@ -30,6 +30,16 @@ pub const USAGE_WALK_GAP: RangeInclusive<Duration> =
 /// Durations of a walk for which the sampler of uses pauses after it: walks take less than a hundredth of one core.
 pub const USAGE_WALK_PAUSE: u32 = 100;
 
+/// Keys of a limit whose texts are kept for operators, of each kind: the heaviest, those that were rejected most, the banned ones. As many
+/// as the heaviest keys.
+pub const KEY_TEXTS: usize = USAGE_HEAVIEST;
+
+/// Bytes of the text of such a key; the rest is cut.
+pub const KEY_TEXT: usize = 256;
+
+/// Bytes of the texts of all limits: full ones of 85 limits. With more limits each has fewer keys of each kind, four at least.
+pub const KEY_TEXTS_BYTES: u64 = 32 << 20;
+
 /// Largest use, in units, that `/limits/NAME/usage` shows exactly; larger ones are joined in steps of 3 %.
 pub const USAGE_EXACT: u32 = 128;
 

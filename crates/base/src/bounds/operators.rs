@@ -37,6 +37,9 @@ pub const ADMIN_CONNECT: Duration = Duration::from_secs(5);
 /// Keys of a limit that `sluicegate top` shows: more than a screen has lines for.
 pub const TOP_SHOWN_KEYS: usize = 50;
 
+/// Rejected clients of each group that `sluicegate top` reads.
+pub const TOP_REJECTED_CLIENTS: usize = 10;
+
 /// Connections to the admin listener at the same time: probes, scrapes and some operators. One more is closed at once.
 pub const ADMIN_CONNECTIONS: usize = 32;
 
@@ -72,6 +75,16 @@ pub const EVENTS_REJECTIONS: usize = 16;
 
 /// Bytes of the reason of a rejection in an event; the rest is cut.
 pub const EVENTS_REASON: usize = 160;
+
+/// Clients that are counted by their rejections, for each of address, network, country, autonomous system and user agent: one with a larger
+/// share than 1/256 of all rejections is always among them.
+pub const REJECTED_CLIENTS: usize = 256;
+
+/// Time after which rejections are counted anew; the counts before are shown for as long again.
+pub const REJECTED_PERIOD: Duration = Duration::from_secs(5 * 60);
+
+/// Bytes of a user agent by which rejections are counted; the rest is cut.
+pub const REJECTED_USER_AGENT: usize = 128;
 
 /// Time of a second in which tables of limits are sampled for streams: a fraction of a core however many limits there are. The sample of
 /// one table is not interrupted.

@@ -29,8 +29,8 @@ pub struct LogRules {
         reader = ReadBy(access, &[ValueKind::String])
     )]
     pub access: AccessLogTarget,
-    /// The form of the limit's key in lines of rejected requests: "hash"; "masked", which adds its values with most characters hidden and
-    /// addresses reduced to their network; "plain", which adds its values.
+    /// The form of the limit's key in lines of rejected requests, and for operators with the token: "hash"; "masked", which adds its values
+    /// with most characters hidden and addresses reduced to their network; "plain", which adds its values.
     #[key(
         example = "\"hash\"",
         default = LoggedKeys::Hash,
