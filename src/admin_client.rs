@@ -211,12 +211,12 @@ impl fmt::Display for AdminError {
             ),
             Self::Denied(authority, TokenState::Missing) => write!(
                 into,
-                "{authority}: the gateway asks for a token; give the file of [admin] token_file by --token-file, or its configuration by \
-                 --config"
+                "{authority}: the gateway asks for a token; give a file with one by --token-file, or the configuration whose [admin] \
+                 token_file has one by --config"
             ),
             Self::Denied(authority, TokenState::Wrong) => write!(
                 into,
-                "{authority}: the token is wrong; it is the content of [admin] token_file at the gateway"
+                "{authority}: the token is wrong; it is one of those in [admin] token_file at the gateway"
             ),
             Self::Failed(authority, status, body) => {
                 write!(into, "{authority}: answers {status}: {}", body.trim())

@@ -409,7 +409,8 @@ fn relative_paths_begin_at_the_directory_of_the_file() {
     let rules = load(&path, review)
         .unwrap_or_else(|problems| panic!("{problems}"))
         .rules;
-    assert_eq!(rules.admin.token_file.as_deref(), Some("secret"));
+    let tokens = rules.admin.token_file.as_ref();
+    assert_eq!(tokens.and_then(|tokens| tokens.usable()), Some("secret"));
     let log = format!("{:?}", rules.log.access);
     assert!(
         log.contains(directory.path().join("logs/access.log").to_str().unwrap()),

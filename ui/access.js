@@ -4,6 +4,8 @@ const KEY = 'sluicegate-token';
 const BASE = new URL('../', document.baseURI);
 
 let actions = 'none';
+/** The name and the role of the token, as the gateway says. */
+let operator = { name: null, role: null };
 
 export const token = () => sessionStorage.getItem(KEY);
 export const keepToken = (text) => sessionStorage.setItem(KEY, text.trim());
@@ -11,9 +13,15 @@ export const forgetToken = () => sessionStorage.removeItem(KEY);
 
 /** Notes whether the gateway has a token, without which it takes no action. */
 export const noteActions = (what) => { actions = what; };
-export const mayAct = () => actions === 'token' && token() !== null;
-export const WHY_READ_ONLY = 'Read-only: [admin] token_file is not set, so no client can prove that it may change something. '
-  + 'Write token_file = "/etc/sluicegate/admin-token" in [admin] to clear, ban and grant keys here.';
+export const noteOperator = (name, role) => { operator = { name, role }; };
+export const operatorName = () => operator.name;
+export const mayAct = () => actions === 'token' && operator.role === 'act';
+
+/** The reason why nothing can be changed here. */
+export const whyReadOnly = () => (actions === 'token'
+  ? `Read-only: the token ${operator.name} has the role read. A change needs a token with the role act.`
+  : 'Read-only: [admin] token_file is not set, so no client can prove that it may change something. '
+    + 'Write token_file = "/etc/sluicegate/admin-token" in [admin] to clear, ban and grant keys here.');
 
 /** An answer that is no success. */
 export class ApiError extends Error {

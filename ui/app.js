@@ -1,6 +1,6 @@
 // Shows the view that the address names, follows the stream, and asks for the token where one is needed.
 
-import { WHY_READ_ONLY, forgetToken, keepToken, noteActions, read, token } from './access.js';
+import { forgetToken, keepToken, mayAct, noteActions, operatorName, read, token, whyReadOnly } from './access.js';
 import { failed, fill, h, say } from './dom.js';
 import { showConnection, showProblems } from './headline.js';
 import { Series } from './series.js';
@@ -73,7 +73,7 @@ function askForToken(error) {
     },
   }, h('label', {}, 'Token', field), h('div.row', {}, h('button.main', { type: 'submit' }, 'Open')));
   fill($('main'), h('section.card', { 'aria-label': 'Token' }, h('h1', {}, 'This gateway asks for a token'),
-    h('p', {}, 'It is the content of the file that ', h('code', {}, '[admin] token_file'), ' names. This tab keeps it until it is closed, and sends it in ',
+    h('p', {}, 'It is one of the tokens in the file that ', h('code', {}, '[admin] token_file'), ' names. This tab keeps it until it is closed, and sends it in ',
       h('code', {}, 'Authorization'), '.'), token() !== null && failed({ message: `The gateway does not take this token: ${error.message}` }), form));
   field.focus();
 }
@@ -89,6 +89,7 @@ function noteState(state, error) {
   pill.className = `pill ${kind}`;
   pill.title = error?.message ?? '';
   $('forget').hidden = token() === null;
+  $('forget').title = operatorName() === null ? '' : `The token ${operatorName()}`;
   if (state === 'live') series.restart();
   if (state !== 'live') showConnection(false, state === 'denied' ? null : heard);
   if (state === 'denied') askForToken(error);
@@ -107,8 +108,8 @@ function noteEvent(name, value) {
   if (name === 'problems') showProblems(value);
   if (name === 'overview') {
     noteActions(value.actions);
-    $('notice').hidden = value.actions === 'token';
-    say($('notice'), WHY_READ_ONLY);
+    $('notice').hidden = mayAct();
+    say($('notice'), whyReadOnly());
   }
   if (denied) return;
   if (series.state && (!view || (name === 'overview' && view.isOutdated?.()))) show(false);

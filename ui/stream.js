@@ -1,6 +1,6 @@
 // Follows /events by fetch, since an EventSource cannot send Authorization. It opens the stream again when it ends, slower each time.
 
-import { send } from './access.js';
+import { noteOperator, send } from './access.js';
 
 const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 30000;
@@ -23,6 +23,7 @@ export function follow(onEvent, onState) {
     let error = null;
     try {
       const answer = await send('events', { signal });
+      noteOperator(answer.headers.get('sluicegate-operator'), answer.headers.get('sluicegate-role'));
       onState('live');
       for await (const [name, value] of events(answer.body, aborter)) {
         pause = FIRST_PAUSE;

@@ -3,8 +3,6 @@
 //! KEY is the hash that this page and the access log show. A client's address does not lead to it, but the access log has both: look for
 //! the client's latest line with a `ban_key`.
 
-use std::net::SocketAddr;
-
 use http::header::ALLOW;
 use http::request::Parts;
 use http::{Method, StatusCode};
@@ -17,7 +15,9 @@ use super::key_edit::wait_for;
 use super::limit_view::BansView;
 use super::status::BansSection;
 use super::top::seconds;
-use super::{AdminAction, AdminPage, AdminTask, JSON, RequestSource, audit, limit_named, token_of};
+use super::{
+    AdminAction, AdminPage, AdminTask, JSON, Operator, RequestSource, audit, limit_named, token_of,
+};
 use crate::admission::{ActiveLimit, KeyNamer, NamedKey};
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
@@ -81,7 +81,7 @@ impl BannedKeyRow {
 pub(super) struct BanLift {
     limit: String,
     key: KeyHash,
-    peer: Option<SocketAddr>,
+    operator: Operator,
 }
 
 /// The path does not end in a key.
@@ -98,7 +98,9 @@ pub(super) fn task(
         Ok(_) if request.method != Method::DELETE => AdminTask::Show(only_pardons()),
         // Lifting a ban admits a client, so reaching the listener is not enough.
         Ok(_) if token_of(process).is_none() => AdminTask::Show(no_token()),
-        Ok(pardon) => AdminTask::Walk(AdminAction::Lift(pardon.asked_by(sender.peer))),
+        Ok(pardon) => AdminTask::Walk(AdminAction::Lift(
+            pardon.requested_by(sender.operator.clone()),
+        )),
         Err(misasked) => AdminTask::Show(misasked.page()),
     })
 }
@@ -115,13 +117,13 @@ impl BanLift {
         Some(bits.ok_or(BadKey).map(|bits| Self {
             limit: limit.to_owned(),
             key: KeyHash::from_bits(bits),
-            peer: None,
+            operator: Operator::default(),
         }))
     }
 
-    /// Adds the peer that asks for it.
-    fn asked_by(self, peer: Option<SocketAddr>) -> Self {
-        Self { peer, ..self }
+    /// Adds the operator that requests it.
+    fn requested_by(self, operator: Operator) -> Self {
+        Self { operator, ..self }
     }
 
     /// Lifts the ban. `None` where there is no such limit, or it has no `ban`; `Some(None)` where no ban was in force.
@@ -153,7 +155,7 @@ impl BanLift {
             }
             None => format!("cleared key {key}, which had no ban"),
         };
-        audit::note(&format_args!("limit {}", self.limit), self.peer, &act);
+        audit::note(&format_args!("limit {}", self.limit), &self.operator, &act);
         let text = format!("Limit {}: {act}.", self.limit);
         let kind = match lifted {
             Some(_) => MarkKind::Unban,
@@ -246,7 +248,7 @@ mod tests {
         let right = BanLift {
             limit: "otp".to_owned(),
             key: KeyHash::from_bits(0x0123_4567_89ab_cdee),
-            peer: None,
+            operator: Operator::default(),
         };
         for key in ["0123456789abcdee", "0123456789ABCDEE"] {
             assert_eq!(

@@ -2,8 +2,6 @@
 //!
 //! A purge causes work for the origin, so it needs the token, as lifting a ban does, and runs on a thread that no other response waits for.
 
-use std::net::SocketAddr;
-
 use http::header::ALLOW;
 use http::request::Parts;
 use http::{Method, StatusCode};
@@ -11,7 +9,7 @@ use serde::Serialize;
 use sluicegate_telemetry::exposition::SampledFamily;
 
 use super::query::decoded;
-use super::{AdminAction, AdminPage, AdminTask, JSON, RequestSource, audit, token_of};
+use super::{AdminAction, AdminPage, AdminTask, JSON, Operator, RequestSource, audit, token_of};
 use crate::cache::memory_storage::{MemoryStorage, StorageUsage};
 use crate::cache::purge::PurgeScope;
 use crate::history::MarkKind;
@@ -165,7 +163,7 @@ pub(super) fn task(
     Some(match purge(request.uri.query().unwrap_or_default()) {
         _ if request.method != Method::POST => AdminTask::Show(only_posts()),
         _ if token_of(process).is_none() => AdminTask::Show(no_token()),
-        Ok(purge) => AdminTask::Walk(AdminAction::Purge(purge, sender.peer)),
+        Ok(purge) => AdminTask::Walk(AdminAction::Purge(purge, sender.operator.clone())),
         Err(unnamed) => AdminTask::Show(unnamed.page()),
     })
 }
@@ -182,14 +180,10 @@ fn purge(query: &str) -> Result<PurgeScope, BadPurge> {
 }
 
 /// Purges and returns the page with the number of responses.
-pub(super) fn page(
-    purge: &PurgeScope,
-    peer: Option<SocketAddr>,
-    process: &GatewayProcess,
-) -> AdminPage {
+pub(super) fn page(purge: &PurgeScope, operator: &Operator, process: &GatewayProcess) -> AdminPage {
     let purged = process.shared.cache.storage.purge(purge);
     let act = format!("took {purged} stored answers away");
-    audit::note(&"cache", peer, &act);
+    audit::note(&"cache", operator, &act);
     let text = format!("Cache: {act}.");
     process.shared.mark(MarkKind::Purge, "", &text);
     AdminPage::json(&serde_json::json!({ "purged": purged }))

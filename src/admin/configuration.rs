@@ -2,7 +2,6 @@
 //!
 //! A reload needs no token where none is set: it gives no access, since the file decides the result.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use http::header::ALLOW;
@@ -12,7 +11,7 @@ use serde::Serialize;
 use sluicegate_base::bounds::RELOAD_PATIENCE;
 use sluicegate_limiter::Timestamp;
 
-use super::{AdminAction, AdminPage, AdminTask, JSON, RequestSource};
+use super::{AdminAction, AdminPage, AdminTask, JSON, Operator, RequestSource};
 use crate::config::rules::BrokenFile;
 use crate::explain::RouteExplained;
 use crate::process::{GatewayProcess, ReloadReport, Reloader};
@@ -50,9 +49,11 @@ pub(super) struct DatabaseView {
     pub bytes: u64,
 }
 
-/// A `POST /reload`, and the peer that sent it.
+/// A `POST /reload`, and who sent it.
 #[derive(Debug)]
-pub(super) struct ReloadOrder(Option<SocketAddr>);
+pub(super) struct ReloadOrder {
+    operator: Operator,
+}
 
 #[derive(Serialize)]
 struct ConfigurationPage<'a> {
@@ -155,7 +156,8 @@ pub(super) fn routes(process: &GatewayProcess) -> AdminPage {
 pub(super) fn task(request: &Parts, sender: &RequestSource) -> Option<AdminTask> {
     (request.uri.path() == "/reload").then(|| {
         if request.method == Method::POST {
-            return AdminTask::Walk(AdminAction::Reload(ReloadOrder(sender.peer)));
+            let operator = sender.operator.clone();
+            return AdminTask::Walk(AdminAction::Reload(ReloadOrder { operator }));
         }
         let error = &br#"{"error":"a reload is asked for by POST"}"#[..];
         let page = AdminPage::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error);
@@ -167,8 +169,10 @@ impl ReloadOrder {
     /// Reloads and returns the page with the result.
     pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
         let reloader = &process.reloader;
-        let peer = self.0.map(|peer| peer.to_string());
-        let ended = reloader.requests.request_and_wait(peer, RELOAD_PATIENCE);
+        let operator = Some(self.operator.to_string());
+        let ended = reloader
+            .requests
+            .request_and_wait(operator, RELOAD_PATIENCE);
         let Some(report) = reloader.last_reload().filter(|_| ended) else {
             let error = &br#"{"error":"the reload has not ended yet; look at /status"}"#[..];
             return AdminPage::new(StatusCode::SERVICE_UNAVAILABLE, JSON, error);

@@ -4,7 +4,6 @@
 //! PUT sets what it used, or bans it by hand. A key of a shared limit can be found in the store by its values alone: its hash here is
 //! under the secret of this process.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use http::header::ALLOW;
@@ -15,7 +14,9 @@ use sluicegate_limiter::{ActiveBan, Cost, KeyHash, KeyPlacement, NEVER, Timestam
 
 use super::query::decoded;
 use super::top::seconds;
-use super::{AdminAction, AdminPage, AdminTask, RequestSource, audit, key_edit, token_of};
+use super::{
+    AdminAction, AdminPage, AdminTask, Operator, RequestSource, audit, key_edit, token_of,
+};
 use crate::admission::KeyState;
 use crate::config::read_duration;
 use crate::history::MarkKind;
@@ -34,7 +35,7 @@ pub(super) struct KeyRequest {
     which: KeySelector,
     change: KeyEdit,
     reason: String,
-    peer: Option<SocketAddr>,
+    operator: Operator,
 }
 
 /// The key that a request names.
@@ -169,7 +170,7 @@ impl KeyRequest {
                 which,
                 change,
                 reason,
-                peer: sender.peer,
+                operator: sender.operator.clone(),
             })
         }))
     }
@@ -187,7 +188,7 @@ impl KeyRequest {
             Err(error) => {
                 let (status, why) = error.said();
                 if self.is_change() {
-                    audit::note_failed(&limit, self.peer, &self.attempt(), &why);
+                    audit::note_failed(&limit, &self.operator, &self.attempt(), &why);
                 }
                 return AdminPage::error(status, &why);
             }
@@ -195,7 +196,7 @@ impl KeyRequest {
         let page = KeyPage::of(&self.limit, &shown);
         if self.is_change() {
             let act = self.act(&format!("key {}", page.key));
-            audit::note(&limit, self.peer, &act);
+            audit::note(&limit, &self.operator, &act);
             let kind = match self.change {
                 KeyEdit::Ban(_) => MarkKind::Ban,
                 KeyEdit::Look | KeyEdit::Clear | KeyEdit::Use(_) => MarkKind::Key,

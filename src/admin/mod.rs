@@ -7,11 +7,10 @@
 //!
 //! The probes and the files of the page are open to every peer of the listener; all other paths need the token where one is configured, and
 //! check it first, so that a client without it does not even learn which paths exist. All of them only read, but for lifting a ban,
-//! changes of a key, a purge of the cache, the drain of a server, and a reload. Requests without the token are protected from web sites by
-//! `browser`.
+//! changes of a key, a purge of the cache, the drain of a server, and a reload, for which a token needs the role `act`. Requests without
+//! the token are protected from web sites by `browser`.
 
 use std::borrow::Cow;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::header::{
@@ -42,6 +41,7 @@ mod key_texts;
 mod keys;
 mod limit_view;
 mod metrics;
+mod operator;
 mod origin_metrics;
 mod origin_view;
 mod origins;
@@ -61,6 +61,7 @@ mod values;
 
 use crate::admission::ActiveLimit;
 use crate::cache::purge::PurgeScope;
+use crate::config::rules::{AdminRole, AdminTokens};
 use crate::process::GatewayProcess;
 use bans::BanLift;
 use clients::ClientSection;
@@ -75,6 +76,7 @@ use values::ValuesQuery;
 
 pub use events::{EventHub, EventStream};
 pub use history::HistoryWatch;
+pub use operator::{Operator, TokenHolder};
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -91,8 +93,8 @@ pub enum AdminResponse {
     Walk(TableWalk),
     /// The response needs a look into the table of each limit, of some milliseconds a limit, and waits for others of its kind.
     Sample(TableWalk),
-    /// The response is a stream of events, which an [`EventHub`] opens.
-    Stream,
+    /// The response is a stream of events, which an [`EventHub`] opens for the holder of this token.
+    Stream(Option<TokenHolder>),
 }
 
 /// A response that is still to be made, on a thread that no other response waits for.
@@ -108,17 +110,17 @@ enum AdminAction {
     Look(TopQuery),
     Usage(UsageQuery),
     Lift(BanLift),
-    Purge(PurgeScope, Option<SocketAddr>),
+    Purge(PurgeScope, Operator),
     Key(KeyRequest),
     Values(ValuesQuery),
     Reload(ReloadOrder),
 }
 
-/// The peer of an admin request, and its body.
+/// The sender of an admin request, and its body.
 #[derive(Clone, Debug, Default)]
 pub struct RequestSource {
-    /// The other end of the connection.
-    pub peer: Option<SocketAddr>,
+    /// The sender; the check of the token adds its holder.
+    pub operator: Operator,
     /// The body.
     pub body: Vec<u8>,
 }
@@ -132,7 +134,7 @@ impl TableWalk {
             AdminAction::Look(question) => question.page(process),
             AdminAction::Usage(question) => question.page(process),
             AdminAction::Lift(pardon) => pardon.page(process),
-            AdminAction::Purge(purge, peer) => cache::page(purge, *peer, process),
+            AdminAction::Purge(purge, operator) => cache::page(purge, operator, process),
             AdminAction::Key(request) => request.page(process),
             AdminAction::Values(query) => query.page(process),
             AdminAction::Reload(order) => order.page(process),
@@ -152,17 +154,21 @@ impl TableWalk {
 
 /// Answers `request`. The body of a response is empty for HEAD, while `Content-Length` tells what GET would get.
 #[must_use]
-pub fn answer(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> AdminResponse {
+pub fn answer(
+    request: &Parts,
+    mut sender: RequestSource,
+    process: &GatewayProcess,
+) -> AdminResponse {
     let method = &request.method;
     let walk = |errand| TableWalk {
         errand,
         method: method.clone(),
     };
-    match page(request, sender, process) {
+    match page(request, &mut sender, process) {
         AdminTask::Show(page) => AdminResponse::Ready(dressed(page, method)),
         AdminTask::Sample(make) => AdminResponse::Sample(walk(AdminAction::Sample(make))),
         AdminTask::Walk(errand) => AdminResponse::Walk(walk(errand)),
-        AdminTask::Stream => AdminResponse::Stream,
+        AdminTask::Stream => AdminResponse::Stream(sender.operator.token),
     }
 }
 
@@ -252,24 +258,27 @@ enum AdminTask {
     Stream,
 }
 
-fn page(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> AdminTask {
-    let path = request.uri.path();
+fn page(request: &Parts, sender: &mut RequestSource, process: &GatewayProcess) -> AdminTask {
     let snapshot = process.shared.snapshot();
     let rules = &snapshot.rules.admin;
-    let access = token::check(
-        rules.token_file.as_deref(),
+    let path = request.uri.path();
+    match token::check(
+        rules.token_file.as_ref(),
         request.headers.get_all(AUTHORIZATION),
-    );
-    let is_open = matches!(path, "/healthz" | "/readyz") || ui::is_asset(path);
-    if access == TokenAccess::Denied && !is_open {
-        let error = &br#"{"error":"this path needs the token of [admin] token_file"}"#[..];
-        let page = AdminPage::new(StatusCode::UNAUTHORIZED, JSON, error);
-        return AdminTask::Show(page.with(WWW_AUTHENTICATE, "Bearer realm=\"sluicegate\""));
-    }
-    if access != TokenAccess::Granted
-        && let Some(page) = browser::rejection(request, &rules.hosts)
-    {
-        return AdminTask::Show(page);
+    ) {
+        TokenAccess::Granted(holder) => {
+            let may_change = holder.role == AdminRole::Act;
+            sender.operator.token = Some(holder);
+            if !may_change && !is_reading(&request.method) {
+                return AdminTask::Show(audit::refuse(request, &sender.operator));
+            }
+        }
+        TokenAccess::Denied if !is_open(path) => return AdminTask::Show(no_token()),
+        TokenAccess::Denied | TokenAccess::Open => {
+            if let Some(page) = browser::rejection(request, &rules.hosts) {
+                return AdminTask::Show(page);
+            }
+        }
     }
     let make: fn(&GatewayProcess) -> AdminPage = match path {
         "/metrics" => |process| metrics::page(AdminSnapshot::of(process)),
@@ -292,6 +301,17 @@ fn page(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
         "/metrics" | "/status" => AdminTask::Sample(make),
         _ => AdminTask::Show(make(process)),
     }
+}
+
+/// Returns whether a path needs no token.
+fn is_open(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz") || ui::is_asset(path)
+}
+
+fn no_token() -> AdminPage {
+    let error = &br#"{"error":"this path needs a token of [admin] token_file"}"#[..];
+    let page = AdminPage::new(StatusCode::UNAUTHORIZED, JSON, error);
+    page.with(WWW_AUTHENTICATE, "Bearer realm=\"sluicegate\"")
 }
 
 /// Finds the endpoint among the others that the path names.
@@ -323,8 +343,8 @@ fn no_such_path() -> AdminPage {
     AdminPage::new(StatusCode::NOT_FOUND, JSON, paths.as_bytes())
 }
 
-/// Returns the content of `[admin] token_file`; `None` where none is configured.
-fn token_of(process: &GatewayProcess) -> Option<Arc<str>> {
+/// Returns the tokens of `[admin] token_file`; `None` where none is configured.
+fn token_of(process: &GatewayProcess) -> Option<AdminTokens> {
     process.shared.snapshot().rules.admin.token_file.clone()
 }
 

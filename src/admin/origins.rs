@@ -4,7 +4,6 @@
 //! A drain outlasts every health check: it ends with `undrain`, or when the server leaves its origin. It is not
 //! written anywhere, so a new process begins without one.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use http::header::ALLOW;
@@ -16,7 +15,7 @@ use tracing::info;
 
 use super::origin_view::{ConcurrencyView, OriginView, ServerView};
 use super::query::decoded;
-use super::{AdminPage, AdminTask, JSON, RequestSource, audit, token_of};
+use super::{AdminPage, AdminTask, JSON, Operator, RequestSource, audit, token_of};
 use crate::config::rules::{OriginAddress, Role};
 use crate::history::MarkKind;
 use crate::origin::LatestFailure;
@@ -196,7 +195,7 @@ pub(super) fn task(
             Ok(_) if request.method != Method::POST => only_orders(),
             // A drain affects every client, so reaching the listener is not enough.
             Ok(_) if token_of(process).is_none() => no_token(),
-            Ok(instruction) => instruction.page(sender.peer, process),
+            Ok(instruction) => instruction.page(&sender.operator, process),
             Err(misasked) => misasked.page(),
         },
     ))
@@ -247,7 +246,7 @@ impl AddressedCommand {
     }
 
     /// Runs the command and returns the page with the server's state after it.
-    fn page(&self, peer: Option<SocketAddr>, process: &GatewayProcess) -> AdminPage {
+    fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
         let Some(server) = self.run(process) else {
             let error =
                 &br#"{"error":"no such origin, or no such server of it; /origins names them"}"#[..];
@@ -258,7 +257,7 @@ impl AddressedCommand {
             ServerCommand::Undrain => "ended the drain of",
         };
         let act = format_args!("{verb} server {}", self.server);
-        audit::note(&format_args!("origin {}", self.origin), peer, &act);
+        audit::note(&format_args!("origin {}", self.origin), operator, &act);
         let kind = match self.order {
             ServerCommand::Drain => MarkKind::ServerDrain,
             ServerCommand::Undrain => MarkKind::ServerUndrain,
@@ -301,6 +300,7 @@ fn no_token() -> AdminPage {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::net::SocketAddr;
     use std::sync::Arc;
 
     use serde_json::{Value, json};

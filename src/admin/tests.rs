@@ -44,7 +44,7 @@ pub(super) fn gateway(token: Option<&str>) -> GatewayProcess {
     let mut rules = parse("gateway.toml", CONFIGURATION, no_review)
         .expect("a configuration")
         .rules;
-    rules.admin.token_file = token.map(Arc::from);
+    rules.admin.token_file = token.map(|text| AdminTokens::parse(text).expect("tokens"));
     let log = AccessLog::start(&LogRules::to(AccessLogTarget::Off)).expect("nothing is opened");
     let recorder = RequestRecorder::new(Arc::new(RequestMetrics::new()), log);
     let (storage, seed) = CounterStorage::open(PersistenceMode::Process).expect("a random source");
@@ -178,10 +178,10 @@ fn send(
         request = request.header(AUTHORIZATION, value);
     }
     let (parts, ()) = request.body(()).expect("a request").into_parts();
-    let response = match answer(&parts, &RequestSource::default(), gateway) {
+    let response = match answer(&parts, RequestSource::default(), gateway) {
         AdminResponse::Ready(response) => response,
         AdminResponse::Walk(walk) | AdminResponse::Sample(walk) => walk.run(gateway),
-        AdminResponse::Stream => return (StatusCode::OK, HeaderMap::new(), String::new()),
+        AdminResponse::Stream(_) => return (StatusCode::OK, HeaderMap::new(), String::new()),
     };
     let (head, body) = response.into_parts();
     (
@@ -463,8 +463,7 @@ fn a_second_walk_is_put_off() {
         .body(())
         .expect("a request")
         .into_parts();
-    let AdminResponse::Walk(walk) = answer(&parts, &RequestSource::default(), &gateway(None))
-    else {
+    let AdminResponse::Walk(walk) = answer(&parts, RequestSource::default(), &gateway(None)) else {
         panic!("the top is read by a walk");
     };
     let response = walk.put_off();
@@ -480,7 +479,7 @@ fn probes_do_not_wait_for_scrapes() {
     let is_sampled = |path: &str| {
         let request = Request::get(path).header(HOST, "127.0.0.1:9180");
         let (parts, ()) = request.body(()).expect("a request").into_parts();
-        match answer(&parts, &RequestSource::default(), &gateway) {
+        match answer(&parts, RequestSource::default(), &gateway) {
             AdminResponse::Sample(_) => true,
             AdminResponse::Ready(_) => false,
             other => panic!("{path}: {other:?}"),

@@ -29,6 +29,9 @@ pub(super) struct KeyCommand {
     /// The configuration that the gateway runs with. Default: /etc/sluicegate/gateway.toml, where it exists.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// A file with the token of the gateway. Default: one that [admin] token_file has and that is not a hash.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
 }
 
 /// The key that is looked up.
@@ -48,10 +51,50 @@ impl KeyCommand {
             Ok((file, question.limit, question.values))
         });
         match named {
-            Ok((file, limit, values)) => key(&file, limit, values),
+            Ok((file, limit, values)) => self.print(&file, limit, values),
             Err(message) => {
                 tell(&format_args!("sluicegate: {message}"));
                 USAGE
+            }
+        }
+    }
+
+    /// Prints the state of the key.
+    fn print(&self, file: &Path, limit: &str, values: &[String]) -> u8 {
+        let (rules, client) = match of_config(file, self.token_file.as_ref(), PATIENCE) {
+            Ok(found) => found,
+            Err((code, message)) => {
+                tell(&message);
+                return code;
+            }
+        };
+        if !rules.limits.contains_key(limit) {
+            let names: Vec<&str> = rules.limits.keys().map(|name| &**name).collect();
+            tell(&format_args!(
+                "{limit}: no such limit; the file has {}",
+                names.join(", ")
+            ));
+            return USAGE;
+        }
+        match client.send("GET", &target(limit, values)) {
+            Ok((200, body)) => {
+                let written = std::io::stdout().write_all(body.as_bytes());
+                if written.is_ok() { SUCCESS } else { FAILED }
+            }
+            Ok((400, body)) => {
+                tell(&body);
+                USAGE
+            }
+            Ok((status, body)) => {
+                let authority = client.authority();
+                tell(&format_args!("{authority}: answers {status}: {body}"));
+                FAILED
+            }
+            Err(error) => {
+                tell(&format_args!(
+                    "{error}; keys are hashed by the running gateway, start it or correct [admin] address"
+                ));
+                FAILED
             }
         }
     }
@@ -73,45 +116,6 @@ impl KeyCommand {
             limit,
             values,
         })
-    }
-}
-
-fn key(file: &Path, limit: &str, values: &[String]) -> u8 {
-    let (rules, client) = match of_config(file, PATIENCE) {
-        Ok(found) => found,
-        Err((code, message)) => {
-            tell(&message);
-            return code;
-        }
-    };
-    if !rules.limits.contains_key(limit) {
-        let names: Vec<&str> = rules.limits.keys().map(|name| &**name).collect();
-        tell(&format_args!(
-            "{limit}: no such limit; the file has {}",
-            names.join(", ")
-        ));
-        return USAGE;
-    }
-    match client.send("GET", &target(limit, values)) {
-        Ok((200, body)) => {
-            let written = std::io::stdout().write_all(body.as_bytes());
-            if written.is_ok() { SUCCESS } else { FAILED }
-        }
-        Ok((400, body)) => {
-            tell(&body);
-            USAGE
-        }
-        Ok((status, body)) => {
-            let authority = client.authority();
-            tell(&format_args!("{authority}: answers {status}: {body}"));
-            FAILED
-        }
-        Err(error) => {
-            tell(&format_args!(
-                "{error}; keys are hashed by the running gateway, start it or correct [admin] address"
-            ));
-            FAILED
-        }
     }
 }
 
@@ -140,6 +144,7 @@ mod tests {
         KeyCommand {
             words: words.iter().map(|word| (*word).to_owned()).collect(),
             config: config.map(PathBuf::from),
+            token_file: None,
         }
     }
 

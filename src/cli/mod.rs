@@ -65,10 +65,7 @@ enum Command {
         config: ConfigFile,
     },
     /// Make the running gateway reload its configuration, and print the changes; fails if the reload fails.
-    Reload {
-        #[command(flatten)]
-        config: ConfigFile,
-    },
+    Reload(reload::ReloadCommand),
     /// Report every error of a configuration, and what to write instead; `-` is the standard input, and relative paths in it start at the
     /// working directory.
     Check(check::CheckCommand),
@@ -133,7 +130,7 @@ impl Command {
                 config.with_path(|file| run::run(file, mode))
             }
             Self::Upgrade { config } => config.with_path(upgrade::upgrade),
-            Self::Reload { config } => config.with_path(reload::reload),
+            Self::Reload(reload) => reload.run(),
             Self::Check(check) => check.run(),
             Self::Explain(explain) => explain.run(),
             Self::Replay(replay) => replay.run(),

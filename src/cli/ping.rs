@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Queries the admin listener's `/healthz`.
 pub(super) fn ping(file: &Path) -> u8 {
-    let client = match of_config(file, PATIENCE) {
+    let client = match of_config(file, None, PATIENCE) {
         Ok((_, client)) => client,
         Err((code, message)) => {
             tell(&message);

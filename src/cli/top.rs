@@ -74,7 +74,7 @@ impl TopCommand {
 
     fn client(&self) -> Result<AdminClient, TargetError> {
         match &self.config {
-            Some(file) => of_config(file, PATIENCE).map(|(_, client)| client),
+            Some(file) => of_config(file, None, PATIENCE).map(|(_, client)| client),
             None => of_url(self.url.as_deref(), self.token_file.as_ref(), PATIENCE),
         }
     }

@@ -22,7 +22,7 @@ use sluicegate_base::bounds::{
 use tokio::sync::Semaphore;
 
 use super::accept::ConnectionApp;
-use crate::admin::{AdminResponse, EventHub, EventStream, RequestSource, answer};
+use crate::admin::{AdminResponse, EventHub, EventStream, Operator, RequestSource, answer};
 use crate::process::GatewayProcess;
 
 /// The application of the admin listener.
@@ -110,20 +110,21 @@ impl AdminApp {
     }
 
     async fn reply(&self, session: &mut ServerSession) -> AdminReply {
+        let peer = session
+            .client_addr()
+            .and_then(|address| address.as_inet())
+            .copied();
         let sender = RequestSource {
-            peer: session
-                .client_addr()
-                .and_then(|address| address.as_inet())
-                .copied(),
+            operator: Operator { peer, token: None },
             // A body that is late is read as empty, which is no valid JSON.
             body: timeout(ADMIN_PATIENCE, body_of(session))
                 .await
                 .unwrap_or_default(),
         };
-        let (walk, turn) = match answer(session.req_header(), &sender, &self.process) {
+        let (walk, turn) = match answer(session.req_header(), sender, &self.process) {
             AdminResponse::Ready(response) => return AdminReply::Whole(response),
-            AdminResponse::Stream => {
-                return match self.events.open(&self.process) {
+            AdminResponse::Stream(holder) => {
+                return match self.events.open(&self.process, holder) {
                     Ok(stream) => AdminReply::Stream(stream),
                     Err(too_many) => AdminReply::Whole(too_many.response()),
                 };
@@ -209,7 +210,7 @@ impl Drop for AdminPermit {
 /// Writes events until the stream ends or the client has not read for [`ADMIN_IDLE`]. The connection ends with it.
 async fn write_events(mut session: ServerSession, mut stream: EventStream) {
     session.set_keepalive(None);
-    let mut head = EventStream::head();
+    let mut head = stream.head();
     if session.req_header().version == Version::HTTP_11 {
         let chunked = HeaderValue::from_static("chunked");
         head.headers_mut().insert(TRANSFER_ENCODING, chunked);

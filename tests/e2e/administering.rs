@@ -173,7 +173,8 @@ async fn a_rejected_key_can_be_cleared() {
             format!("cleared key {hash}, which had no ban"),
         ] {
             let is_it = |line: &&str| {
-                line.contains(&format!("audit: limit {name}: 127.0.0.1:")) && line.contains(&act)
+                line.contains(&format!("audit: limit {name}: admin (127.0.0.1:"))
+                    && line.contains(&act)
             };
             assert!(log.lines().any(|line| is_it(&line)), "{act}: {log}");
         }

@@ -228,7 +228,7 @@ async fn a_key_is_cleared_banned_and_released_with_the_token() {
         "banned for 1800 s key",
         "lifted the ban of key",
     ] {
-        assert!(log.contains("audit: limit otp: 127.0.0.1:"), "{log}");
+        assert!(log.contains("audit: limit otp: admin (127.0.0.1:"), "{log}");
         assert!(log.contains(act), "{act}: {log}");
     }
     let kept = page.value("[document.cookie, localStorage.length]").await;

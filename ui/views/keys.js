@@ -1,6 +1,6 @@
 // Keys: type a value and see its status under every limit; or one key of one limit by its hash. Clear, ban and grant with the token.
 
-import { WHY_READ_ONLY, change, mayAct, part, read } from '../access.js';
+import { change, mayAct, part, read, whyReadOnly } from '../access.js';
 import { announce, clock, count, failed, fill, h, link, plural, span, table } from '../dom.js';
 
 /** Limits that are shown whole, used or not. */
@@ -131,7 +131,7 @@ const toneOf = (page) => (!page.admits ? 'bad' : ['admitted', 'exempt'].includes
 function status(series, page, path, again) {
   const said = h('div', { role: 'status' });
   const bans = series.limit(page.limit)?.ban !== null;
-  const act = (label, question, method, body, kind = '', why = mayAct() ? '' : WHY_READ_ONLY) => h(`button${kind}`, {
+  const act = (label, question, method, body, kind = '', why = mayAct() ? '' : whyReadOnly()) => h(`button${kind}`, {
     type: 'button', disabled: why !== '', title: why,
     async onclick() {
       const given = await ask(question, label, typeof body === 'function');

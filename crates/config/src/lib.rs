@@ -31,6 +31,7 @@
 mod action;
 mod activation;
 mod activation_references;
+mod admin_tokens;
 mod algorithm;
 mod ban;
 mod braces;

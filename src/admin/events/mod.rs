@@ -36,7 +36,10 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender};
 use tokio::time::MissedTickBehavior;
 
-use super::{AdminPage, AdminTask, RESOURCE_POLICY, dressed, is_reading, only_reading, token_of};
+use super::{
+    AdminPage, AdminTask, RESOURCE_POLICY, TokenHolder, dressed, is_reading, only_reading, token_of,
+};
+use crate::config::rules::AdminToken;
 use crate::process::GatewayProcess;
 use sampler::EventSampler;
 
@@ -46,6 +49,9 @@ pub(super) const PATH: &str = "/events";
 const EVENT_STREAM: &str = "text/event-stream";
 /// Asks nginx in front not to collect events.
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+/// The name and the role of the request's token, for the page.
+const OPERATOR: HeaderName = HeaderName::from_static("sluicegate-operator");
+const ROLE: HeaderName = HeaderName::from_static("sluicegate-role");
 
 /// The open streams, and the task that feeds them.
 #[derive(Debug)]
@@ -74,9 +80,20 @@ pub struct EventStream {
     process: Arc<GatewayProcess>,
     events: Receiver<Bytes>,
     opening: VecDeque<Bytes>,
-    /// The token at its begin.
-    token: Option<Arc<str>>,
+    holder: Option<TokenHolder>,
+    /// The token at its begin; `None` where none was configured.
+    token: Option<Option<AdminToken>>,
     is_over: bool,
+}
+
+/// Returns the token of this holder as it is in force; `None` where no token is configured, `Some(None)` where the token is gone.
+fn token_held(
+    process: &GatewayProcess,
+    holder: Option<&TokenHolder>,
+) -> Option<Option<AdminToken>> {
+    let tokens = token_of(process)?;
+    let mut tokens = tokens.iter();
+    Some(holder.and_then(|holder| tokens.find(|token| token.name == holder.name).cloned()))
 }
 
 /// The number of streams is at its maximum.
@@ -107,13 +124,14 @@ impl Default for EventHub {
 }
 
 impl EventHub {
-    /// Opens a stream. The first one starts the task, on the runtime of the caller.
+    /// Opens a stream for the holder of a token. The first one starts the task, on the runtime of the caller.
     ///
     /// # Errors
     /// There are too many.
     pub fn open(
         self: &Arc<Self>,
         process: &Arc<GatewayProcess>,
+        holder: Option<TokenHolder>,
     ) -> Result<EventStream, TooManyStreams> {
         let mut state = self.lock();
         if state.streams >= bounds::EVENT_STREAMS {
@@ -132,7 +150,8 @@ impl EventHub {
             hub: Arc::clone(self),
             process: Arc::clone(process),
             events,
-            token: token_of(process),
+            token: token_held(process, holder.as_ref()),
+            holder,
             is_over: false,
         })
     }
@@ -184,7 +203,7 @@ impl EventStream {
             () = self.process.lifecycle.drains() => return Some(self.end("the gateway drains")),
             event = self.events.recv() => event,
         };
-        if token_of(&self.process) != self.token {
+        if token_held(&self.process, self.holder.as_ref()) != self.token {
             return Some(self.end("the token was changed"));
         }
         match event {
@@ -196,7 +215,7 @@ impl EventStream {
 
     /// Returns the head of the response, for a client of HTTP/1.1.
     #[must_use]
-    pub fn head() -> Response<()> {
+    pub fn head(&self) -> Response<()> {
         let mut response = Response::new(());
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
@@ -204,6 +223,12 @@ impl EventStream {
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
         headers.insert(BUFFERING, HeaderValue::from_static("no"));
+        if let Some(holder) = &self.holder
+            && let Ok(name) = HeaderValue::from_str(&holder.name)
+        {
+            headers.insert(OPERATOR, name);
+            headers.insert(ROLE, HeaderValue::from_static(holder.role.as_str()));
+        }
         response
     }
 
@@ -308,15 +333,19 @@ mod tests {
     async fn as_many_streams_as_may_be_and_no_task_without_any() {
         let (hub, process) = (Arc::new(EventHub::default()), Arc::new(gateway(None)));
         let streams: Vec<_> = (0..bounds::EVENT_STREAMS)
-            .map(|_| hub.open(&process).expect("a stream"))
+            .map(|_| hub.open(&process, None).expect("a stream"))
             .collect();
-        let refused = hub.open(&process).err().expect("one too many").response();
+        let refused = hub
+            .open(&process, None)
+            .err()
+            .expect("one too many")
+            .response();
         assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(hub.publish_once(&process), HubUse::Followed);
         drop(streams);
         assert_eq!(hub.publish_once(&process), HubUse::Idle);
         assert!(hub.lock().sampler.is_none());
-        assert!(hub.open(&process).is_ok());
+        assert!(hub.open(&process, None).is_ok());
     }
 
     /// Goal: a stream that is not read costs a bounded number of events, and is told. Method: many ticks while one stream waits; then it is
@@ -324,7 +353,7 @@ mod tests {
     #[tokio::test]
     async fn a_stream_that_is_behind_is_told_what_it_lost() {
         let (hub, process) = (Arc::new(EventHub::default()), Arc::new(gateway(None)));
-        let mut stream = hub.open(&process).expect("a stream");
+        let mut stream = hub.open(&process, None).expect("a stream");
         for _ in 0..60 * bounds::EVENTS_TICKS_OF_COUNTERS {
             assert_eq!(hub.publish_once(&process), HubUse::Followed);
         }
@@ -354,9 +383,9 @@ mod tests {
             Arc::new(EventHub::default()),
             Arc::new(gateway(Some("s3cret"))),
         );
-        let mut of_another = hub.open(&process).expect("a stream");
-        of_another.token = Some("former".into());
-        let mut stream = hub.open(&process).expect("a stream");
+        let mut of_another = hub.open(&process, None).expect("a stream");
+        of_another.token = None;
+        let mut stream = hub.open(&process, None).expect("a stream");
         let last = async |stream: &mut EventStream| {
             let mut last = None;
             while let Some(event) = stream.next().await {

@@ -32,8 +32,8 @@ impl Rules {
         if self.challenge != before.challenge {
             changes.push("challenge: other keys".to_owned());
         }
-        if self.admin.token_file != before.admin.token_file {
-            changes.push("admin: another token".to_owned());
+        if let (Some(tokens), Some(known)) = (&self.admin.token_file, &before.admin.token_file) {
+            changes.extend(tokens.changes_since(known));
         }
         if changes.is_empty() && self != before {
             changes.push("what other files of the configuration say".to_owned());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sluicegate_config_derive::Table;
 
 use super::listener::{address, clash};
+use crate::admin_tokens::{AdminTokens, MIN_BYTES};
 use crate::declaration::{ListBy, ReadBy, TEXT};
 use crate::field::{KeyField, all, quoted, text_of};
 use crate::form::ValueKind;
@@ -29,14 +30,15 @@ pub struct AdminRules {
         reader = ReadBy(address_or_off, &[ValueKind::String])
     )]
     pub address: Option<SocketAddr>,
-    /// A file, watched like this one, with a bearer token that is required for every request except /healthz and /readyz. Default: no token
-    /// is required.
+    /// A file, watched like this one, with bearer tokens, of which every request except /healthz and /readyz requires one: one token alone,
+    /// or a line "NAME ROLE TOKEN" for each operator, with the role read (GET alone) or act. "sha256:" and the hash of a token may stand in
+    /// its place. Default: no token is required.
     #[key(
         example = "\"/etc/sluicegate/admin-token\"",
         shown = "\"admin-token\"",
-        reader = ReadBy(token, &[ValueKind::String])
+        reader = ReadBy(tokens, &[ValueKind::String])
     )]
-    pub token_file: Option<Arc<str>>,
+    pub token_file: Option<AdminTokens>,
     /// Host names of this listener besides localhost, for requests without the token. Any other Host is answered with 421, which prevents
     /// DNS rebinding; /healthz, /readyz and /metrics accept every Host. Default: none.
     #[key(
@@ -119,26 +121,23 @@ pub(crate) fn check_apart(
     }
 }
 
-/// Reads the token in a file, without the white space around it.
-fn token(field: &KeyField<'_>) -> Option<Arc<str>> {
-    let advice = "put the token there, readable for the user that runs the gateway";
+/// Reads the tokens in a file.
+fn tokens(field: &KeyField<'_>) -> Option<AdminTokens> {
+    let advice = "put the tokens there, readable for the user that runs the gateway";
     let (path, text) = text_of(field, advice)?;
-    let token = text.trim();
-    let visible = |byte: u8| byte.is_ascii_graphic();
-    if token.is_empty() {
-        return field.refuse(
-            format!("{} is empty", quoted(&path.display().to_string())),
-            "put a token there, for example with: openssl rand -hex 32",
-        );
+    let shown = quoted(&path.display().to_string());
+    match AdminTokens::parse(&text) {
+        Ok(tokens) => {
+            if tokens.has_short_token() {
+                let message =
+                    format!("{shown}: a token of fewer than {MIN_BYTES} characters can be guessed");
+                field.warn(
+                    message,
+                    "write a longer one, for example with: openssl rand -hex 32",
+                );
+            }
+            Some(tokens)
+        }
+        Err(mistake) => field.refuse(format!("{shown}: {}", mistake.message), mistake.advice),
     }
-    if !token.bytes().all(visible) {
-        return field.refuse(
-            format!(
-                "{} holds more than one word of visible ASCII",
-                quoted(&path.display().to_string())
-            ),
-            "put one token there, for example with: openssl rand -hex 32",
-        );
-    }
-    Some(token.into())
 }
