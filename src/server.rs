@@ -38,7 +38,7 @@ use crate::config::rules::Rules;
 use crate::history::MarkKind;
 use crate::listener::{AdminApp, Intake};
 use crate::process::{GatewayProcess, Phase};
-use crate::record::{AccessLog, RequestMetrics, RequestRecorder};
+use crate::record::{AccessLog, AuditLog, RequestMetrics, RequestRecorder};
 use crate::state::{CounterHandover, CounterStorage, CounterStorageError, PersistenceMode};
 use crate::supervisor;
 
@@ -51,6 +51,8 @@ pub enum StartError {
     Admin(SocketAddr, std::io::Error),
     /// The access log cannot be opened.
     AccessLog(std::io::Error),
+    /// The audit log cannot be opened.
+    AuditLog(std::io::Error),
     /// There is no storage for counters.
     Counters(CounterStorageError),
     /// A socket of the service manager cannot be used.
@@ -90,6 +92,7 @@ impl std::fmt::Display for StartError {
                 low_port(*address, cause, f)
             }
             Self::AccessLog(cause) => write!(f, "cannot open the access log: {cause}"),
+            Self::AuditLog(cause) => write!(f, "cannot open the audit log: {cause}"),
             Self::Counters(cause) => cause.fmt(f),
             Self::Activation(cause) => {
                 write!(f, "a socket of the service manager cannot be used: {cause}")
@@ -139,6 +142,7 @@ pub(crate) const NO_UPGRADE_SOCKET: &str = "there is no socket to hand over by; 
 pub fn run(file: &Path, rules: Rules, begin: StartMode) -> Result<Infallible, StartError> {
     check_files(&rules)?;
     let log = AccessLog::start(&rules.log).map_err(StartError::AccessLog)?;
+    let audit = AuditLog::start(&rules.log).map_err(StartError::AuditLog)?;
     let metrics = Arc::new(RequestMetrics::new());
     let extras = ServerExtras {
         scratch: None,
@@ -147,7 +151,7 @@ pub fn run(file: &Path, rules: Rules, begin: StartMode) -> Result<Infallible, St
     serve(
         file,
         rules,
-        RequestRecorder::new(metrics, log),
+        RequestRecorder::new(metrics, log).with_audit(audit),
         begin,
         extras,
     )

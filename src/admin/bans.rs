@@ -11,12 +11,13 @@ use sluicegate_base::clock;
 use sluicegate_limiter::{ActiveBan, BannedKey, KeyHash, Timestamp};
 use tracing::warn;
 
+use super::audit::{self, AuditEntry};
 use super::key_edit::wait_for;
 use super::limit_view::BansView;
 use super::status::BansSection;
 use super::top::seconds;
 use super::{
-    AdminAction, AdminPage, AdminTask, JSON, Operator, RequestSource, audit, limit_named, token_of,
+    AdminAction, AdminPage, AdminTask, JSON, Operator, RequestSource, limit_named, token_of,
 };
 use crate::admission::{ActiveLimit, KeyNamer, NamedKey};
 use crate::history::MarkKind;
@@ -148,15 +149,22 @@ impl BanLift {
             return no_bans();
         };
         let key = format!("{:016x}", self.key.bits());
-        let act = match lifted {
+        let change = match lifted {
             Some(banned) => {
                 let left = banned.left.as_secs();
                 format!("lifted the ban of key {key}, {left} s before its end")
             }
             None => format!("cleared key {key}, which had no ban"),
         };
-        audit::note(&format_args!("limit {}", self.limit), &self.operator, &act);
-        let text = format!("Limit {}: {act}.", self.limit);
+        let text = format!("Limit {}: {change}.", self.limit);
+        let entry = AuditEntry {
+            action: "lift",
+            target: format!("limit {}", self.limit),
+            key: key.clone(),
+            change,
+            ..AuditEntry::default()
+        };
+        audit::note(process, &self.operator, &entry);
         let kind = match lifted {
             Some(_) => MarkKind::Unban,
             None => MarkKind::Key,

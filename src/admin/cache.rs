@@ -8,8 +8,9 @@ use http::{Method, StatusCode};
 use serde::Serialize;
 use sluicegate_telemetry::exposition::SampledFamily;
 
+use super::audit::{self, AuditEntry};
 use super::query::decoded;
-use super::{AdminAction, AdminPage, AdminTask, JSON, Operator, RequestSource, audit, token_of};
+use super::{AdminAction, AdminPage, AdminTask, JSON, Operator, RequestSource, token_of};
 use crate::cache::memory_storage::{MemoryStorage, StorageUsage};
 use crate::cache::purge::PurgeScope;
 use crate::history::MarkKind;
@@ -182,9 +183,14 @@ fn purge(query: &str) -> Result<PurgeScope, BadPurge> {
 /// Purges and returns the page with the number of responses.
 pub(super) fn page(purge: &PurgeScope, operator: &Operator, process: &GatewayProcess) -> AdminPage {
     let purged = process.shared.cache.storage.purge(purge);
-    let act = format!("took {purged} stored answers away");
-    audit::note(&"cache", operator, &act);
-    let text = format!("Cache: {act}.");
+    let entry = AuditEntry {
+        action: "purge",
+        target: "cache".to_owned(),
+        change: format!("took {purged} stored answers away"),
+        ..AuditEntry::default()
+    };
+    audit::note(process, operator, &entry);
+    let text = format!("Cache: {}.", entry.words());
     process.shared.mark(MarkKind::Purge, "", &text);
     AdminPage::json(&serde_json::json!({ "purged": purged }))
 }

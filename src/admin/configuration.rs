@@ -11,9 +11,10 @@ use serde::Serialize;
 use sluicegate_base::bounds::RELOAD_PATIENCE;
 use sluicegate_limiter::Timestamp;
 
+use super::audit::{self, AuditEntry};
 use super::{AdminAction, AdminPage, AdminTask, JSON, Operator, RequestSource};
 use crate::config::rules::BrokenFile;
-use crate::explain::RouteExplained;
+use crate::explain::{RouteExplained, counted};
 use crate::process::{GatewayProcess, ReloadReport, Reloader};
 use crate::rfc3339;
 use crate::snapshot::Snapshot;
@@ -178,10 +179,32 @@ impl ReloadOrder {
             return AdminPage::new(StatusCode::SERVICE_UNAVAILABLE, JSON, error);
         };
         let failed = report.error.is_some();
+        self.note(&report, process);
         let mut page = AdminPage::json(&ReloadSection::of(report));
         if failed {
             page.status = StatusCode::UNPROCESSABLE_ENTITY;
         }
         page
+    }
+
+    /// Records the reload.
+    fn note(&self, report: &ReloadReport, process: &GatewayProcess) {
+        let entry = |change: String| AuditEntry {
+            action: "reload",
+            target: "configuration".to_owned(),
+            change,
+            ..AuditEntry::default()
+        };
+        match &report.error {
+            Some(error) => {
+                let entry = entry("reload the configuration".to_owned());
+                audit::note_failed(process, &self.operator, &entry, error);
+            }
+            None => {
+                let changes = counted(report.changes.len() as u64, "change");
+                let entry = entry(format!("reloaded the configuration, {changes}"));
+                audit::note(process, &self.operator, &entry);
+            }
+        }
     }
 }

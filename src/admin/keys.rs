@@ -12,11 +12,10 @@ use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use sluicegate_limiter::{ActiveBan, Cost, KeyHash, KeyPlacement, NEVER, Timestamp};
 
+use super::audit::{self, AuditEntry};
 use super::query::decoded;
 use super::top::seconds;
-use super::{
-    AdminAction, AdminPage, AdminTask, Operator, RequestSource, audit, key_edit, token_of,
-};
+use super::{AdminAction, AdminPage, AdminTask, Operator, RequestSource, key_edit, token_of};
 use crate::admission::KeyState;
 use crate::config::read_duration;
 use crate::history::MarkKind;
@@ -180,48 +179,55 @@ impl KeyRequest {
         self.change != KeyEdit::Look
     }
 
-    /// Runs the request and returns the page with the key's state after it. A change leaves a line in the process log.
+    /// Runs the request and returns the page with the key's state after it. A change leaves an audit line.
     pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
-        let limit = format!("limit {}", self.limit);
         let shown = match key_edit::edit(process, &self.limit, &self.which, self.change) {
             Ok(shown) => shown,
             Err(error) => {
                 let (status, why) = error.said();
-                if self.is_change() {
-                    audit::note_failed(&limit, &self.operator, &self.attempt(), &why);
+                if let Some(action) = self.change.action() {
+                    let entry = self.entry(action, self.which.hash(), self.attempt());
+                    audit::note_failed(process, &self.operator, &entry, &why);
                 }
                 return AdminPage::error(status, &why);
             }
         };
         let page = KeyPage::of(&self.limit, &shown);
-        if self.is_change() {
-            let act = self.act(&format!("key {}", page.key));
-            audit::note(&limit, &self.operator, &act);
+        if let Some(action) = self.change.action() {
+            let change = self.act(&format!("key {}", page.key));
+            let entry = self.entry(action, page.key.clone(), change);
+            audit::note(process, &self.operator, &entry);
+            let text = format!("Limit {}: {}.", self.limit, entry.words());
             let kind = match self.change {
                 KeyEdit::Ban(_) => MarkKind::Ban,
                 KeyEdit::Look | KeyEdit::Clear | KeyEdit::Use(_) => MarkKind::Key,
             };
-            let text = format!("Limit {}: {act}.", self.limit);
             process.shared.mark(kind, &self.limit, &text);
         }
         AdminPage::json(&page)
     }
 
-    /// Returns the change, for the process log.
-    fn act(&self, key: &str) -> String {
-        let reason = match self.reason.as_str() {
-            "" => String::new(),
-            reason => format!(", reason \"{}\"", reason.escape_default()),
-        };
-        match self.change {
-            KeyEdit::Look => format!("looked at {key}{reason}"),
-            KeyEdit::Clear => format!("cleared {key}{reason}"),
-            KeyEdit::Use(used) => format!("set to {used} used {key}{reason}"),
-            KeyEdit::Ban(length) => format!("banned for {} s {key}{reason}", length.as_secs()),
+    fn entry(&self, action: &'static str, key: String, change: String) -> AuditEntry {
+        AuditEntry {
+            action,
+            target: format!("limit {}", self.limit),
+            key,
+            change,
+            reason: self.reason.clone(),
         }
     }
 
-    /// Returns the change that failed, for the process log.
+    /// Returns the change, for the audit line.
+    fn act(&self, key: &str) -> String {
+        match self.change {
+            KeyEdit::Look => format!("looked at {key}"),
+            KeyEdit::Clear => format!("cleared {key}"),
+            KeyEdit::Use(used) => format!("set to {used} used {key}"),
+            KeyEdit::Ban(length) => format!("banned for {} s {key}", length.as_secs()),
+        }
+    }
+
+    /// Returns the change that failed, for the audit line.
     fn attempt(&self) -> String {
         let key = self.which.shown();
         match self.change {
@@ -234,10 +240,18 @@ impl KeyRequest {
 }
 
 impl KeySelector {
-    /// Names the key for the process log, which shows no values.
+    /// Returns the hash of the key; empty where only its values are known, which audit lines do not show.
+    fn hash(&self) -> String {
+        match self {
+            Self::Hash(key) => format!("{:016x}", key.bits() & !1),
+            Self::Values(_) => String::new(),
+        }
+    }
+
+    /// Names the key for the audit line.
     fn shown(&self) -> String {
         match self {
-            Self::Hash(key) => format!("key {:016x}", key.bits() & !1),
+            Self::Hash(_) => format!("key {}", self.hash()),
             Self::Values(_) => "a key by its values".to_owned(),
         }
     }
@@ -425,6 +439,16 @@ impl KeyPage {
 }
 
 impl KeyEdit {
+    /// Returns the word of the change in audit lines; `None` for no change.
+    fn action(self) -> Option<&'static str> {
+        match self {
+            Self::Look => None,
+            Self::Clear => Some("clear"),
+            Self::Use(_) => Some("set"),
+            Self::Ban(_) => Some("ban"),
+        }
+    }
+
     /// The units that it has used afterwards; `None` for none.
     pub(super) fn used(self) -> Option<Cost> {
         match self {

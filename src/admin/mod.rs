@@ -270,7 +270,7 @@ fn page(request: &Parts, sender: &mut RequestSource, process: &GatewayProcess) -
             let may_change = holder.role == AdminRole::Act;
             sender.operator.token = Some(holder);
             if !may_change && !is_reading(&request.method) {
-                return AdminTask::Show(audit::refuse(request, &sender.operator));
+                return AdminTask::Show(audit::refuse(process, &sender.operator, request));
             }
         }
         TokenAccess::Denied if !is_open(path) => return AdminTask::Show(no_token()),

@@ -13,9 +13,10 @@ use serde::Serialize;
 use sluicegate_base::clock;
 use tracing::info;
 
+use super::audit::{self, AuditEntry};
 use super::origin_view::{ConcurrencyView, OriginView, ServerView};
 use super::query::decoded;
-use super::{AdminPage, AdminTask, JSON, Operator, RequestSource, audit, token_of};
+use super::{AdminPage, AdminTask, JSON, Operator, RequestSource, token_of};
 use crate::config::rules::{OriginAddress, Role};
 use crate::history::MarkKind;
 use crate::origin::LatestFailure;
@@ -252,17 +253,22 @@ impl AddressedCommand {
                 &br#"{"error":"no such origin, or no such server of it; /origins names them"}"#[..];
             return AdminPage::new(StatusCode::NOT_FOUND, JSON, error);
         };
-        let verb = match self.order {
-            ServerCommand::Drain => "drained",
-            ServerCommand::Undrain => "ended the drain of",
+        let (action, verb) = match self.order {
+            ServerCommand::Drain => ("drain", "drained"),
+            ServerCommand::Undrain => ("undrain", "ended the drain of"),
         };
-        let act = format_args!("{verb} server {}", self.server);
-        audit::note(&format_args!("origin {}", self.origin), operator, &act);
+        let entry = AuditEntry {
+            action,
+            target: format!("origin {}", self.origin),
+            change: format!("{verb} server {}", self.server),
+            ..AuditEntry::default()
+        };
+        audit::note(process, operator, &entry);
         let kind = match self.order {
             ServerCommand::Drain => MarkKind::ServerDrain,
             ServerCommand::Undrain => MarkKind::ServerUndrain,
         };
-        let text = format!("Origin {}: {act}.", self.origin);
+        let text = format!("Origin {}: {}.", self.origin, entry.words());
         process.shared.mark(kind, &self.origin, &text);
         AdminPage::json(&CommandPage {
             origin: &self.origin,

@@ -11,7 +11,7 @@ use sluicegate_limiter::StateDir;
 use super::config_file::ConfigFile;
 use super::{FAILED, SUCCESS, USAGE, tell};
 use crate::budgets::OpenFiles;
-use crate::config::rules::{AccessLogTarget, Rules};
+use crate::config::rules::{AccessLogTarget, AuditLogTarget, Rules};
 use crate::config::{self, Loaded, MADE_BY_UNIT, MemoryPlan, Problem, Problems, Severity};
 use crate::explain::counted;
 use crate::route;
@@ -235,11 +235,20 @@ fn foreign_state_dir(path: &Path) -> Option<String> {
 
 /// Returns the absent directories that a configuration needs and the unit of the package makes.
 fn absent_folders(rules: &Rules) -> Vec<String> {
-    let log = match &rules.log.access {
+    let access = match &rules.log.access {
         AccessLogTarget::File(path) => Some(path),
         AccessLogTarget::Stdout | AccessLogTarget::Syslog | AccessLogTarget::Off => None,
     };
-    let paths = || log.into_iter().chain(&rules.server.state_dir);
+    let audit = match &rules.log.audit {
+        Some(AuditLogTarget::File(path)) => Some(path),
+        Some(AuditLogTarget::Stdout | AuditLogTarget::Stderr) | None => None,
+    };
+    let paths = || {
+        access
+            .into_iter()
+            .chain(audit)
+            .chain(&rules.server.state_dir)
+    };
     let is_needed = |folder: &&Path| paths().any(|path| path.parent() == Some(*folder));
     let folders = MADE_BY_UNIT.iter().map(Path::new).filter(is_needed);
     let absent = folders.filter(|folder| !folder.exists());

@@ -51,7 +51,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run the gateway; SIGHUP or a change of the file reloads, SIGUSR1 reopens the access log, SIGTERM drains.
+    /// Run the gateway; SIGHUP or a change of the file reloads, SIGUSR1 reopens the logs, SIGTERM drains.
     Run {
         #[command(flatten)]
         config: ConfigFile,

@@ -183,8 +183,8 @@ impl Reloader {
         }
         keep_addresses(&mut rules, &previous);
         tell_broken(&rules);
-        if let Err(error) = shared.recorder.log.retarget(&rules.log) {
-            let error = format!("log.access: {error}; write a path that can be opened");
+        let logs = (shared.recorder).retarget_logs(&rules.log, &previous.rules.log);
+        if let Err(error) = logs {
             return self.keep(shared, error, trigger);
         }
         let now = clock::now();

@@ -33,6 +33,7 @@ pub(crate) fn families(recorder: &RequestRecorder) -> Vec<SampledFamily> {
     all.push(recorder.metrics.crawler_requests.family());
     all.push(recorder.metrics.crawler_look_ups.family());
     all.extend(access_log(recorder));
+    all.extend(audit_log(recorder));
     #[cfg(feature = "otlp")]
     all.extend(super::spans::families(&recorder.spans));
     all.extend(ProcessStats::read().families());
@@ -229,6 +230,28 @@ fn access_log(recorder: &RequestRecorder) -> [SampledFamily; 4] {
         )
         .series(&[("by", "refused")], counts.left_out.refused)
         .series(&[("by", "only")], counts.left_out.filtered),
+    ]
+}
+
+fn audit_log(recorder: &RequestRecorder) -> [SampledFamily; 3] {
+    let counts = recorder.audit.counts();
+    let counter = |name, help, value| SampledFamily::counter(name, help).series(&[], value);
+    [
+        counter(
+            "sluicegate_audit_log_lines_total",
+            "Audit log lines taken.",
+            counts.lines,
+        ),
+        counter(
+            "sluicegate_audit_log_dropped_total",
+            "Audit log lines dropped because the buffer was full.",
+            counts.dropped,
+        ),
+        counter(
+            "sluicegate_audit_log_write_errors_total",
+            "Writes and reopenings of the audit log that failed.",
+            counts.write_errors,
+        ),
     ]
 }
 

@@ -10,8 +10,11 @@ use std::sync::Arc;
 #[cfg(feature = "otlp")]
 use sluicegate_telemetry::otlp::SpanQueue;
 
+use crate::config::rules::LogRules;
+
 mod accept_errors;
 pub mod access_log;
+mod audit_log;
 mod combined;
 mod crawler_fields;
 mod crawler_requests;
@@ -49,6 +52,7 @@ mod untrusted_forwarding;
 
 pub use accept_errors::AcceptErrorCounts;
 pub use access_log::AccessLog;
+pub use audit_log::AuditLog;
 pub use descriptor_fields::{IgnoredField, IgnoredFields};
 pub use handshakes::{HandshakeCounts, HandshakeFailure, HandshakeKind};
 pub use look_up_durations::LookUpDurations;
@@ -76,6 +80,8 @@ pub struct RequestRecorder {
     pub metrics: Arc<RequestMetrics>,
     /// Lines, for the file.
     pub log: AccessLog,
+    /// Lines about changes by operators.
+    pub audit: AuditLog,
     /// Lines about clients, for the process log.
     pub notices: NoticeThrottle,
     /// The latest rejections, for pages that follow them.
@@ -94,12 +100,44 @@ impl RequestRecorder {
         Self {
             metrics,
             log,
+            audit: AuditLog::default(),
             notices: NoticeThrottle::default(),
             rejections: RejectionTail::default(),
             rejected_clients: RejectedClients::default(),
             #[cfg(feature = "otlp")]
             spans: Arc::new(SpanQueue::new(sluicegate_base::bounds::OTLP_STRIPE)),
         }
+    }
+
+    /// Returns the recorder with this log of changes by operators.
+    #[must_use]
+    pub fn with_audit(self, audit: AuditLog) -> Self {
+        Self { audit, ..self }
+    }
+
+    /// Opens the files of both logs again, after a rotation.
+    pub fn reopen_logs(&self) {
+        self.log.reopen();
+        self.audit.reopen();
+    }
+
+    /// Applies the targets of a reload to both logs, or to none.
+    ///
+    /// # Errors
+    ///
+    /// The key, and the system's error for its file.
+    pub fn retarget_logs(&self, rules: &LogRules, before: &LogRules) -> Result<(), String> {
+        let failed = |key: &str, error: io::Error| {
+            format!("{key}: {error}; write a path that can be opened")
+        };
+        self.audit
+            .retarget(rules)
+            .map_err(|error| failed("log.audit", error))?;
+        self.log.retarget(rules).map_err(|error| {
+            // The file was open until now; a failure is logged as one of the stream.
+            let _ = self.audit.retarget(before);
+            failed("log.access", error)
+        })
     }
 
     /// Counts and logs a failed attempt to accept a connection.

@@ -95,4 +95,7 @@ pub(super) fn save_log(process: &GatewayProcess) {
     if !process.shared.recorder.log.flush(bounds::LAST_LINES) {
         warn!("the access log hangs, its last lines are lost");
     }
+    if !process.shared.recorder.audit.flush(bounds::LAST_LINES) {
+        warn!("the audit log hangs, its last lines are lost");
+    }
 }

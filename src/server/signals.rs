@@ -84,7 +84,7 @@ impl SignalStreams {
                 _ = self.hangup.recv() => asked.reload.notify_one(),
                 _ = self.interrupt.recv() => asked.end(),
                 _ = self.quit.recv() => asked.make_way(),
-                _ = self.reopen.recv() => asked.process.shared.recorder.log.reopen(),
+                _ = self.reopen.recv() => asked.process.shared.recorder.reopen_logs(),
                 _ = self.terminate.recv() => {
                     info!("SIGTERM: draining");
                     asked.drain();

@@ -18,6 +18,7 @@ pub(super) fn whole_reference() -> String {
         "upgrade_socket",
         "overrides",
         "token_file",
+        "audit",
         "file",
         "name = \"public\"",
         "[log.syslog]",

@@ -67,6 +67,7 @@ mod monitoring;
 mod names;
 mod normal_forms;
 mod operating;
+mod operators;
 mod origin_pools;
 mod origins;
 mod overflow;

@@ -22,6 +22,8 @@ use crate::syslog::{SyslogSink, SyslogTarget};
 pub enum LineTarget {
     /// The standard output.
     Stdout,
+    /// The standard error.
+    Stderr,
     /// A file, which is appended to.
     File(PathBuf),
     /// A syslog server.
@@ -56,6 +58,9 @@ impl LineSink {
             LineTarget::Stdout => {
                 OpenTarget::File(File::from(io::stdout().as_fd().try_clone_to_owned()?))
             }
+            LineTarget::Stderr => {
+                OpenTarget::File(File::from(io::stderr().as_fd().try_clone_to_owned()?))
+            }
             LineTarget::File(path) => OpenTarget::File(open_file(path).map_err(|error| {
                 io::Error::new(error.kind(), format!("{}: {error}", path.display()))
             })?),
@@ -87,6 +92,7 @@ impl LineSink {
         match &self.target {
             LineTarget::Off => "nowhere".to_owned(),
             LineTarget::Stdout => "the standard output".to_owned(),
+            LineTarget::Stderr => "the standard error".to_owned(),
             LineTarget::File(path) => path.display().to_string(),
             LineTarget::Syslog(target) => target.name(),
         }

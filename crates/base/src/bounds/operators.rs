@@ -128,6 +128,9 @@ pub const LOGGED_FIELD: usize = 512;
 /// does not fit is dropped and counted.
 pub const ACCESS_LOG_STRIPE: usize = 4 * 1024 * 1024;
 
+/// Bytes of audit lines that wait while their target takes nothing: some thousand changes by operators.
+pub const AUDIT_LOG_BUFFER: usize = 1024 * 1024;
+
 /// Places in which keys have their one line a second, eight bytes each; a power of two. Keys that share a place share the line.
 pub const LOG_PLACES: usize = 8192;
 

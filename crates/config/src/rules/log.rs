@@ -1,5 +1,7 @@
 //! `[log]`: which lines the access log has, and what they look like.
 
+use std::path::PathBuf;
+
 use super::{AccessLogTarget, LogRules, LoggedKeys};
 
 impl LogRules {
@@ -9,6 +11,7 @@ impl LogRules {
         Self {
             access,
             syslog: None,
+            audit: None,
             keys: LoggedKeys::Hash,
             format: LogFormat::Json,
             replay: false,
@@ -18,6 +21,17 @@ impl LogRules {
             old_names: LogNames::Present,
         }
     }
+}
+
+/// The target of the lines about changes by operators.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AuditLogTarget {
+    /// The standard output.
+    Stdout,
+    /// The standard error, where the process log goes too.
+    Stderr,
+    /// A file, which is appended to.
+    File(PathBuf),
 }
 
 /// The format of an access line.

@@ -1,5 +1,7 @@
 //! Declares `[log]`: the access log.
 
+use std::path::PathBuf;
+
 use http::HeaderName;
 use sluicegate_base::bounds;
 use sluicegate_config_derive::Table;
@@ -13,7 +15,9 @@ use crate::line_filter::{LineFilter, line_filter};
 use crate::opened_paths;
 use crate::problem::ParseError;
 use crate::report::{KeyPlace, ProblemReport};
-use crate::rules::{AccessLogTarget, LogFormat, LogNames, LoggedKeys, RefusedLines};
+use crate::rules::{
+    AccessLogTarget, AuditLogTarget, LogFormat, LogNames, LoggedKeys, RefusedLines,
+};
 use crate::section::TableSection;
 use crate::suggest;
 
@@ -29,6 +33,13 @@ pub struct LogRules {
         reader = ReadBy(access, &[ValueKind::String])
     )]
     pub access: AccessLogTarget,
+    /// One JSON line for each change by an operator: "stdout", "stderr", or the path of a file, which is reopened at SIGUSR1. Default: the
+    /// process log has these lines.
+    #[key(
+        example = "\"/var/log/sluicegate/audit.log\"",
+        reader = ReadBy(audit, &[ValueKind::String])
+    )]
+    pub audit: Option<AuditLogTarget>,
     /// The form of the limit's key in lines of rejected requests, and for operators with the token: "hash"; "masked", which adds its values
     /// with most characters hidden and addresses reduced to their network; "plain", which adds its values.
     #[key(
@@ -97,6 +108,16 @@ const FORMATS: [(&str, LogFormat); 2] =
 
 fn check_fields(keys: &LogRulesKeys, section: &TableSection<'_>) -> Option<()> {
     check_syslog(keys, section)?;
+    if let (Some(AccessLogTarget::File(access)), Some(Some(AuditLogTarget::File(audit)))) =
+        (&keys.access, &keys.audit)
+        && access == audit
+    {
+        return section.refuse(
+            "audit",
+            "the access log has this file",
+            "write a file of its own: \"/var/log/sluicegate/audit.log\"",
+        );
+    }
     if keys.format == Some(LogFormat::Combined) && keys.replay == Some(true) {
         return section.refuse(
             "replay",
@@ -140,34 +161,70 @@ fn access(field: &KeyField<'_>) -> Option<AccessLogTarget> {
         "stdout" => Some(AccessLogTarget::Stdout),
         "off" => Some(AccessLogTarget::Off),
         "syslog" => Some(AccessLogTarget::Syslog),
+        text if let Some(mistake) = syslog_server(text) => field.mistaken(mistake),
+        path => {
+            let words = "\"stdout\", \"off\", \"syslog\"";
+            log_path(field, path, words, "access").map(AccessLogTarget::File)
+        }
+    }
+}
+
+/// Reads `"stdout"`, `"stderr"` or the path of a file.
+fn audit(field: &KeyField<'_>) -> Option<AuditLogTarget> {
+    match field.text()? {
+        "stdout" => Some(AuditLogTarget::Stdout),
+        "stderr" => Some(AuditLogTarget::Stderr),
+        path => {
+            let words = "\"stdout\", \"stderr\"";
+            log_path(field, path, words, "audit").map(AuditLogTarget::File)
+        }
+    }
+}
+
+/// Reads the path of the log `name`, whose targets that are not files are `words`.
+fn log_path(field: &KeyField<'_>, text: &str, words: &str, name: &str) -> Option<PathBuf> {
+    match text {
         path if path.is_empty() || path.ends_with('/') || path.contains('\0') => field.refuse(
             "this is not the path of a file",
-            "write \"stdout\", \"off\" or \"/var/log/sluicegate/access.log\"",
+            format!("write {words} or \"/var/log/sluicegate/{name}.log\""),
         ),
         text if let Some(mistake) = no_file(text) => field.mistaken(mistake),
         // A word without a slash or dot is more likely a slip than a file in the working directory.
-        word if !word.contains(['/', '.']) => field.refuse(
-            format!("{word:?} is none of \"stdout\", \"off\" and \"syslog\""),
-            format!("write one of them, or \"./{word}\" if a file is meant"),
+        slip if !slip.contains(['/', '.']) => field.refuse(
+            format!("{slip:?} is none of {words}"),
+            format!("write one of them, or \"./{slip}\" if a file is meant"),
         ),
-        path => opened_paths::log_file(field, field.report.path(path)).map(AccessLogTarget::File),
+        path => opened_paths::log_file(field, field.report.path(path)),
     }
 }
 
 /// Destinations of other programs' logs that are not files.
-const OTHER_DESTINATIONS: [&str; 8] = [
-    "fluentd", "gelf", "http", "https", "journald", "journal", "kafka", "net",
+const OTHER_DESTINATIONS: [&str; 12] = [
+    "fluentd", "gelf", "http", "https", "journald", "journal", "kafka", "net", "syslog", "tcp",
+    "udp", "unix",
 ];
 
 /// Schemes of syslog servers, as other programs write them.
 const SYSLOG: [&str; 4] = ["syslog", "tcp", "udp", "unix"];
+
+/// Returns the mistake of a text that names a syslog server, as other programs write it.
+fn syslog_server(text: &str) -> Option<ParseError> {
+    let scheme = text.split_once(':')?.0;
+    SYSLOG.contains(&scheme).then(|| {
+        ParseError::with_advice(
+            format!("{} is not the path of a file", quoted(text)),
+            "for a syslog server write access = \"syslog\", and [log.syslog] with server = \"unix:/dev/log\", \"udp://10.0.0.9:514\" or \
+             \"tcp://10.0.0.9:601\"",
+        )
+    })
+}
 
 /// Returns the mistake of a text that other programs take for a destination, and that would be the name of an odd file here.
 fn no_file(text: &str) -> Option<ParseError> {
     const FORWARDED: &str =
         "write \"stdout\", and let the service manager or a log shipper forward the lines";
     if text.trim_start().starts_with('|') {
-        let message = "access lines are not piped to a program";
+        let message = "lines are not piped to a program";
         return Some(ParseError::with_advice(message, FORWARDED));
     }
     let (scheme, rest) = text.split_once(':').unwrap_or((text, ""));
@@ -178,16 +235,9 @@ fn no_file(text: &str) -> Option<ParseError> {
             format!("write the path alone: {}", quoted(path)),
         ));
     }
-    if SYSLOG.contains(&scheme) {
-        return Some(ParseError::with_advice(
-            format!("{} is not the path of a file", quoted(text)),
-            "for a syslog server write access = \"syslog\", and [log.syslog] with server = \"unix:/dev/log\", \"udp://10.0.0.9:514\" or \
-             \"tcp://10.0.0.9:601\"",
-        ));
-    }
     OTHER_DESTINATIONS.contains(&scheme).then(|| {
         let message =
-            format!("access lines are written to a file or the standard output, not to {scheme}");
+            format!("lines are written to a file or the standard output, not to {scheme}");
         ParseError::with_advice(message, FORWARDED)
     })
 }
