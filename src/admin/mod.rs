@@ -32,6 +32,7 @@ mod clients;
 mod configuration;
 mod connections;
 mod crawler_look_ups;
+mod dry_run;
 mod events;
 mod explain;
 mod health;
@@ -114,6 +115,7 @@ enum AdminAction {
     Key(KeyRequest),
     Values(ValuesQuery),
     Reload(ReloadOrder),
+    DryRun,
 }
 
 /// The sender of an admin request, and its body.
@@ -138,6 +140,7 @@ impl TableWalk {
             AdminAction::Key(request) => request.page(process),
             AdminAction::Values(query) => query.page(process),
             AdminAction::Reload(order) => order.page(process),
+            AdminAction::DryRun => dry_run::page(process),
         };
         dressed(page, &self.method)
     }
@@ -322,6 +325,7 @@ fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
         .or_else(|| explain::task(request, process))
         .or_else(|| values::task(request))
         .or_else(|| rejected_clients::task(request, process))
+        .or_else(|| dry_run::task(request))
         .or_else(|| configuration::task(request, sender))
         .or_else(|| history::task(request, process))
         .or_else(|| origins::task(request, sender, process))
@@ -335,7 +339,8 @@ fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
 fn no_such_path() -> AdminPage {
     let paths = concat!(
         r#"{"error":"no such path","paths":["/metrics","/healthz","/readyz","/status","/origins","/config","/routes","/reload","#,
-        r#""/reloads","/history","/ui/","/events","/explain?url=URL","/keys?value=VALUE","/clients/rejected","#,
+        r#""/reload?dry_run=true","/reloads","/history","/ui/","/events","/explain?url=URL","/keys?value=VALUE","#,
+        r#""/clients/rejected","#,
         r#""/limits/NAME/top","/limits/NAME/usage","/limits/NAME/bans","/limits/NAME/bans/KEY","#,
         r#""/limits/NAME/keys?value=VALUE","#,
         r#""/cache/purge","/origins/NAME/servers/ADDRESS/drain","/origins/NAME/servers/ADDRESS/undrain"]}"#

@@ -1,4 +1,4 @@
-//! `sluicegate check [FILE] [--offline] [--json]`
+//! `sluicegate check [FILE] [--offline] [--json] [--against URL]`
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -8,8 +8,10 @@ use serde::Serialize;
 use sluicegate_base::bounds::CONFIGURATION_BYTES;
 use sluicegate_limiter::StateDir;
 
+use super::against::AgainstGateway;
 use super::config_file::ConfigFile;
-use super::{FAILED, SUCCESS, USAGE, tell};
+use super::gateway_target::TargetError;
+use super::{CHANGES, FAILED, SUCCESS, USAGE, tell};
 use crate::budgets::OpenFiles;
 use crate::config::rules::{AccessLogTarget, AuditLogTarget, Rules};
 use crate::config::{self, Loaded, MADE_BY_UNIT, MemoryPlan, Problem, Problems, Severity};
@@ -31,6 +33,8 @@ pub(super) struct CheckCommand {
     /// Write the result as JSON to the standard output, for programs.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    gateway: AgainstGateway,
 }
 
 /// The result of a check. `rules` are `Some` where the whole file was checked and is valid.
@@ -38,6 +42,8 @@ struct CheckOutcome {
     file: String,
     rules: Option<Rules>,
     problems: Problems,
+    /// The differences from the gateway; `None` where the configuration is compared with none.
+    changes: Option<Vec<String>>,
 }
 
 #[derive(Serialize)]
@@ -50,6 +56,8 @@ struct CheckReport<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<MemoryPlan>,
     machine: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<&'a [String]>,
 }
 
 #[derive(Serialize)]
@@ -77,23 +85,39 @@ impl CheckCommand {
     }
 
     fn report(&self, file: &Path) -> u8 {
-        let result = match self.judge(file) {
+        let mut result = match self.judge(file) {
             Ok(result) => result,
             Err(error) => {
                 tell(&format_args!("sluicegate: {STDIN}: {error}"));
                 return FAILED;
             }
         };
+        let unreached = self.compare(&mut result);
         let said = if self.json {
             result.write_json()
         } else {
-            result.tell();
+            result.tell(self.gateway.url());
             Ok(())
         };
+        if let Some((code, message)) = unreached {
+            tell(&message);
+            return code;
+        }
         match said {
             Err(_) => FAILED,
-            Ok(()) if result.is_good() => SUCCESS,
-            Ok(()) => USAGE,
+            Ok(()) => result.exit_code(),
+        }
+    }
+
+    /// Adds the differences from the gateway to a result without errors. Returns the reason where the gateway gives none.
+    fn compare(&self, result: &mut CheckOutcome) -> Option<TargetError> {
+        let rules = result.rules.as_ref()?;
+        match self.gateway.differences(&rules.written) {
+            Ok(changes) => {
+                result.changes = changes;
+                None
+            }
+            Err(error) => Some(error),
         }
     }
 
@@ -124,6 +148,7 @@ impl CheckCommand {
                     file,
                     rules: None,
                     problems,
+                    changes: None,
                 });
             }
         };
@@ -135,6 +160,7 @@ impl CheckCommand {
             file,
             rules,
             problems,
+            changes: None,
         })
     }
 }
@@ -156,7 +182,16 @@ impl CheckOutcome {
         self.problems.count(Severity::Error) == 0
     }
 
-    fn tell(&self) {
+    fn exit_code(&self) -> u8 {
+        match &self.changes {
+            _ if !self.is_good() => USAGE,
+            Some(changes) if !changes.is_empty() => CHANGES,
+            Some(_) | None => SUCCESS,
+        }
+    }
+
+    /// Prints the result; `url` is that of the gateway that the configuration is compared with.
+    fn tell(&self, url: Option<&str>) {
         let file = &self.file;
         if !self.problems.is_empty() {
             tell(&self.problems);
@@ -183,6 +218,12 @@ impl CheckOutcome {
             counted(rules.limits.len() as u64, "limit"),
             counted(rules.origins.len() as u64, "origin"),
         ));
+        if let (Some(url), Some(changes)) = (url, &self.changes) {
+            tell(&match changes.is_empty() {
+                true => format!("{file}: the same as the configuration in force at {url}"),
+                false => format!("{file}: other than at {url}:\n  {}", changes.join("\n  ")),
+            });
+        }
     }
 
     fn write_json(&self) -> std::io::Result<()> {
@@ -198,6 +239,7 @@ impl CheckOutcome {
             }),
             memory: rules.map(MemoryPlan::of),
             machine: rules.map(missing_on_this_machine).unwrap_or_default(),
+            changes: self.changes.as_deref(),
         };
         let mut text = serde_json::to_vec_pretty(&report)?;
         text.push(b'\n');

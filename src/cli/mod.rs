@@ -1,5 +1,6 @@
 //! Defines the command line: one file a command.
 
+mod against;
 mod check;
 mod config_file;
 mod demo;
@@ -34,6 +35,8 @@ const SUCCESS: u8 = 0;
 const FAILED: u8 = 1;
 /// The exit code of an import of which a part is to be filled in.
 const INCOMPLETE: u8 = 2;
+/// The exit code where a configuration differs from the one in force.
+const CHANGES: u8 = 2;
 /// The exit code of bad configuration or usage; EX_USAGE of sysexits.h.
 const USAGE: u8 = 64;
 

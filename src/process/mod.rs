@@ -6,6 +6,7 @@
 mod cut_off;
 mod lifecycle;
 mod overflow_warnings;
+mod preview;
 mod reload;
 mod reload_requests;
 mod shared_state;
@@ -24,6 +25,7 @@ use crate::state::CounterStorage;
 
 pub use self::lifecycle::{Lifecycle, Phase};
 pub use self::overflow_warnings::warn_of_overflow;
+pub use self::preview::ReloadPreview;
 pub use self::reload::{ReloadReport, ReloadTrigger, Reloader};
 pub use self::reload_requests::ReloadRequests;
 pub use self::shared_state::SharedState;

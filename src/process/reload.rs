@@ -147,6 +147,11 @@ impl Reloader {
         }
     }
 
+    /// Returns the settings of `rules` that wait for a restart.
+    pub(super) fn pending_restart(&self, rules: &Rules) -> Vec<String> {
+        self.bound.differences(rules)
+    }
+
     /// Leaves the old rules in force and reports the error.
     fn keep(&self, shared: &SharedState, error: String, trigger: ReloadTrigger) {
         error!("the configuration was not reloaded, the old one stays in force:\n{error}");
@@ -188,7 +193,7 @@ impl Reloader {
             return self.keep(shared, error, trigger);
         }
         let now = clock::now();
-        let pending_restart = self.bound.differences(&rules);
+        let pending_restart = self.pending_restart(&rules);
         for setting in &pending_restart {
             warn!("{setting} takes effect at the next restart");
         }

@@ -1,5 +1,5 @@
-//! Who may do what on the admin listener, and what is kept of it: names and roles of tokens, the audit log, and what a token that reads
-//! is refused.
+//! Who may do what on the admin listener, and what is kept of it: names and roles of tokens, the audit log, and changes that are looked at
+//! before they are made.
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -50,6 +50,7 @@ async fn a_token_has_a_name_and_a_role_and_each_change_an_audit_line() {
         (READ, get("/limits/otp/keys?value=192.0.2.1"), 200),
         (READ, ban(), 403),
         (READ, post("/reload"), 403),
+        (READ, get("/reload?dry_run=true"), 200),
         (ACT, ban(), 200),
         (
             "9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f",
@@ -121,6 +122,81 @@ async fn a_token_has_a_name_and_a_role_and_each_change_an_audit_line() {
     .await;
     let log = gateway.stderr();
     assert!(log.contains("admin: the token alice is removed"), "{log}");
+}
+
+#[tokio::test]
+async fn a_change_is_seen_before_it_is_made() {
+    // Goal: an operator sees in words what a file would change, and whether it is wrong, before it is in force. Method: a file compared
+    // with the gateway; a dry run of a change that the gateway has not read by itself yet; a dry run of a file with a mistake.
+    let mut gateway = Setup::new().rules(OTP).start().await;
+    let url = format!("http://{}", gateway.admin_address());
+    let new = gateway.directory().join("new.toml");
+    let text = std::fs::read_to_string(gateway.config_path()).unwrap();
+    for (rates, code, said) in [
+        ("2 per 1h", 0, "the same as the configuration in force"),
+        ("3 per 1h", 2, "limit otp: 2 per 1h → 3 per 1h"),
+        ("3 per", 64, "1 error"),
+    ] {
+        std::fs::write(&new, text.replace("2 per 1h", rates)).unwrap();
+        let mut check = Process::run(&["check", new.to_str().unwrap(), "--against", &url]);
+        assert_eq!(check.exit_code().await, code, "{}", check.stderr());
+        assert!(check.stderr().contains(said), "{said}: {}", check.stderr());
+    }
+    let nobody = [
+        "check",
+        new.to_str().unwrap(),
+        "--against",
+        "http://127.0.0.1:1",
+    ];
+    std::fs::write(&new, &text).unwrap();
+    assert_eq!(Process::run(&nobody).exit_code().await, 1);
+
+    // The gateway reads a changed file by itself, so the dry run has to come first.
+    let mut count = 2;
+    let change = eventually("a dry run before the change", async || {
+        count += 1;
+        gateway.write_rules(
+            &OTP.replace("2 per 1h", &format!("{count} per 1h")),
+            Writing::Rename,
+        );
+        let answer = gateway.admin(get("/reload?dry_run=true")).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let answer = answer.json();
+        answer["changes"][0].as_str().map(str::to_owned)
+    })
+    .await;
+    let expected = format!("limit otp: {} per 1h → {count} per 1h", count - 1);
+    assert!(
+        change.ends_with(&format!("→ {count} per 1h")),
+        "{change}, about {expected}"
+    );
+    assert_eq!(gateway.admin(post("/reload")).await.status, 200);
+    let file = gateway.config_path();
+    let dry_run = ["reload", file.to_str().unwrap(), "--dry-run"];
+    let mut same = Process::run(&dry_run);
+    assert_eq!(same.exit_code().await, 0, "{}", same.stderr());
+    assert!(
+        same.stderr().contains("would change nothing"),
+        "{}",
+        same.stderr()
+    );
+
+    let before = gateway
+        .metrics()
+        .await
+        .sum("sluicegate_reloads_total", &[("result", "ok")]);
+    std::fs::write(gateway.directory().join("list"), "192.0.2.1\n").unwrap();
+    gateway.write_rules(&OTP.replace("2 per 1h", "2 per"), Writing::Rename);
+    let answer = gateway.admin(get("/reload?dry_run=true")).await;
+    assert_eq!(answer.status, 422, "{answer:?}");
+    assert_eq!(answer.json()["result"], "failed");
+    assert_eq!(Process::run(&dry_run).exit_code().await, 64);
+    let after = gateway
+        .metrics()
+        .await
+        .sum("sluicegate_reloads_total", &[("result", "ok")]);
+    assert_eq!(before, after, "a dry run is no reload");
+    assert_eq!(gateway.admin(get("/reload?dry=1")).await.status, 400);
 }
 
 #[tokio::test]

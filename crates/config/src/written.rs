@@ -64,6 +64,15 @@ impl WrittenConfig {
         shown(&[], &self.tables)
     }
 
+    /// The configuration that [`for_readers`](Self::for_readers) shows, without the text of its files.
+    #[must_use]
+    pub fn from_readers(tables: Value) -> Self {
+        Self {
+            tables,
+            files: Vec::new(),
+        }
+    }
+
     /// Returns the differences from `before`, a sentence each, without secrets; no more than a hundred, and then how many more.
     #[must_use]
     pub fn changes_since(&self, before: &Self) -> Vec<String> {
