@@ -24,10 +24,12 @@ use serde::Serialize;
 mod acme;
 mod advice;
 mod audit;
+mod ban_selection;
 mod bans;
 mod browser;
 mod cache;
 mod certificates;
+mod clear;
 mod clients;
 mod configuration;
 mod connections;
@@ -57,6 +59,7 @@ mod store;
 mod token;
 mod top;
 mod ui;
+mod unban;
 mod usage;
 mod values;
 
@@ -65,6 +68,7 @@ use crate::cache::purge::PurgeScope;
 use crate::config::rules::{AdminRole, AdminTokens};
 use crate::process::GatewayProcess;
 use bans::BanLift;
+use clear::ClearOrder;
 use clients::ClientSection;
 use configuration::ReloadOrder;
 use health::ReadyState;
@@ -72,12 +76,14 @@ use keys::KeyRequest;
 use snapshot::AdminSnapshot;
 use token::TokenAccess;
 use top::TopQuery;
+use unban::UnbanOrder;
 use usage::UsageQuery;
 use values::ValuesQuery;
 
 pub use events::{EventHub, EventStream};
 pub use history::HistoryWatch;
 pub use operator::{Operator, TokenHolder};
+pub use unban::FleetUnbanService;
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -111,6 +117,8 @@ enum AdminAction {
     Look(TopQuery),
     Usage(UsageQuery),
     Lift(BanLift),
+    Unban(UnbanOrder),
+    Clear(ClearOrder),
     Purge(PurgeScope, Operator),
     Key(KeyRequest),
     Values(ValuesQuery),
@@ -136,6 +144,8 @@ impl TableWalk {
             AdminAction::Look(question) => question.page(process),
             AdminAction::Usage(question) => question.page(process),
             AdminAction::Lift(pardon) => pardon.page(process),
+            AdminAction::Unban(order) => order.page(process),
+            AdminAction::Clear(order) => order.page(process),
             AdminAction::Purge(purge, operator) => cache::page(purge, operator, process),
             AdminAction::Key(request) => request.page(process),
             AdminAction::Values(query) => query.page(process),
@@ -330,6 +340,8 @@ fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
         .or_else(|| history::task(request, process))
         .or_else(|| origins::task(request, sender, process))
         .or_else(|| bans::task(request, sender, process))
+        .or_else(|| unban::task(request, sender, process))
+        .or_else(|| clear::task(request, sender, process))
         .or_else(|| cache::task(request, sender, process))
         .or_else(|| top::task(request))
         .or_else(|| usage::task(request))
@@ -342,7 +354,7 @@ fn no_such_path() -> AdminPage {
         r#""/reload?dry_run=true","/reloads","/history","/ui/","/events","/explain?url=URL","/keys?value=VALUE","#,
         r#""/clients/rejected","#,
         r#""/limits/NAME/top","/limits/NAME/usage","/limits/NAME/bans","/limits/NAME/bans/KEY","#,
-        r#""/limits/NAME/keys?value=VALUE","#,
+        r#""/limits/NAME/keys?value=VALUE","/bans?limit=NAME&since=20m&cidr=CIDR","/limits/NAME/clear","#,
         r#""/cache/purge","/origins/NAME/servers/ADDRESS/drain","/origins/NAME/servers/ADDRESS/undrain"]}"#
     );
     AdminPage::new(StatusCode::NOT_FOUND, JSON, paths.as_bytes())

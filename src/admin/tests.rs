@@ -394,7 +394,8 @@ fn other_paths_and_methods_are_told_what_there_is() {
     let object: Value = serde_json::from_str(&body).expect("an error is JSON");
     let paths = "/metrics /healthz /readyz /status /origins /config /routes /reload /reload?dry_run=true /reloads /history /ui/ /events \
         /explain?url=URL /keys?value=VALUE /clients/rejected /limits/NAME/top /limits/NAME/usage /limits/NAME/bans /limits/NAME/bans/KEY \
-        /limits/NAME/keys?value=VALUE /cache/purge /origins/NAME/servers/ADDRESS/drain /origins/NAME/servers/ADDRESS/undrain";
+        /limits/NAME/keys?value=VALUE /bans?limit=NAME&since=20m&cidr=CIDR /limits/NAME/clear /cache/purge \
+        /origins/NAME/servers/ADDRESS/drain /origins/NAME/servers/ADDRESS/undrain";
     let paths: Vec<&str> = paths.split(' ').collect();
     assert_eq!(
         (status, &object["paths"]),

@@ -19,6 +19,7 @@ mod schema;
 mod store;
 mod suggest;
 mod top;
+mod unban;
 mod upgrade;
 
 use std::process::ExitCode;
@@ -94,6 +95,8 @@ enum Command {
     /// Print the hash of a key, as the access log shows it, and its state in the running gateway.
     #[command(override_usage = key::USAGE_LINES)]
     Key(key::KeyCommand),
+    /// End the bans of a limit, of a network, or since a time, at the running gateway and at those that share its store.
+    Unban(unban::UnbanCommand),
     /// Write the JSON Schema of the configuration, for editors.
     Schema,
     /// Check that the running gateway is alive; for health checks of containers.
@@ -145,6 +148,7 @@ impl Command {
                 command: StoreCommand::Check { config },
             } => config.with_path(store::check),
             Self::Key(key) => key.run(),
+            Self::Unban(unban) => unban.run(),
             Self::Schema => schema::schema(),
             Self::Ping { config } => config.with_path(ping::ping),
             Self::Man => manual::man(),

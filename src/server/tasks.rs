@@ -7,7 +7,7 @@ use pingora::services::background::background_service;
 use tokio::sync::Notify;
 
 use crate::acme::{CertificateOrders, RenewalService};
-use crate::admin::HistoryWatch;
+use crate::admin::{FleetUnbanService, HistoryWatch};
 use crate::load::LoadWatch;
 use crate::origin::HealthChecks;
 use crate::process::GatewayProcess;
@@ -46,6 +46,9 @@ pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &A
 
     let store = process.shared.in_force(|snapshot| snapshot.store.clone());
     server.add_service(background_service("sync", SyncService(store)));
+
+    let unbans = FleetUnbanService(Arc::clone(process));
+    server.add_service(background_service("unban", unbans));
 
     let names = process.shared.in_force(|snapshot| {
         Some(CrawlerNames {

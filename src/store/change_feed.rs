@@ -13,7 +13,7 @@
 //! At most [`STORE_CHANGES`] names, each for at most [`KEPT`], in the store and in a gateway; the oldest go first. A gateway ignores what
 //! was published before it started.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -87,7 +87,14 @@ struct FeedState {
     /// The time of the latest change in the store; `None` before the first reading.
     latest: Option<u64>,
     names: HashMap<String, RemoteChange>,
+    /// The selections of bans that operators ended at other gateways, the oldest first.
+    unbans: VecDeque<String>,
 }
+
+/// The word of a selection of bans in a member, in place of that of a change.
+const UNBAN: &str = "unban";
+/// The maximum of selections that wait; of more that come at once the oldest are left out.
+const UNBANS: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 struct RemoteChange {
@@ -150,6 +157,13 @@ impl ChangeFeed {
             .retain(|_, known| now.saturating_since(known.at) < KEPT);
         // The latest first.
         for member in members {
+            if let Some(selection) = unban(member, me) {
+                // The latest comes first, and is repeated last.
+                if state.unbans.len() < UNBANS {
+                    state.unbans.push_front(selection.to_owned());
+                }
+                continue;
+            }
             let parsed = match member {
                 Reply::Bytes(bytes) => str::from_utf8(bytes).ok().and_then(read),
                 _ => None,
@@ -186,7 +200,33 @@ fn read(member: &str) -> Option<(&str, KeyChange, &str)> {
     Some((publisher, KeyChange::named(change)?, name))
 }
 
+/// Returns the selection of bans that another gateway than `me` ended; `None` of another member.
+fn unban<'m>(member: &'m Reply, me: &str) -> Option<&'m str> {
+    let Reply::Bytes(bytes) = member else {
+        return None;
+    };
+    let (publisher, rest) = str::from_utf8(bytes).ok()?.split_once(' ')?;
+    let (word, selection) = rest.split_once(' ')?;
+    (word == UNBAN && publisher != me).then_some(selection)
+}
+
 impl Store {
+    /// Publishes the selection of the bans that an operator ended.
+    ///
+    /// # Errors
+    /// The cause for which the store did not take it.
+    pub async fn publish_unban(&self, selection: &str) -> Result<(), String> {
+        let member = format!("{} {UNBAN} {selection}", self.node());
+        let published = self.publish(member).await;
+        published.map_err(|error| error.to_string())
+    }
+
+    /// Takes the selections of bans that operators ended at other gateways since the last time.
+    #[must_use]
+    pub fn take_unbans(&self) -> Vec<String> {
+        self.shared.changes.lock().unbans.drain(..).collect()
+    }
+
     /// Publishes that an operator changed a key.
     pub(super) async fn publish_change(
         &self,
@@ -194,6 +234,10 @@ impl Store {
         change: KeyChange,
     ) -> Result<(), StoreError> {
         let member = format!("{} {} {}", self.node(), change.as_str(), name.as_str());
+        self.publish(member).await
+    }
+
+    async fn publish(&self, member: String) -> Result<(), StoreError> {
         let kept = KEPT.as_millis().to_string();
         let call = self.about_changes([member, kept, STORE_CHANGES.to_string()].to_vec());
         self.run_other(&call, PUBLISH).await.map(drop)

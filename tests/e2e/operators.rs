@@ -200,6 +200,141 @@ async fn a_change_is_seen_before_it_is_made() {
 }
 
 #[tokio::test]
+async fn many_bans_end_at_a_time() {
+    // Goal: after a mistake or an attack an operator ends the bans that are meant, and no other. Method: 300 addresses banned at two
+    // limits, by network, by limit and by time, counted first; the command line; a limit whose key is no address; slips.
+    let rules = OTP.to_owned()
+        + "[limit.user]\nkey = \"header.x-user\"\nrates = [\"2 per 1h\"]\ncapacity = 1024\non_missing = \"skip\"\nban = { for = \"1h\" }\n\
+           [[route]]\npath = \"/user\"\nlimits = [\"user\"]\nrespond = { status = 200 }\n";
+    let gateway = guarded(&rules).start().await;
+    let ban = r#"{"ban": {"for": "1h"}}"#;
+    for index in 0..300 {
+        let address = format!("10.0.{}.{}", index / 256, index % 256);
+        let path = format!("/limits/otp/keys?value={address}");
+        let banned = gateway
+            .admin(bearer(ACT, request("PUT", &path).body(ban)))
+            .await;
+        assert_eq!(banned.status, 200, "{banned:?}");
+    }
+    let path = "/limits/user/keys?value=mallory";
+    assert_eq!(
+        gateway
+            .admin(bearer(ACT, request("PUT", path).body(ban)))
+            .await
+            .status,
+        200
+    );
+    let lift = async |query: &str, status: u16| {
+        let answer = gateway
+            .admin(bearer(ACT, delete(&format!("/bans?{query}"))))
+            .await;
+        assert_eq!(answer.status, status, "{query}: {answer:?}");
+        answer.json()
+    };
+    for (query, bans) in [
+        ("cidr=10.0.0.0/25&dry_run=true", 128),
+        ("cidr=10.0.0.0/25", 128),
+        ("cidr=10.0.0.0/25", 0),
+        ("limit=otp&cidr=10.0.0.0/20&dry_run=true", 172),
+        ("since=10m&dry_run=true", 173),
+        ("limit=user", 1),
+    ] {
+        let answer = lift(query, 200).await;
+        assert_eq!(answer["bans"], bans, "{query}: {answer}");
+        assert_eq!(answer["fleet"], false);
+    }
+    let skipped = lift("cidr=10.0.0.0/20&dry_run=true", 200).await;
+    assert_eq!(skipped["skipped"][0]["limit"], "user", "{skipped}");
+    let wide = lift("cidr=10.0.0.0/8", 200).await;
+    assert!(
+        wide["skipped"].to_string().contains("name a smaller one"),
+        "{wide}"
+    );
+    for (query, status) in [
+        ("", 400),
+        ("dry_run=true", 400),
+        ("limit=none", 404),
+        ("all=1", 400),
+    ] {
+        lift(query, status).await;
+    }
+    let none = gateway.admin(bearer(READ, delete("/bans?limit=otp"))).await;
+    assert_eq!(none.status, 403);
+
+    let [url, token] = [
+        format!("http://{}", gateway.admin_address()),
+        gateway.directory().join("act").display().to_string(),
+    ];
+    let unban = [
+        "unban",
+        "--url",
+        &url,
+        "--token-file",
+        &token,
+        "--cidr",
+        "10.0.1.0/24",
+        "--since",
+        "10m",
+    ];
+    for (more, said) in [
+        (Some("--dry-run"), "would end 44 bans"),
+        (None, "ended 44 bans"),
+        (None, "ended 0 bans"),
+    ] {
+        let mut arguments = unban.to_vec();
+        arguments.extend(more);
+        let mut command = Process::run(&arguments);
+        assert_eq!(command.exit_code().await, 0, "{}", command.stderr());
+        assert!(
+            command.stderr().contains(said),
+            "{said}: {}",
+            command.stderr()
+        );
+    }
+    let log = gateway.stderr();
+    assert!(log.contains("audit: bans: alice (127.0.0.1:"), "{log}");
+    assert!(
+        log.contains("lifted 128 bans of clients in 10.0.0.0/25"),
+        "{log}"
+    );
+
+    let browser = Browser::start().await;
+    let address = format!("http://{}/ui/#/limit/otp", gateway.admin_address());
+    let mut page = browser.open(&address).await;
+    page.shows("asks for a token").await;
+    page.fill("input[type=password]", ACT).await;
+    page.press("main", "Open").await;
+    page.press("section[aria-label=Bans]", "Lift all bans")
+        .await;
+    page.shows("Lift 128 bans of limit otp?").await;
+    page.press("dialog[open]", "Lift all").await;
+    page.shows("No key is banned.").await;
+    assert_eq!(lift("limit=otp&dry_run=true", 200).await["bans"], 0);
+
+    // A whole limit: what is used, and a ban.
+    let mut client = gateway.client().await;
+    for status in [200, 200, 429, 429] {
+        assert_eq!(client.get("/login").await.status, status);
+    }
+    let clear = async |query: &str| {
+        let path = format!("/limits/otp/clear{query}");
+        gateway.admin(bearer(ACT, post(&path))).await.json()
+    };
+    let counted = clear("?dry_run=true").await;
+    assert_eq!(
+        (&counted["bans"], &counted["dry_run"]),
+        (&json!(1), &json!(true))
+    );
+    assert_eq!(
+        client.get("/login").await.status,
+        429,
+        "a dry run clears nothing"
+    );
+    assert_eq!(clear("").await["bans"], 1);
+    assert_eq!(client.get("/login").await.status, 200);
+}
+
+#[tokio::test]
 async fn the_page_offers_no_action_to_a_token_that_reads() {
     // Goal: who may only read sees why nothing can be pressed. Method: the page with each token, its notice and its buttons.
     let gateway = guarded(OTP).start().await;

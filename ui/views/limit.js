@@ -79,7 +79,21 @@ export default function limit({ series, rest: [name] }) {
             reread();
           },
         }, 'Lift')]), 'No key is banned.'),
+    page.keys.length ? h('div.row', {}, h('button.danger', { type: 'button', disabled: !mayAct(), onclick: liftAll }, 'Lift all bans')) : null,
     page.ban.not_kept ? h('p.error', {}, `${count(page.ban.not_kept)} bans could not be kept: raise the limit's capacity.`) : null);
+  }
+
+  /** Asks with the number of bans that would end. */
+  async function liftAll() {
+    try {
+      const { bans: found, fleet } = await change(`bans?limit=${part(name)}&dry_run=true`, 'DELETE');
+      const others = fleet ? ' Bans of this limit at the other gateways of the store end too.' : '';
+      if (!await ask(`Lift ${plural(found, 'ban')} of limit ${name}? The counters of these keys are cleared too.${others}`, 'Lift all')) return;
+      await change(`bans?limit=${part(name)}`, 'DELETE');
+    } catch (error) {
+      bans.prepend(failed(error));
+    }
+    reread();
   }
 
   function showLoad() {

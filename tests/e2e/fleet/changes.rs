@@ -173,3 +173,43 @@ impl Fleet {
         panic!("nobody is refused");
     }
 }
+
+#[tokio::test]
+async fn bans_that_end_at_one_gateway_end_at_the_other() {
+    // Goal: one act ends the bans of a network in the fleet, also of keys that send no request. Method: a shared limit with bans that each
+    // gateway began by itself; DELETE /bans at the second; the lists of both.
+    let origin = Origin::echo();
+    let redis = Redis::start().await;
+    let rules =
+        strict("a", "rates = [\"3 per 1h\"]\nban = { for = \"3h\" }") + &route("/a", "\"a\"");
+    let fleet = two(&origin, &often(&redis.address().to_string()), &rules).await;
+    for (node, host) in [(0, 1), (0, 2), (1, 2), (1, 3)] {
+        let path = format!("/limits/a/keys?value=192.0.2.{host}");
+        let ban = request("PUT", &path).body(r#"{"ban": {"for": "2h"}}"#);
+        act(&fleet.nodes[node], ban).await;
+    }
+    let other =
+        request("PUT", "/limits/a/keys?value=198.51.100.1").body(r#"{"ban": {"for": "2h"}}"#);
+    act(&fleet.nodes[0], other).await;
+    let lifted = fleet.nodes[1]
+        .admin(bearer(delete("/bans?cidr=192.0.2.0/24")))
+        .await;
+    let answer = lifted.json();
+    assert_eq!(
+        (&answer["bans"], &answer["fleet"]),
+        (&2.into(), &true.into()),
+        "{answer}"
+    );
+    eventually("the bans of the network end at the first", async || {
+        let page = fleet.nodes[0]
+            .admin(bearer(get("/limits/a/bans")))
+            .await
+            .json();
+        let banned = page["keys"]
+            .as_array()?
+            .iter()
+            .filter(|key| key["left"].as_f64() > Some(0.0));
+        (banned.count() == 1).then_some(())
+    })
+    .await;
+}

@@ -128,6 +128,9 @@ pub const LOGGED_FIELD: usize = 512;
 /// does not fit is dropped and counted.
 pub const ACCESS_LOG_STRIPE: usize = 4 * 1024 * 1024;
 
+/// Keys that one request to end bans by network looks up, a power of two: a /20 of single IPv4 addresses, a /52 of IPv6 networks of /64.
+pub const UNBANNED_ADDRESSES: u32 = 4096;
+
 /// Bytes of audit lines that wait while their target takes nothing: some thousand changes by operators.
 pub const AUDIT_LOG_BUFFER: usize = 1024 * 1024;
 

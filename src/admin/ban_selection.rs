@@ -1,0 +1,337 @@
+//! Selects bans in force by limit, network and time, and ends them: here, and by the store's change feed at the other gateways.
+//!
+//! A table of bans holds hashes. A network can be told only of limits whose key is an address alone: the hashes of its addresses are made
+//! and looked up, as many as a bound allows. A ban has no time of its begin: it is computed from its end and the length of its level.
+//!
+//! # Concurrency
+//! Nothing is locked for the whole. A ban that begins meanwhile is seen or not.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use serde::Serialize;
+use sluicegate_base::bounds::UNBANNED_ADDRESSES;
+use sluicegate_base::clock;
+use sluicegate_limiter::{ActiveBan, Bans, Timestamp};
+
+use super::key_edit::wait_for;
+use super::query::decoded;
+use crate::admission::{ActiveLimit, NamedKey};
+use crate::config::read_duration;
+use crate::config::rules::KeyPart;
+use crate::process::SharedState;
+use crate::store::KeyChange;
+
+/// The bans that an operator means; every condition that is set holds for them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct BanSelection {
+    /// The limit.
+    pub limit: Option<String>,
+    /// The time after which they began.
+    pub since: Option<Timestamp>,
+    /// The network of their clients.
+    pub network: Option<IpNet>,
+}
+
+/// The use of a selection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SelectionUse {
+    /// The bans are counted and go on.
+    Count,
+    /// The bans end.
+    End,
+}
+
+/// The bans that were found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct SelectedBans {
+    /// The number in all.
+    pub bans: usize,
+    /// The number of each limit that has some.
+    pub limits: Vec<SelectedOfLimit>,
+    /// The limits whose bans cannot be told by the network.
+    pub skipped: Vec<SkippedLimit>,
+    /// The first error of the store; its counters of some keys then stay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store_error: Option<String>,
+}
+
+/// The bans of one limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct SelectedOfLimit {
+    limit: String,
+    bans: usize,
+}
+
+/// A limit that is left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct SkippedLimit {
+    limit: String,
+    reason: String,
+}
+
+impl BanSelection {
+    /// Parses the conditions of a query and their use; `now` is the time to count a duration back from.
+    ///
+    /// # Errors
+    /// The mistake, and what to write instead.
+    pub(super) fn parse(query: &str, now: Timestamp) -> Result<(Self, SelectionUse), String> {
+        const WRITE: &str = "write limit=NAME, since=20m or cidr=203.0.113.0/24, or several of them, and dry_run=true to count";
+        let mut selection = Self::default();
+        let mut use_of = SelectionUse::End;
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').ok_or(WRITE)?;
+            let value = decoded(value).ok_or(WRITE)?;
+            match name {
+                "limit" if selection.limit.is_none() => selection.limit = Some(value),
+                "since" if selection.since.is_none() => {
+                    let ago = read_duration(&value)?;
+                    let since = now.as_nanos().saturating_sub(nanos(ago));
+                    selection.since = Some(Timestamp::from_nanos(since));
+                }
+                "cidr" if selection.network.is_none() => {
+                    let address = || value.parse::<IpAddr>().map(IpNet::from);
+                    let network = value.parse::<IpNet>().or_else(|_| address());
+                    let network: IpNet =
+                        network.map_err(|_| format!("cidr is no network; {WRITE}"))?;
+                    selection.network = Some(network.trunc());
+                }
+                "dry_run" if value == "true" => use_of = SelectionUse::Count,
+                _ => return Err(WRITE.to_owned()),
+            }
+        }
+        if selection == Self::default() {
+            return Err(WRITE.to_owned());
+        }
+        Ok((selection, use_of))
+    }
+
+    /// Returns the selection as other gateways read it, with the time as such.
+    pub(super) fn to_message(&self) -> String {
+        let since = self.since.map(|since| since.as_nanos().to_string());
+        let network = self.network.map(|network| network.to_string());
+        let shown = |part: Option<String>| part.unwrap_or_else(|| "*".to_owned());
+        let parts = [self.limit.clone(), since, network].map(shown);
+        parts.join(" ")
+    }
+
+    /// Reads a selection of another gateway; `None` where no gateway writes it so.
+    pub(super) fn from_message(text: &str) -> Option<Self> {
+        let parts: Vec<&str> = text.split(' ').collect();
+        let [limit, since, network] = parts[..] else {
+            return None;
+        };
+        let written = |text: &str| (text != "*").then(|| text.to_owned());
+        let since = match written(since) {
+            Some(nanos) => Some(Timestamp::from_nanos(nanos.parse().ok()?)),
+            None => None,
+        };
+        let network = match written(network) {
+            Some(network) => Some(network.parse().ok()?),
+            None => None,
+        };
+        let selection = Self {
+            limit: written(limit),
+            since,
+            network,
+        };
+        (selection != Self::default()).then_some(selection)
+    }
+
+    /// Returns the conditions in words.
+    pub(super) fn to_words(&self) -> String {
+        let limit = self
+            .limit
+            .as_ref()
+            .map(|limit| format!(" of limit {limit}"));
+        let network = self
+            .network
+            .map(|network| format!(" of clients in {network}"));
+        let since = self
+            .since
+            .map(|since| format!(" since {}", crate::rfc3339::format(since)));
+        [limit, network, since].into_iter().flatten().collect()
+    }
+
+    /// Counts or ends the bans at this gateway. Walks the table of each limit that is meant.
+    pub(super) fn apply(&self, shared: &SharedState, use_of: SelectionUse) -> SelectedBans {
+        let mut found = SelectedBans::default();
+        // Handles of the limits alone: a walk may outlast a reload.
+        let limits: Vec<Arc<ActiveLimit>> = {
+            let snapshot = shared.snapshot();
+            let limits = snapshot.limits.values().map(Arc::clone);
+            limits
+                .filter(|limit| {
+                    self.limit
+                        .as_deref()
+                        .is_none_or(|name| name == &*limit.name)
+                })
+                .collect()
+        };
+        for limit in limits {
+            let Some(active) = &limit.bans else { continue };
+            let keys = match self.network {
+                Some(network) => match keys_of(&limit, network, shared) {
+                    Ok(keys) => self.among(&active.bans, keys),
+                    Err(reason) => {
+                        let limit = limit.name.to_string();
+                        found.skipped.push(SkippedLimit { limit, reason });
+                        continue;
+                    }
+                },
+                None => self.in_table(&active.bans),
+            };
+            if keys.is_empty() {
+                continue;
+            }
+            found.bans += keys.len();
+            found.limits.push(SelectedOfLimit {
+                limit: limit.name.to_string(),
+                bans: keys.len(),
+            });
+            if use_of == SelectionUse::End {
+                end(&limit, &active.bans, &keys, &mut found.store_error);
+            }
+        }
+        found
+    }
+
+    /// Returns the keys of the table whose bans are meant.
+    fn in_table(&self, bans: &Bans) -> Vec<NamedKey> {
+        let now = clock::now();
+        let banned = bans.banned_keys(now).filter(|key| {
+            let banned = key.banned.as_ref();
+            banned.is_some_and(|banned| self.includes(bans, banned, now))
+        });
+        banned.map(|key| NamedKey::of_hash(key.key)).collect()
+    }
+
+    /// Returns the keys among these whose bans are meant.
+    fn among(&self, bans: &Bans, keys: Vec<NamedKey>) -> Vec<NamedKey> {
+        let now = clock::now();
+        let is_meant = |named: &NamedKey| {
+            let banned = bans.active(named.key, now);
+            banned.is_some_and(|banned| self.includes(bans, &banned, now))
+        };
+        keys.into_iter().filter(is_meant).collect()
+    }
+
+    /// Returns whether a ban began after the time.
+    fn includes(&self, bans: &Bans, banned: &ActiveBan, now: Timestamp) -> bool {
+        let length = bans.rules().length(banned.level);
+        let elapsed = length.saturating_sub(banned.left);
+        let begun = now.as_nanos().saturating_sub(nanos(elapsed));
+        self.since.is_none_or(|since| begun >= since.as_nanos())
+    }
+}
+
+/// Ends the bans of these keys, and clears their counters, which would ban them again with their next request.
+fn end(limit: &ActiveLimit, bans: &Bans, keys: &[NamedKey], store_error: &mut Option<String>) {
+    for named in keys {
+        bans.lift(named.key, clock::now());
+        let cleared = wait_for(limit.set_key(named, None, KeyChange::Cleared, clock::now()));
+        if let Some(Err(error)) = cleared {
+            *store_error = store_error.take().or(Some(error));
+        }
+    }
+}
+
+/// Returns the keys of the addresses in a network.
+///
+/// # Errors
+/// The reason for which the limit has none, or too many.
+fn keys_of(
+    limit: &ActiveLimit,
+    network: IpNet,
+    shared: &SharedState,
+) -> Result<Vec<NamedKey>, String> {
+    let [KeyPart::ClientIp { v4, v6 }] = limit.key.0[..] else {
+        return Err(format!(
+            "its key is {}, and only the hashes of keys are known; name keys by their values, or the limit without a network",
+            limit.key
+        ));
+    };
+    let step = match network {
+        IpNet::V4(_) => v4,
+        IpNet::V6(_) => v6,
+    };
+    let networks: Vec<IpAddr> = match network {
+        // The key has the network around it.
+        _ if network.prefix_len() >= step => vec![network.network()],
+        _ if u32::from(step - network.prefix_len()) > UNBANNED_ADDRESSES.ilog2() => {
+            return Err(format!(
+                "{network} has more than {UNBANNED_ADDRESSES} networks of /{step}, by which it counts; name a smaller one"
+            ));
+        }
+        IpNet::V4(network) => subnets_v4(network, step),
+        IpNet::V6(network) => subnets_v6(network, step),
+    };
+    let name = |address: IpAddr| limit.name_key(&[address.to_string()], &shared.seed);
+    networks.into_iter().map(name).collect()
+}
+
+fn subnets_v4(network: Ipv4Net, step: u8) -> Vec<IpAddr> {
+    let subnets = network.subnets(step).into_iter().flatten();
+    subnets.map(|subnet| subnet.network().into()).collect()
+}
+
+fn subnets_v6(network: Ipv6Net, step: u8) -> Vec<IpAddr> {
+    let subnets = network.subnets(step).into_iter().flatten();
+    subnets.map(|subnet| subnet.network().into()).collect()
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+
+    /// Goal: a slip ends no ban, and other gateways read what is meant. Method: queries around the right ones, and each as a message.
+    #[test]
+    fn a_selection_is_written_in_full() {
+        for (query, words) in [
+            ("limit=otp", " of limit otp"),
+            ("since=20m", " since 2027-01-15T07:40:00.000Z"),
+            ("cidr=203.0.113.9/24", " of clients in 203.0.113.0/24"),
+            ("cidr=2001%3adb8::1", " of clients in 2001:db8::1/128"),
+            (
+                "limit=otp&since=1h&cidr=10.0.0.0/8",
+                " of limit otp of clients in 10.0.0.0/8 since 2027-01-15T07:00:00.000Z",
+            ),
+        ] {
+            let (selection, use_of) = BanSelection::parse(query, NOW).expect("a selection");
+            assert_eq!(
+                (&*selection.to_words(), use_of),
+                (words, SelectionUse::End),
+                "{query}"
+            );
+            let read = BanSelection::from_message(&selection.to_message());
+            assert_eq!(read, Some(selection), "{query}");
+            let dry = BanSelection::parse(&format!("{query}&dry_run=true"), NOW);
+            assert_eq!(dry.map(|(_, use_of)| use_of), Ok(SelectionUse::Count));
+        }
+        for query in [
+            "",
+            "dry_run=true",
+            "limit",
+            "limit=a&limit=b",
+            "since=yesterday",
+            "since=20",
+            "cidr=10.0.0.0/33",
+            "cidr=office",
+            "all=true",
+            "limit=a&dry_run=1",
+        ] {
+            assert!(BanSelection::parse(query, NOW).is_err(), "{query}");
+        }
+        for message in ["", "* * *", "a b c", "a 1", "a * 10.0.0.0/33"] {
+            assert_eq!(BanSelection::from_message(message), None, "{message}");
+        }
+    }
+}

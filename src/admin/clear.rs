@@ -1,0 +1,136 @@
+//! Serves `POST /limits/NAME/clear`, which clears the counters and the bans of all keys of a limit.
+//!
+//! The keys are those of the limit's table: counters that new keys share while it is full run out by themselves. The counters of a shared
+//! limit are in the store, where only values name a key, so the request is refused for it.
+
+use http::header::ALLOW;
+use http::request::Parts;
+use http::{Method, StatusCode};
+use serde::Serialize;
+use sluicegate_base::clock;
+
+use super::audit::{self, AuditEntry};
+use super::key_edit::wait_for;
+use super::{AdminAction, AdminPage, AdminTask, Operator, RequestSource, limit_named, token_of};
+use crate::admission::{ActiveLimit, NamedKey};
+use crate::history::MarkKind;
+use crate::process::GatewayProcess;
+use crate::store::KeyChange;
+
+/// A request to clear a limit, or to count what it would clear.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ClearOrder {
+    limit: String,
+    dry_run: bool,
+    operator: Operator,
+}
+
+#[derive(Serialize)]
+struct ClearPage<'a> {
+    limit: &'a str,
+    dry_run: bool,
+    /// The keys with counts.
+    keys: usize,
+    /// The keys that are banned, or whose former bans still count.
+    bans: usize,
+}
+
+/// Returns the task of clearing a limit; `None` where the path is another one.
+pub(super) fn task(
+    request: &Parts,
+    sender: &RequestSource,
+    process: &GatewayProcess,
+) -> Option<AdminTask> {
+    let path = request.uri.path().strip_prefix("/limits/")?;
+    let limit = path.strip_suffix("/clear")?;
+    if limit.is_empty() || limit.contains('/') {
+        return None;
+    }
+    let refused = |status, error| AdminPage::error(status, error);
+    let dry_run = match request.uri.query().unwrap_or_default() {
+        "" => Some(false),
+        "dry_run=true" => Some(true),
+        _ => None,
+    };
+    Some(match dry_run {
+        _ if request.method != Method::POST => {
+            let error = "a limit is cleared by POST";
+            let page = refused(StatusCode::METHOD_NOT_ALLOWED, error);
+            AdminTask::Show(page.with(ALLOW, "POST"))
+        }
+        _ if token_of(process).is_none() => AdminTask::Show(refused(
+            StatusCode::FORBIDDEN,
+            "only who has a token may clear a limit; set [admin] token_file",
+        )),
+        None => AdminTask::Show(refused(
+            StatusCode::BAD_REQUEST,
+            "what may follow the question mark is dry_run=true",
+        )),
+        Some(dry_run) => AdminTask::Walk(AdminAction::Clear(ClearOrder {
+            limit: limit.to_owned(),
+            dry_run,
+            operator: sender.operator.clone(),
+        })),
+    })
+}
+
+impl ClearOrder {
+    /// Clears or counts the keys and returns the page with their number.
+    pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
+        let Some(active) = limit_named(process, &self.limit) else {
+            let error = "no such limit; /status names them";
+            return AdminPage::error(StatusCode::NOT_FOUND, error);
+        };
+        if active.is_shared() {
+            let error = "the counters of this limit are in the store, where only values name a key: clear keys by \
+                         /limits/NAME/keys?value=VALUE, or end its bans by DELETE /bans?limit=NAME";
+            return AdminPage::error(StatusCode::CONFLICT, error);
+        }
+        let keys = self.counters(&active);
+        let bans = self.bans(&active);
+        if !self.dry_run {
+            let entry = AuditEntry {
+                action: "clear",
+                target: format!("limit {}", self.limit),
+                change: format!("cleared the counters of {keys} keys and {bans} bans"),
+                ..AuditEntry::default()
+            };
+            audit::note(process, &self.operator, &entry);
+            let text = format!("Limit {}: {}.", self.limit, entry.words());
+            process.shared.mark(MarkKind::Key, &self.limit, &text);
+        }
+        AdminPage::json(&ClearPage {
+            limit: &self.limit,
+            dry_run: self.dry_run,
+            keys,
+            bans,
+        })
+    }
+
+    /// Clears or counts the keys with counts.
+    fn counters(&self, active: &ActiveLimit) -> usize {
+        let mut keys = 0;
+        for usage in active.limit.active_keys(active.moment(clock::now())) {
+            keys += 1;
+            if !self.dry_run {
+                let named = NamedKey::of_hash(usage.key);
+                // The limit has no store that could fail.
+                let _ = wait_for(active.set_key(&named, None, KeyChange::Cleared, clock::now()));
+            }
+        }
+        keys
+    }
+
+    /// Lifts or counts the bans, those that are only remembered too.
+    fn bans(&self, active: &ActiveLimit) -> usize {
+        let Some(active) = &active.bans else { return 0 };
+        let mut bans = 0;
+        for banned in active.bans.banned_keys(clock::now()) {
+            bans += 1;
+            if !self.dry_run {
+                active.bans.lift(banned.key, clock::now());
+            }
+        }
+        bans
+    }
+}

@@ -1,0 +1,161 @@
+//! Serves `DELETE /bans`, which ends many bans at a time, and repeats what operators end so at other gateways.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::header::ALLOW;
+use http::request::Parts;
+use http::{Method, StatusCode};
+use pingora::server::ShutdownWatch;
+use pingora::services::background::BackgroundService;
+use serde::Serialize;
+use sluicegate_base::clock;
+use tracing::info;
+
+use super::audit::{self, AuditEntry};
+use super::ban_selection::{BanSelection, SelectedBans, SelectionUse};
+use super::key_edit::wait_for;
+use super::{AdminAction, AdminPage, AdminTask, Operator, RequestSource, limit_named, token_of};
+use crate::history::MarkKind;
+use crate::process::GatewayProcess;
+
+/// The pause between two looks at what other gateways have published.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// The background service that ends the bans which operators end at other gateways.
+pub struct FleetUnbanService(pub Arc<GatewayProcess>);
+
+/// A request to end bans, or to count them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct UnbanOrder {
+    selection: BanSelection,
+    use_of: SelectionUse,
+    operator: Operator,
+}
+
+#[derive(Serialize)]
+struct UnbanPage {
+    dry_run: bool,
+    #[serde(flatten)]
+    found: SelectedBans,
+    /// Set where the other gateways get the selection from the store.
+    fleet: bool,
+}
+
+/// Returns the task of ending bans; `None` where the path is another one.
+pub(super) fn task(
+    request: &Parts,
+    sender: &RequestSource,
+    process: &GatewayProcess,
+) -> Option<AdminTask> {
+    if request.uri.path() != "/bans" {
+        return None;
+    }
+    let refused = |status, error: &str| AdminTask::Show(AdminPage::error(status, error));
+    if request.method != Method::DELETE {
+        let error = "bans are ended by DELETE; /limits/NAME/bans shows those of a limit";
+        let page = AdminPage::error(StatusCode::METHOD_NOT_ALLOWED, error);
+        return Some(AdminTask::Show(page.with(ALLOW, "DELETE")));
+    }
+    if token_of(process).is_none() {
+        let error = "only who has a token may lift bans; set [admin] token_file";
+        return Some(refused(StatusCode::FORBIDDEN, error));
+    }
+    let query = request.uri.query().unwrap_or_default();
+    Some(match BanSelection::parse(query, clock::now()) {
+        Err(error) => refused(StatusCode::BAD_REQUEST, &error),
+        Ok((selection, use_of)) => AdminTask::Walk(AdminAction::Unban(UnbanOrder {
+            selection,
+            use_of,
+            operator: sender.operator.clone(),
+        })),
+    })
+}
+
+impl UnbanOrder {
+    /// Ends or counts the bans and returns the page with their number.
+    pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
+        if let Some(limit) = &self.selection.limit
+            && limit_named(process, limit).is_none_or(|limit| limit.bans.is_none())
+        {
+            return super::bans::no_bans();
+        }
+        let store = process.shared.snapshot().store.clone();
+        let found = self.selection.apply(&process.shared, self.use_of);
+        if self.use_of == SelectionUse::Count {
+            return AdminPage::json(&UnbanPage {
+                dry_run: true,
+                found,
+                fleet: store.is_some(),
+            });
+        }
+        let published = store.map(|store| {
+            let message = self.selection.to_message();
+            let published = wait_for(store.publish_unban(&message));
+            published.unwrap_or_else(|| Err("it cannot be asked here".to_owned()))
+        });
+        let entry = AuditEntry {
+            action: "lift",
+            target: "bans".to_owned(),
+            change: format!("lifted {} bans{}", found.bans, self.selection.to_words()),
+            ..AuditEntry::default()
+        };
+        audit::note(process, &self.operator, &entry);
+        let text = format!("Bans: {}.", entry.words());
+        process.shared.mark(MarkKind::Unban, "", &text);
+        if let Some(Err(error)) = published {
+            let entry = AuditEntry {
+                change: format!("lift bans{} at other gateways", self.selection.to_words()),
+                ..entry
+            };
+            audit::note_failed(process, &self.operator, &entry, &error);
+            let error = format!(
+                "{} bans of this gateway are lifted; the others were not told by the store: {error}",
+                found.bans
+            );
+            return AdminPage::error(StatusCode::BAD_GATEWAY, &error);
+        }
+        AdminPage::json(&UnbanPage {
+            dry_run: false,
+            found,
+            fleet: published.is_some(),
+        })
+    }
+}
+
+#[async_trait]
+impl BackgroundService for FleetUnbanService {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => self.repeat().await,
+                _ = shutdown.changed() => return,
+            }
+        }
+    }
+}
+
+impl FleetUnbanService {
+    /// Ends here what was ended elsewhere since the last time.
+    async fn repeat(&self) {
+        let store = self.0.shared.snapshot().store.clone();
+        let Some(store) = store else { return };
+        for message in store.take_unbans() {
+            let Some(selection) = BanSelection::from_message(&message) else {
+                continue;
+            };
+            let process = Arc::clone(&self.0);
+            let ended = tokio::task::spawn_blocking(move || {
+                let found = selection.apply(&process.shared, SelectionUse::End);
+                info!(
+                    "lifted {} bans{}, as an operator did at another gateway",
+                    found.bans,
+                    selection.to_words()
+                );
+            });
+            // A task that panicked has its line in the process log.
+            let _ = ended.await;
+        }
+    }
+}
