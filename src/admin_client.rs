@@ -130,8 +130,21 @@ impl AdminClient {
     /// # Errors
     /// There is no answer.
     pub fn send(&self, method: &str, target: &str) -> Result<(u16, String), AdminError> {
+        self.send_with_body(method, target, "")
+    }
+
+    /// Sends a request with a body of JSON, and returns status and body of the answer, whatever they are.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub fn send_with_body(
+        &self,
+        method: &str,
+        target: &str,
+        body: &str,
+    ) -> Result<(u16, String), AdminError> {
         let answer = self
-            .exchange(method, target)
+            .exchange(method, target, body)
             .map_err(|error| AdminError::Unreachable(self.authority.clone(), self.named(error)))?;
         parse(&answer).map_err(|reason| AdminError::NotAdmin(self.authority.clone(), reason))
     }
@@ -149,7 +162,7 @@ impl AdminClient {
     }
 
     /// Returns the bytes of the answer.
-    fn exchange(&self, method: &str, target: &str) -> io::Result<Vec<u8>> {
+    fn exchange(&self, method: &str, target: &str, body: &str) -> io::Result<Vec<u8>> {
         let mut stream = self.connect()?;
         stream.set_read_timeout(Some(self.patience))?;
         stream.set_write_timeout(Some(ADMIN_CONNECT))?;
@@ -157,8 +170,15 @@ impl AdminClient {
         let token = token.map_or_else(String::new, |token| {
             format!("authorization: Bearer {token}\r\n")
         });
+        let length = match body {
+            "" => String::new(),
+            body => format!(
+                "content-type: application/json\r\ncontent-length: {}\r\n",
+                body.len()
+            ),
+        };
         let request = format!(
-            "{method} {}{target} HTTP/1.1\r\nhost: {}\r\n{token}connection: close\r\n\r\n",
+            "{method} {}{target} HTTP/1.1\r\nhost: {}\r\n{token}{length}connection: close\r\n\r\n{body}",
             self.prefix, self.authority
         );
         stream.write_all(request.as_bytes())?;

@@ -56,6 +56,7 @@ pub mod snapshot;
 pub mod state;
 pub mod store;
 mod supervisor;
+pub mod temporary_rules;
 mod thread_buffer;
 pub mod tls;
 pub mod usage;

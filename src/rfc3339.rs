@@ -11,6 +11,13 @@ pub(crate) fn format(at: Timestamp) -> String {
     format!("{at:.3}")
 }
 
+/// Returns the time of a text as [`format`] writes it; `None` where it is none since 1970.
+pub(crate) fn parse(text: &str) -> Option<Timestamp> {
+    let at: jiff::Timestamp = text.parse().ok()?;
+    let nanos = u64::try_from(at.as_nanosecond()).ok()?;
+    Some(Timestamp::from_nanos(nanos))
+}
+
 /// Returns the text of a time in seconds since 1970, as `2026-11-21`; the number where no calendar has it.
 pub(crate) fn date(seconds: u64) -> String {
     let at = i64::try_from(seconds).ok();
@@ -35,6 +42,10 @@ mod tests {
             (u64::MAX, "2554-07-21T23:34:33.709Z"),
         ] {
             assert_eq!(format(Timestamp::from_nanos(nanos)), text);
+            let milliseconds = nanos / 1_000_000 * 1_000_000;
+            assert_eq!(parse(text), Some(Timestamp::from_nanos(milliseconds)));
         }
+        assert_eq!(parse("1969-12-31T23:59:59Z"), None);
+        assert_eq!(parse("yesterday"), None);
     }
 }

@@ -35,6 +35,7 @@ use crate::response::{RefusalContext, RefusalResponse, rate_limit_policy, varies
 use crate::route::{RequestListener, RouteTable};
 use crate::state::CounterStorage;
 use crate::store::Store;
+use crate::temporary_rules::TemporaryRules;
 use crate::tls::{self, Certificates, Listeners};
 use crate::url_scheme::UrlScheme;
 
@@ -52,6 +53,10 @@ pub struct Snapshot {
     pub geo: GeoDatabases,
     /// The databases of the places by which rejected clients are counted; `None` where no operator is shown them.
     pub client_places: Option<GeoDatabases>,
+    /// The databases that name the networks of clients, for temporary rules.
+    pub networks: GeoDatabases,
+    /// The rules that operators set for a time; the same in every snapshot.
+    pub temporary: Arc<TemporaryRules>,
     /// The crawlers with their proofs.
     pub crawlers: CrawlerRegistry,
     /// Finds the index of a request's route in [`Self::routes`].
@@ -236,6 +241,10 @@ impl Snapshot {
         Self {
             geo: geo_databases(&rules),
             client_places: client_places(&rules),
+            networks: network_databases(&rules),
+            temporary: previous
+                .map(|snapshot| Arc::clone(&snapshot.temporary))
+                .unwrap_or_default(),
             crawlers: crawlers(&rules, previous),
             router: RouteTable::compile(&rules.routes, rules.server.max_body_bytes),
             generation: previous.map_or(0, |snapshot| snapshot.generation) + 1,
@@ -286,6 +295,12 @@ impl Snapshot {
         RequestListener::Known(name)
     }
 
+    /// Returns whether some database names the networks of clients.
+    #[must_use]
+    pub fn has_networks(&self) -> bool {
+        !self.networks.is_empty()
+    }
+
     /// Returns the request fields, other than `Host`, on which a decision may depend.
     pub fn fields(&self) -> impl Iterator<Item = &HeaderName> {
         self.fields.iter()
@@ -305,6 +320,12 @@ fn client_places(rules: &Rules) -> Option<GeoDatabases> {
     let has = |field: &GeoField| databases().any(|database| database.fields().contains(field));
     let fields = [GeoField::Country, GeoField::Asn].into_iter().filter(has);
     Some(GeoDatabases::new(databases(), &fields.collect::<Vec<_>>()))
+}
+
+/// Returns the databases that name networks, which temporary rules may name at any time.
+fn network_databases(rules: &Rules) -> GeoDatabases {
+    let databases = rules.geo.databases.iter().map(|file| &file.database);
+    GeoDatabases::new(databases, &[GeoField::Asn])
 }
 
 /// Returns the crawlers, which keep the names of addresses that were looked up.

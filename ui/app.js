@@ -12,8 +12,9 @@ import limit from './views/limit.js';
 import limits from './views/limits.js';
 import overview from './views/overview.js';
 import rejections from './views/rejections.js';
+import rules from './views/rules.js';
 
-const VIEWS = { '': overview, limits, limit, keys, explain, configuration, rejections };
+const VIEWS = { '': overview, limits, limit, keys, rules, explain, configuration, rejections };
 /** The entry of the navigation of views that have none. */
 const PARENT = { limit: 'limits' };
 

@@ -10,7 +10,7 @@ use super::problems::{OperatingProblem, ProblemKind};
 use super::snapshot::{AdminSnapshot, ProcessTimes};
 use super::{
     AdminPage, acme, cache, connections, crawler_look_ups, origin_metrics, pending_writes,
-    replication, store,
+    replication, rules, store,
 };
 use crate::record::families;
 use crate::state::DirectoryHealth;
@@ -31,6 +31,7 @@ fn text(sampled: AdminSnapshot<'_>) -> Vec<u8> {
     all.extend(activations(&sampled.limits));
     all.push(reserves(&sampled.limits));
     all.push(problems(&sampled.problems));
+    all.push(rules::family(&sampled.rules));
     all.extend(configuration(&sampled.configuration));
     all.extend(databases(&sampled.configuration));
     all.extend(state(sampled.times, sampled.state));

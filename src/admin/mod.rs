@@ -7,8 +7,8 @@
 //!
 //! The probes and the files of the page are open to every peer of the listener; all other paths need the token where one is configured, and
 //! check it first, so that a client without it does not even learn which paths exist. All of them only read, but for lifting a ban,
-//! changes of a key, a purge of the cache, the drain of a server, and a reload, for which a token needs the role `act`. Requests without
-//! the token are protected from web sites by `browser`.
+//! changes of a key, temporary rules, a purge of the cache, the drain of a server, and a reload, for which a token needs the role `act`.
+//! Requests without the token are protected from web sites by `browser`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -53,6 +53,7 @@ mod problems;
 mod query;
 mod rejected_clients;
 mod replication;
+mod rules;
 mod snapshot;
 mod status;
 mod store;
@@ -73,6 +74,7 @@ use clients::ClientSection;
 use configuration::ReloadOrder;
 use health::ReadyState;
 use keys::KeyRequest;
+use rules::RuleRequest;
 use snapshot::AdminSnapshot;
 use token::TokenAccess;
 use top::TopQuery;
@@ -124,6 +126,7 @@ enum AdminAction {
     Values(ValuesQuery),
     Reload(ReloadOrder),
     DryRun,
+    Rule(RuleRequest),
 }
 
 /// The sender of an admin request, and its body.
@@ -151,6 +154,7 @@ impl TableWalk {
             AdminAction::Values(query) => query.page(process),
             AdminAction::Reload(order) => order.page(process),
             AdminAction::DryRun => dry_run::page(process),
+            AdminAction::Rule(request) => request.page(process),
         };
         dressed(page, &self.method)
     }
@@ -342,6 +346,7 @@ fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
         .or_else(|| bans::task(request, sender, process))
         .or_else(|| unban::task(request, sender, process))
         .or_else(|| clear::task(request, sender, process))
+        .or_else(|| rules::task(request, sender, process))
         .or_else(|| cache::task(request, sender, process))
         .or_else(|| top::task(request))
         .or_else(|| usage::task(request))
@@ -351,7 +356,7 @@ fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
 fn no_such_path() -> AdminPage {
     let paths = concat!(
         r#"{"error":"no such path","paths":["/metrics","/healthz","/readyz","/status","/origins","/config","/routes","/reload","#,
-        r#""/reload?dry_run=true","/reloads","/history","/ui/","/events","/explain?url=URL","/keys?value=VALUE","#,
+        r#""/reload?dry_run=true","/reloads","/history","/ui/","/events","/rules","/explain?url=URL","/keys?value=VALUE","#,
         r#""/clients/rejected","#,
         r#""/limits/NAME/top","/limits/NAME/usage","/limits/NAME/bans","/limits/NAME/bans/KEY","#,
         r#""/limits/NAME/keys?value=VALUE","/bans?limit=NAME&since=20m&cidr=CIDR","/limits/NAME/clear","#,

@@ -16,6 +16,7 @@ use super::crawler_look_ups::CrawlerLookUpsView;
 use super::limit_view::LimitView;
 use super::origin_view::OriginView;
 use super::problems::{self, OperatingProblem};
+use super::rules::RulesSection;
 use crate::config::MemoryPlan;
 use crate::process::GatewayProcess;
 use crate::record::RequestRecorder;
@@ -50,6 +51,8 @@ pub(super) struct AdminSnapshot<'a> {
     pub cache: Option<CacheView>,
     /// The look-ups of crawlers' addresses; `None` where no crawler has domains.
     pub crawler_look_ups: Option<CrawlerLookUpsView>,
+    /// The temporary rules.
+    pub rules: RulesSection,
     /// The state of the state directory; `None` without one.
     pub state: Option<DirectoryHealth>,
     /// The state of the link to the store; `None` without one.
@@ -100,6 +103,7 @@ impl<'a> AdminSnapshot<'a> {
             acme: AcmeView::of(&shared.acme, &in_force.rules),
             cache: CacheView::of(&shared.cache.storage, &in_force),
             crawler_look_ups: CrawlerLookUpsView::of(&in_force),
+            rules: RulesSection::new(&in_force),
             state: process.reloader.storage.health(),
             store: store.map(|store| store.status()),
             remote_writes: store.map(|store| store.remote_write_stats()),

@@ -14,6 +14,7 @@ use super::limit_view::{ActivationView, BansView, LimitFacts, LimitView, Permits
 use super::origins::OriginSection;
 use super::problems::ProblemList;
 use super::replication::ReplicationSection;
+use super::rules::RulesSection;
 use super::snapshot::AdminSnapshot;
 use super::store::StoreSection;
 use super::{AdminPage, advice};
@@ -52,6 +53,7 @@ pub(super) fn page(sampled: AdminSnapshot<'_>, clients: Vec<ClientSection>) -> A
         certificates: (sampled.certificates.into_iter())
             .map(|certificate| CertificateSection::of(certificate, times.wall))
             .collect(),
+        temporary_rules: sampled.rules,
         access_log: AccessLogSection::of(sampled.recorder.log.counts()),
     };
     AdminPage::json(&status)
@@ -81,6 +83,7 @@ struct StatusPage {
     acme: Option<AcmeSection>,
     origins: Vec<OriginSection>,
     certificates: Vec<CertificateSection>,
+    temporary_rules: RulesSection,
     access_log: AccessLogSection,
 }
 

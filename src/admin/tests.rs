@@ -300,6 +300,7 @@ fn the_status_has_the_documented_shape() {
                 "concurrency": { "max": 10, "keys": 3, "slots": 1536, "bytes": 32768, "overflow_refused": 1 },
                 "reserved_units": 2100,
             }],
+            "temporary_rules": { "count": 0, "block": 0, "exempt": 0, "next_end": null, "revision": 0 },
             "state": { "directory": "/var/lib/sluicegate/state", "errors": 3, "error": null },
             "store": {
                 "topology": "single", "nodes": 3, "seed_known": true,
@@ -367,7 +368,7 @@ fn the_scrape_holds_every_documented_metric() {
 fn only_the_probes_are_open_without_the_token() {
     let gateway = gateway(Some("s3cret"));
     gateway.lifecycle.enter(Phase::Serving);
-    for path in "/metrics /status /config /routes /reload /events /explain /keys /limits/otp/top /limits/otp/bans /absent"
+    for path in "/metrics /status /config /routes /reload /events /rules /explain /keys /limits/otp/top /limits/otp/bans /absent"
         .split(' ')
     {
         for wrong in [None, Some("Bearer wrong")] {
@@ -393,8 +394,8 @@ fn other_paths_and_methods_are_told_what_there_is() {
     let (status, body) = get(&gateway, "/");
     let object: Value = serde_json::from_str(&body).expect("an error is JSON");
     let paths = "/metrics /healthz /readyz /status /origins /config /routes /reload /reload?dry_run=true /reloads /history /ui/ /events \
-        /explain?url=URL /keys?value=VALUE /clients/rejected /limits/NAME/top /limits/NAME/usage /limits/NAME/bans /limits/NAME/bans/KEY \
-        /limits/NAME/keys?value=VALUE /bans?limit=NAME&since=20m&cidr=CIDR /limits/NAME/clear /cache/purge \
+        /rules /explain?url=URL /keys?value=VALUE /clients/rejected /limits/NAME/top /limits/NAME/usage /limits/NAME/bans \
+        /limits/NAME/bans/KEY /limits/NAME/keys?value=VALUE /bans?limit=NAME&since=20m&cidr=CIDR /limits/NAME/clear /cache/purge \
         /origins/NAME/servers/ADDRESS/drain /origins/NAME/servers/ADDRESS/undrain";
     let paths: Vec<&str> = paths.split(' ').collect();
     assert_eq!(

@@ -14,6 +14,7 @@ mod process_log;
 mod progress;
 mod reload;
 mod replay;
+mod rules;
 mod run;
 mod schema;
 mod store;
@@ -29,6 +30,7 @@ use clap_complete::Shell;
 
 use self::config_file::ConfigFile;
 use crate::server::StartMode;
+use crate::temporary_rules::RuleEffect;
 
 /// The exit code of success.
 const SUCCESS: u8 = 0;
@@ -97,6 +99,14 @@ enum Command {
     Key(key::KeyCommand),
     /// End the bans of a limit, of a network, or since a time, at the running gateway and at those that share its store.
     Unban(unban::UnbanCommand),
+    /// Block clients until an end: an address, a block of addresses, or a network. In force at once, on all gateways that share the store.
+    Block(rules::RuleCommand),
+    /// Exempt clients from the limits until an end.
+    Exempt(rules::RuleCommand),
+    /// End the temporary rules that block a target.
+    Unblock(rules::UnblockCommand),
+    /// List the temporary rules in force, or remove one.
+    Rules(rules::RulesCommand),
     /// Write the JSON Schema of the configuration, for editors.
     Schema,
     /// Check that the running gateway is alive; for health checks of containers.
@@ -149,6 +159,10 @@ impl Command {
             } => config.with_path(store::check),
             Self::Key(key) => key.run(),
             Self::Unban(unban) => unban.run(),
+            Self::Block(rule) => rule.run(RuleEffect::Block),
+            Self::Exempt(rule) => rule.run(RuleEffect::Exempt),
+            Self::Unblock(unblock) => unblock.run(),
+            Self::Rules(rules) => rules.run(),
             Self::Schema => schema::schema(),
             Self::Ping { config } => config.with_path(ping::ping),
             Self::Man => manual::man(),

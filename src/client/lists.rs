@@ -7,15 +7,19 @@
 //! A country, a city or a network (ASN) counts as wider than every block, so that single addresses can be exceptions from it; of these
 //! a network counts as the narrowest, since it is named one by one, and a country as the widest. A crawler counts as narrower than all
 //! of them: it is named one by one too, and proved.
+//!
+//! Temporary rules are one more source of blocks and networks. Where one and a list are equally narrow the rule decides, since the operator
+//! has set it later.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use sluicegate_base::address::{CidrSet, PrefixLength};
 use sluicegate_base::crawler::ClientCrawler;
-use sluicegate_base::geo::{ClientPlace, GeoField, PlaceSet};
+use sluicegate_base::geo::{ClientPlace, GeoDatabases, GeoField, PlaceSet};
 
 use crate::config::rules::Name;
+use crate::temporary_rules::{RuleEffect, RuleLookup, TemporaryRule};
 
 /// The lists that apply to the requests of one route.
 #[derive(Clone, Debug, Default)]
@@ -44,15 +48,40 @@ pub enum ListEffect {
     Block,
 }
 
-/// The result of matching a client with the lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListMatch<'l> {
-    /// No list contains it.
+/// The result of matching a client with the lists and the temporary rules.
+#[derive(Clone, Debug)]
+pub enum ListMatch {
+    /// None contains it.
     Ordinary,
-    /// This list exempts it from the limits.
-    Allowed(&'l Name),
-    /// This list blocks it.
-    Blocked(&'l Name),
+    /// This one exempts it from the limits.
+    Allowed(ListSource),
+    /// This one blocks it.
+    Blocked(ListSource),
+}
+
+/// A list of the configuration, or a temporary rule.
+#[derive(Clone, Debug)]
+pub enum ListSource {
+    /// The list of this name.
+    List(Name),
+    /// The rule.
+    Temporary(Arc<TemporaryRule>),
+}
+
+/// The temporary rules in force, with the databases that name the networks of clients.
+#[derive(Clone, Copy)]
+pub struct TemporaryLists<'r> {
+    /// The rules.
+    pub rules: &'r RuleLookup,
+    /// The databases.
+    pub networks: &'r GeoDatabases,
+}
+
+/// A list or rule that contains the client, and how narrow its part is.
+struct ListHit {
+    entry: ListEntry,
+    effect: ListEffect,
+    source: ListSource,
 }
 
 impl ClientLists {
@@ -77,39 +106,101 @@ impl ClientLists {
         }
     }
 
-    /// Matches `client` with the lists. Costs a binary search a list, and nothing where there is none. Place and crawler are looked up
-    /// only if a list names some, and no narrower entry decides.
+    /// Matches `client` with the lists and the temporary rules. Costs a binary search a list, and one for all rules; nothing where there is
+    /// none. Place and crawler are looked up only if a list or a rule names some, and no narrower entry decides.
     #[must_use]
     pub fn list_match(
         &self,
         client: IpAddr,
         place: &ClientPlace<'_>,
         crawler: &ClientCrawler<'_>,
-    ) -> ListMatch<'_> {
-        let of_blocks = self.blocks.iter().filter_map(|(name, effect, blocks)| {
-            let length = blocks.longest(client)?;
-            Some((ListEntry::Block(length), *effect, name))
+        temporary: TemporaryLists<'_>,
+    ) -> ListMatch {
+        let blocks = self.block_hits(client);
+        let strongest = blocks.chain(temporary.block_hit(client));
+        let strongest = strongest.max_by_key(ListHit::rank);
+        let strongest = strongest.or_else(|| self.crawler_hits(crawler).max_by_key(ListHit::rank));
+        let strongest = strongest.or_else(|| {
+            let places = self.place_hits(place);
+            let places = places.chain(temporary.network_hit(client));
+            places.max_by_key(ListHit::rank)
         });
-        let strongest = of_blocks.max_by_key(|(entry, effect, _)| (*entry, *effect));
-        let of_places = || {
-            let hits = self.places.iter().filter_map(|(name, effect, places)| {
-                Some((ListEntry::of(places, place)?, *effect, name))
-            });
-            hits.max_by_key(|(entry, effect, _)| (*entry, *effect))
-        };
-        let of_crawlers = || {
-            let hits = self.crawlers.iter().filter_map(|(name, effect, crawlers)| {
-                let mut crawlers = crawlers.iter();
-                let is_there = crawlers.any(|name| crawler.get().is_named(name));
-                is_there.then_some((ListEntry::Crawler, *effect, name))
-            });
-            hits.max_by_key(|(_, effect, _)| *effect)
-        };
-        match strongest.or_else(of_crawlers).or_else(of_places) {
+        match strongest {
             None => ListMatch::Ordinary,
-            Some((_, ListEffect::Allow, name)) => ListMatch::Allowed(name),
-            Some((_, ListEffect::Block, name)) => ListMatch::Blocked(name),
+            Some(hit) => match hit.effect {
+                ListEffect::Allow => ListMatch::Allowed(hit.source),
+                ListEffect::Block => ListMatch::Blocked(hit.source),
+            },
         }
+    }
+
+    fn block_hits(&self, client: IpAddr) -> impl Iterator<Item = ListHit> {
+        self.blocks
+            .iter()
+            .filter_map(move |(name, effect, blocks)| {
+                let entry = ListEntry::Block(blocks.longest(client)?);
+                Some(ListHit::by_list(entry, *effect, name))
+            })
+    }
+
+    fn crawler_hits(&self, crawler: &ClientCrawler<'_>) -> impl Iterator<Item = ListHit> {
+        self.crawlers.iter().filter_map(|(name, effect, crawlers)| {
+            let mut crawlers = crawlers.iter();
+            let is_there = crawlers.any(|name| crawler.get().is_named(name));
+            is_there.then(|| ListHit::by_list(ListEntry::Crawler, *effect, name))
+        })
+    }
+
+    fn place_hits(&self, place: &ClientPlace<'_>) -> impl Iterator<Item = ListHit> {
+        self.places.iter().filter_map(|(name, effect, places)| {
+            let entry = ListEntry::of(places, place)?;
+            Some(ListHit::by_list(entry, *effect, name))
+        })
+    }
+}
+
+impl TemporaryLists<'_> {
+    fn block_hit(self, client: IpAddr) -> Option<ListHit> {
+        let found = self.rules.rule_for_address(client)?;
+        let entry = ListEntry::Block(found.length);
+        Some(ListHit::by_rule(entry, found.rule))
+    }
+
+    /// Looks the network of the client up where a rule names one.
+    fn network_hit(self, client: IpAddr) -> Option<ListHit> {
+        if !self.rules.has_networks() {
+            return None;
+        }
+        let number = self.networks.find(client).asn?;
+        let rule = self.rules.rule_for_network(number)?;
+        Some(ListHit::by_rule(ListEntry::Asn, rule))
+    }
+}
+
+impl ListHit {
+    fn by_list(entry: ListEntry, effect: ListEffect, name: &Name) -> Self {
+        Self {
+            entry,
+            effect,
+            source: ListSource::List(Arc::clone(name)),
+        }
+    }
+
+    fn by_rule(entry: ListEntry, rule: &Arc<TemporaryRule>) -> Self {
+        Self {
+            entry,
+            effect: match rule.effect {
+                RuleEffect::Exempt => ListEffect::Allow,
+                RuleEffect::Block => ListEffect::Block,
+            },
+            source: ListSource::Temporary(Arc::clone(rule)),
+        }
+    }
+
+    /// Returns the rank, of which the highest decides.
+    fn rank(&self) -> (ListEntry, bool, ListEffect) {
+        let is_temporary = matches!(self.source, ListSource::Temporary(_));
+        (self.entry, is_temporary, self.effect)
     }
 }
 
@@ -127,13 +218,31 @@ impl ListEntry {
     }
 }
 
-impl<'l> ListMatch<'l> {
-    /// Returns the list that decided.
+impl ListMatch {
+    /// Returns the list or rule that decided.
     #[must_use]
-    pub fn list(self) -> Option<&'l Name> {
+    pub fn source(&self) -> Option<&ListSource> {
         match self {
             Self::Ordinary => None,
-            Self::Allowed(name) | Self::Blocked(name) => Some(name),
+            Self::Allowed(source) | Self::Blocked(source) => Some(source),
+        }
+    }
+}
+
+impl ListSource {
+    /// Returns the name for the access log: that of the list, or `temporary:ID`, which no list can have.
+    #[must_use]
+    pub fn name(&self) -> Name {
+        match self {
+            Self::List(name) => Arc::clone(name),
+            Self::Temporary(rule) => format!("temporary:{}", rule.id).into(),
+        }
+    }
+
+    /// Counts a request that the rule decided.
+    pub fn count_hit(&self) {
+        if let Self::Temporary(rule) = self {
+            rule.count_hit();
         }
     }
 }
@@ -147,37 +256,67 @@ mod tests {
     use sluicegate_base::geo::{CountryCode, GeoDatabases, GeoPlace};
     use sluicegate_base::received::ReceivedFields;
 
-    use super::*;
+    use sluicegate_limiter::Timestamp;
 
-    fn match_of<'l>(lists: &'l ClientLists, client: &str, geo: &GeoDatabases) -> ListMatch<'l> {
+    use super::*;
+    use crate::temporary_rules::{RuleId, RuleLifetime, RuleTarget};
+
+    /// The effect on a client, and the name of what decides.
+    type NamedMatch = Option<(ListEffect, String)>;
+
+    fn named(list_match: &ListMatch) -> NamedMatch {
+        let name = |source: &ListSource| source.name().to_string();
+        match list_match {
+            ListMatch::Ordinary => None,
+            ListMatch::Allowed(source) => Some((ListEffect::Allow, name(source))),
+            ListMatch::Blocked(source) => Some((ListEffect::Block, name(source))),
+        }
+    }
+
+    fn match_of(lists: &ClientLists, client: &str, rules: &RuleLookup) -> NamedMatch {
         let client = client.parse().unwrap();
+        let geo = GeoDatabases::default();
         let (crawlers, headers) = (CrawlerRegistry::default(), ReceivedFields::new());
         let headers = &headers;
         let crawler =
             ClientCrawler::new(&crawlers, CrawlerRequest::without_target(client, headers));
-        lists.list_match(client, &ClientPlace::new(geo, client), &crawler)
+        let place = ClientPlace::new(&geo, client);
+        let temporary = TemporaryLists {
+            rules,
+            networks: &geo,
+        };
+        named(&lists.list_match(client, &place, &crawler, temporary))
+    }
+
+    fn set(blocks: &[&str]) -> Arc<CidrSet> {
+        Arc::new(CidrSet::new(
+            blocks.iter().map(|block| block.parse().unwrap()),
+        ))
+    }
+
+    fn allowed(name: &str) -> NamedMatch {
+        Some((ListEffect::Allow, name.to_owned()))
+    }
+
+    fn blocked(name: &str) -> NamedMatch {
+        Some((ListEffect::Block, name.to_owned()))
     }
 
     /// Goal: a verified crawler passes a blocked country, and an address that is blocked by itself does not. Method: three lists, with a
     /// crawler, one who claims to be it, and others of the same country.
     #[test]
     fn a_crawler_is_narrower_than_its_country_and_wider_than_a_block() {
-        let [allowed, blocked, liars] = ["search", "blocked", "liars"].map(Name::from);
+        let [search, country_list, liars] = ["search", "blocked", "liars"].map(Name::from);
         let country = CountryCode::new("US");
         let mut lists = ClientLists::default();
-        lists.add_crawlers(&allowed, ListEffect::Allow, &["search".into()]);
+        lists.add_crawlers(&search, ListEffect::Allow, &["search".into()]);
         lists.add_crawlers(&liars, ListEffect::Block, &["unverified".into()]);
         let places = PlaceSet {
             countries: vec![country],
             ..PlaceSet::default()
         };
-        lists.add_places(&blocked, ListEffect::Block, places);
-        let block = "192.0.2.7/32".parse().unwrap();
-        lists.add(
-            &blocked,
-            ListEffect::Block,
-            &Arc::new(CidrSet::new([block])),
-        );
+        lists.add_places(&country_list, ListEffect::Block, places);
+        lists.add(&country_list, ListEffect::Block, &set(&["192.0.2.7/32"]));
         let identity = CrawlerIdentity {
             name: "google".into(),
             group: Some("search".into()),
@@ -190,13 +329,13 @@ mod tests {
         );
         let databases = GeoDatabases::default();
         for (client, status, list_match) in [
-            ("192.0.2.1", None, ListMatch::Allowed(&allowed)),
-            ("192.0.2.7", None, ListMatch::Blocked(&blocked)),
-            ("203.0.113.1", None, ListMatch::Blocked(&blocked)),
+            ("192.0.2.1", None, allowed("search")),
+            ("192.0.2.7", None, blocked("blocked")),
+            ("203.0.113.1", None, blocked("blocked")),
             (
                 "203.0.113.1",
                 Some(CrawlerStatus::Unverified(None, UnverifiedReason::NoProof)),
-                ListMatch::Blocked(&liars),
+                blocked("liars"),
             ),
         ] {
             let client: IpAddr = client.parse().unwrap();
@@ -207,47 +346,80 @@ mod tests {
             let headers = &headers;
             let request = CrawlerRequest::without_target(client, headers);
             let crawler = ClientCrawler::new(&crawlers, request).with(status);
-            assert_eq!(
-                lists.list_match(client, &place, &crawler),
-                list_match,
-                "{client}"
-            );
+            let temporary = TemporaryLists {
+                rules: &RuleLookup::default(),
+                networks: &databases,
+            };
+            let found = lists.list_match(client, &place, &crawler, temporary);
+            assert_eq!(named(&found), list_match, "{client}");
         }
     }
 
     /// Goal: the longest block decides, equal ones block. Method: an allow list and a block list that nest both ways.
     #[test]
     fn the_longest_block_of_all_lists_decides_and_a_tie_blocks() {
-        let set = |blocks: &[&str]| {
-            Arc::new(CidrSet::new(
-                blocks.iter().map(|block| block.parse().unwrap()),
-            ))
-        };
-        let (office, bad) = (Name::from("office"), Name::from("bad"));
+        let lists = nested_lists();
+        for (client, list_match) in [
+            ("10.2.0.1", blocked("bad")),
+            ("10.1.0.1", allowed("office")),
+            ("192.0.2.1", allowed("office")),
+            ("192.0.2.7", blocked("bad")),
+            ("2001:db8::1", blocked("bad")),
+            ("198.51.100.1", None),
+        ] {
+            let found = match_of(&lists, client, &RuleLookup::default());
+            assert_eq!(found, list_match, "{client}");
+        }
+    }
+
+    fn nested_lists() -> ClientLists {
         let mut lists = ClientLists::default();
         lists.add(
-            &bad,
+            &Name::from("bad"),
             ListEffect::Block,
             &set(&["10.0.0.0/8", "192.0.2.7/32", "2001:db8::/48"]),
         );
         lists.add(
-            &office,
+            &Name::from("office"),
             ListEffect::Allow,
             &set(&["10.1.0.0/16", "192.0.2.0/24", "2001:db8::/48"]),
         );
+        lists
+    }
+
+    /// Goal: a temporary rule is one more list, and decides where a list is equally narrow. Method: rules that are wider, narrower and
+    /// as wide as the lists that nest.
+    #[test]
+    fn a_temporary_rule_decides_like_a_list_that_was_written_later() {
+        let lists = nested_lists();
+        let rule = |(id, (effect, target)): (u64, &(RuleEffect, &str))| {
+            let lifetime = RuleLifetime {
+                from: Timestamp::default(),
+                until: Timestamp::from_secs(1),
+            };
+            let target = RuleTarget::parse(target).unwrap();
+            let id = RuleId::from_bits(id);
+            Arc::new(TemporaryRule::new(id, *effect, target, lifetime))
+        };
+        let rules: Vec<_> = (0..)
+            .zip(&[
+                (RuleEffect::Block, "10.0.0.0/9"),
+                (RuleEffect::Exempt, "192.0.2.7"),
+                (RuleEffect::Exempt, "10.0.0.7"),
+                (RuleEffect::Block, "192.0.2.0/25"),
+            ])
+            .map(rule)
+            .collect();
+        let rules = RuleLookup::new(rules.iter());
         for (client, list_match) in [
-            ("10.2.0.1", ListMatch::Blocked(&bad)),
-            ("10.1.0.1", ListMatch::Allowed(&office)),
-            ("192.0.2.1", ListMatch::Allowed(&office)),
-            ("192.0.2.7", ListMatch::Blocked(&bad)),
-            ("2001:db8::1", ListMatch::Blocked(&bad)),
-            ("198.51.100.1", ListMatch::Ordinary),
+            ("10.1.0.1", allowed("office")),
+            ("10.2.0.1", blocked("temporary:000000000000")),
+            ("192.0.2.7", allowed("temporary:000000000001")),
+            ("10.0.0.7", allowed("temporary:000000000002")),
+            ("192.0.2.1", blocked("temporary:000000000003")),
+            ("192.0.2.129", allowed("office")),
         ] {
-            assert_eq!(
-                match_of(&lists, client, &GeoDatabases::default()),
-                list_match,
-                "{client}"
-            );
+            assert_eq!(match_of(&lists, client, &rules), list_match, "{client}");
         }
     }
 }

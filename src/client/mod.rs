@@ -43,7 +43,7 @@ use sluicegate_base::received::ReceivedFields;
 pub use self::certificate::ClientCertificate;
 pub use self::field_policy::{FieldPolicy, FieldReview, fields_about_url};
 pub use self::ja4::ja4;
-pub use self::lists::{ClientLists, ListEffect, ListMatch};
+pub use self::lists::{ClientLists, ListEffect, ListMatch, ListSource, TemporaryLists};
 pub use self::peer_address::{PeerAddress, address_value};
 pub use self::request_id::given_request_id;
 pub use self::tls_facts::{ClientCertPolicy, ConnectionPeer, TlsFacts};

@@ -22,7 +22,7 @@ use super::effect::{EnforcedKeys, LimitEffect, LimitEffects, effect, effect_text
 use super::{activation, key, tier};
 use crate::admission::{ActiveLimit, KeySeed, KnownBody, TierMatch};
 use crate::client::{
-    AddressSource, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, hop, identify,
+    AddressSource, ClientAddress, ConnectionPeer, ListMatch, ListSource, PeerTrust, hop, identify,
 };
 use crate::config::rules::Tier;
 use crate::gateway::{Located, RequestHead, crawler_request, locate};
@@ -223,7 +223,7 @@ impl RequestExplained {
         let mut routes = snapshot.routes.iter();
         let index = routes.position(|route| Arc::ptr_eq(route, located.route));
         self.route = index.map(|index| name(snapshot, index));
-        self.list = list_text(located.list_match);
+        self.list = list_text(&located.list_match);
         if let ListMatch::Blocked(_) = located.list_match {
             self.outcome = "rejected with 403, before any limit".to_owned();
             return;
@@ -402,11 +402,30 @@ fn names_text(fault: ReverseDnsFault) -> &'static str {
     }
 }
 
-fn list_text(list: ListMatch<'_>) -> Option<String> {
+fn list_text(list: &ListMatch) -> Option<String> {
     match list {
         ListMatch::Ordinary => None,
-        ListMatch::Allowed(list) => Some(format!("the list {list:?} exempts it from the limits")),
-        ListMatch::Blocked(list) => Some(format!("the list {list:?} blocks it")),
+        ListMatch::Allowed(source) => Some(source_text(source, "exempts it from the limits")),
+        ListMatch::Blocked(source) => Some(source_text(source, "blocks it")),
+    }
+}
+
+/// Returns what a list or a temporary rule does, with the rule's end and reason.
+fn source_text(source: &ListSource, does: &str) -> String {
+    match source {
+        ListSource::List(name) => format!("the list {name:?} {does}"),
+        ListSource::Temporary(rule) => {
+            let until = rfc3339::format(rule.until);
+            let reason = match rule.reason.as_str() {
+                "" => String::new(),
+                reason => format!(": {reason}"),
+            };
+            let target = rule.target;
+            format!(
+                "the temporary rule {} for {target} {does} until {until}{reason}",
+                rule.id
+            )
+        }
     }
 }
 

@@ -25,7 +25,7 @@ use crate::admission::{
     ResponseSource,
 };
 use crate::budgets::BytesPermit;
-use crate::client::{AddressSource, PeerAddress, TlsFacts};
+use crate::client::{AddressSource, ListSource, PeerAddress, TlsFacts};
 use crate::config::rules::Name;
 use crate::record::{InFlight, RequestDisposition, TraceContext};
 use crate::rejection::{MissingKeys, Rejection};
@@ -38,7 +38,7 @@ use crate::url_scheme::UrlScheme;
 pub(super) struct RequestRoute {
     /// The route.
     pub(super) route: Arc<ActiveRoute>,
-    /// The list that blocks the client or exempts it from the limits.
+    /// The list or temporary rule that blocks the client or exempts it from the limits.
     pub(super) list: Option<Name>,
     /// The method of the request that a CORS preflight asks about.
     pub(super) preflight: Option<Method>,
@@ -48,7 +48,7 @@ impl From<&Located<'_>> for RequestRoute {
     fn from(located: &Located<'_>) -> Self {
         Self {
             route: Arc::clone(located.route),
-            list: located.list_match.list().cloned(),
+            list: located.list_match.source().map(ListSource::name),
             preflight: located.preflight.clone(),
         }
     }

@@ -91,6 +91,9 @@ impl Gateway {
         context.client = Some((located.client.address, located.client.source));
         context.known = located.known_client();
         context.located = Some(RequestRoute::from(&*located));
+        if let Some(source) = located.list_match.source() {
+            source.count_hit();
+        }
         if let ListMatch::Blocked(_) = located.list_match {
             return Err(AnswerStep::Reject(GatewayProblem::Blocked));
         }

@@ -22,7 +22,9 @@ use sluicegate_http1::RuleViolation;
 use sluicegate_limiter::Timestamp;
 
 use crate::admission::{KnownBody, RequestFacts, RouteLimits};
-use crate::client::{self, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, TlsFacts};
+use crate::client::{
+    self, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, TemporaryLists, TlsFacts,
+};
 use crate::config::rules::PathPattern;
 use crate::request_id::RequestId;
 use crate::response::template::{self, SentPath, TemplateValues};
@@ -134,8 +136,8 @@ pub struct Located<'a> {
     pub place: ClientPlace<'a>,
     /// The crawler that the client is, found when it is read first.
     pub crawler: ClientCrawler<'a>,
-    /// The lists of the route that contain the client.
-    pub list_match: ListMatch<'a>,
+    /// The list of the route, or the temporary rule, that decides about the client.
+    pub list_match: ListMatch,
     /// The number of requests that it counts as: one, where nobody says otherwise.
     pub(super) hits: NonZeroU32,
     hop: PeerTrust,
@@ -173,10 +175,10 @@ impl<'a> Located<'a> {
         self.route.needs_certificate && shown.is_none()
     }
 
-    /// Returns the limits that apply: none for a client on an allow list.
+    /// Returns the limits that apply: none for a client that is exempt.
     #[must_use]
     pub fn limits(&self) -> &'a RouteLimits {
-        match self.list_match {
+        match &self.list_match {
             ListMatch::Allowed(_) => RouteLimits::none(),
             ListMatch::Ordinary | ListMatch::Blocked(_) => &self.route.limits,
         }
@@ -313,7 +315,11 @@ pub fn relocate<'a>(
     };
     let (index, preflight) = find_route(snapshot, &host, &path, &asked)?;
     let route = snapshot.routes.get(index).ok_or(GatewayProblem::Internal)?;
-    let list_match = route.lists.list_match(client.address, &place, &crawler);
+    let temporary = TemporaryLists {
+        rules: &snapshot.temporary.in_force(),
+        networks: &snapshot.networks,
+    };
+    let list_match = (route.lists).list_match(client.address, &place, &crawler, temporary);
     if !matches!(list_match, ListMatch::Blocked(_)) {
         if route.reads_parameters && path.is_ambiguous()
             || route.counts_by_path && path.is_disputed()

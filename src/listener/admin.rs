@@ -233,7 +233,7 @@ async fn write_events(mut session: ServerSession, mut stream: EventStream) {
 /// Reads the body of a request that changes something. A body beyond the maximum is cut, and is then no valid JSON.
 async fn body_of(session: &mut ServerSession) -> Vec<u8> {
     let mut body = Vec::new();
-    if session.req_header().method != Method::PUT {
+    if !matches!(session.req_header().method, Method::PUT | Method::POST) {
         return body;
     }
     while let Ok(Some(piece)) = session.read_request_body().await {

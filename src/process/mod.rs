@@ -9,6 +9,7 @@ mod overflow_warnings;
 mod preview;
 mod reload;
 mod reload_requests;
+mod rule_service;
 mod shared_state;
 pub mod watch;
 
@@ -28,6 +29,7 @@ pub use self::overflow_warnings::warn_of_overflow;
 pub use self::preview::ReloadPreview;
 pub use self::reload::{ReloadReport, ReloadTrigger, Reloader};
 pub use self::reload_requests::ReloadRequests;
+pub use self::rule_service::RuleService;
 pub use self::shared_state::SharedState;
 
 /// The state of the process, in three parts. Requests and most tasks get only the first.

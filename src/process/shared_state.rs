@@ -27,6 +27,7 @@ use crate::origin::{HopName, OriginConnector};
 use crate::record::{Outcome, RequestRecorder};
 use crate::snapshot::Snapshot;
 use crate::state::CounterStorage;
+use crate::temporary_rules::TemporaryRules;
 use crate::tls::Certificates;
 use crate::usage::UsageSamples;
 
@@ -40,6 +41,8 @@ pub struct SharedState {
     pub recorder: RequestRecorder,
     /// The certificates that are installed at run time.
     pub certificates: Arc<Certificates>,
+    /// The rules that operators set for a time.
+    pub temporary: Arc<TemporaryRules>,
     /// The cache of responses.
     pub cache: &'static ResponseCache,
     /// The accounts of clients, from which each of these budgets takes a client's share.
@@ -94,7 +97,11 @@ impl SharedState {
         let most_idle = FileShares::of(open_files, &rules).most_idle();
         let origins = OriginConnector::new(most_idle);
         let memory = AvailableMemory::of_the_process().map(|memory| memory.bytes);
+        let state_dir = rules.server.state_dir.clone();
         let snapshot = Snapshot::compile(rules, None, storage, &recorder.metrics, &seed, now);
+        if let Some(directory) = &state_dir {
+            snapshot.temporary.keep_in(directory, now);
+        }
         if let Some(store) = &snapshot.store {
             store.start();
         }
@@ -103,6 +110,7 @@ impl SharedState {
             seed,
             recorder,
             certificates: Arc::clone(&snapshot.certificates),
+            temporary: Arc::clone(&snapshot.temporary),
             cache,
             accounts: ClientAccounts::default(),
             connection_limiter,

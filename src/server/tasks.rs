@@ -10,8 +10,8 @@ use crate::acme::{CertificateOrders, RenewalService};
 use crate::admin::{FleetUnbanService, HistoryWatch};
 use crate::load::LoadWatch;
 use crate::origin::HealthChecks;
-use crate::process::GatewayProcess;
 use crate::process::watch::Reloads;
+use crate::process::{GatewayProcess, RuleService};
 #[cfg(feature = "otlp")]
 use crate::record::SpanExportService;
 use crate::reverse_dns::{CrawlerNames, LookUpService};
@@ -45,6 +45,11 @@ pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &A
     server.add_service(background_service("state", keeper));
 
     let store = process.shared.in_force(|snapshot| snapshot.store.clone());
+    let rules = RuleService {
+        rules: Arc::clone(&process.shared.temporary),
+        store: store.clone(),
+    };
+    server.add_service(background_service("rules", rules));
     server.add_service(background_service("sync", SyncService(store)));
 
     let unbans = FleetUnbanService(Arc::clone(process));

@@ -19,6 +19,7 @@ mod replicated_limit;
 mod replication;
 pub mod script;
 mod settle;
+mod shared_rules;
 mod store_check;
 mod store_key;
 mod store_switch;
@@ -35,6 +36,7 @@ pub use self::link_settings::{link_settings, timestamp};
 pub use self::probe::check;
 pub use self::replay_queue::{ReplayDelta, ReplayQueue};
 pub use self::settle::RemoteCharge;
+pub use self::shared_rules::SharedRules;
 pub use self::store_check::{
     BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck,
 };

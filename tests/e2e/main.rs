@@ -100,6 +100,7 @@ mod starting;
 mod store;
 mod survival;
 mod syslog;
+mod temporary_rules;
 mod tiers;
 mod tls;
 mod tokens;

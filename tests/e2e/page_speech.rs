@@ -18,11 +18,12 @@ fn rules(origin: &Origin) -> String {
 }
 
 /// Each view, and what it shows when it is complete.
-const VIEWS: [(&str, &str); 7] = [
+const VIEWS: [(&str, &str); 8] = [
     ("", "1 of 2"),
     ("limits", "2 of 2 limits"),
     ("limit/otp", "All free in"),
     ("keys?value=127.0.0.1", "rejects: banned"),
+    ("rules", "No temporary rule is in force"),
     ("explain?url=/login", "Why this route"),
     ("configuration", "Takes"),
     ("rejections", "127.0.0.1"),

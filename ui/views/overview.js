@@ -4,6 +4,7 @@ import { durationChart, rateChart } from '../chart.js';
 import { colorOf, nameOf, rangeButtons, RANGES, shownRange } from '../history.js';
 import { card, clock, count, facts, h, link, millis, perSecond, percent, plural, renew, say, span, table, when } from '../dom.js';
 import { part } from '../access.js';
+import { rulesInForce } from './rules.js';
 
 /** Limits in the table of rejections. */
 const ROWS = 8;
@@ -29,6 +30,7 @@ export default function overview({ series }) {
   const store = h('div');
   const certificates = h('div');
   const configuration = h('div');
+  const rules = h('div');
   const storeCard = card('Store', store);
 
   function counters() {
@@ -92,6 +94,7 @@ export default function overview({ series }) {
 
   function facade() {
     const { state, overview: said } = series;
+    renew(rules, rulesInForce(state.rules));
     const servers = state.origins.flatMap((origin) => origin.servers.map((server) => ({ origin, server })));
     const well = servers.filter(({ server }) => server.healthy && !server.fault).length;
     say(tiles.servers.value, `${well} of ${servers.length}`);
@@ -126,7 +129,7 @@ export default function overview({ series }) {
   return {
     title: 'Overview',
     node: [
-      h('h1', {}, 'Overview'),
+      h('h1', {}, 'Overview'), rules,
       h('dl.tiles', {}, Object.values(tiles).map(({ node }) => node)),
       rangeButtons(() => counters()),
       h('div.grid', {}, card('Requests', chart.node), card('Latency of requests that were not rejected', latency.node),

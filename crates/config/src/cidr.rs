@@ -27,6 +27,14 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
+/// Parses a block of addresses, or one address, as the configuration has them.
+///
+/// # Errors
+/// The mistake in the text, and what to write instead.
+pub fn read_block(text: &str) -> Result<IpNet, String> {
+    block(text).map_err(|mistake| mistake.to_text())
+}
+
 /// A block of addresses, or one address.
 pub(super) fn block(text: &str) -> Result<IpNet, ParseError> {
     if let Ok(address) = text.parse() {

@@ -97,6 +97,7 @@ mod zone;
 
 pub use self::action::{Action, Share};
 pub use self::algorithm::algorithm_name;
+pub use self::cidr::read_block;
 pub use self::condition::Condition;
 pub use self::environment::{
     BindProbe, Environment, NoEnvironment, PathKind, SystemEnvironment, matching,

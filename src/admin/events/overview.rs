@@ -13,6 +13,7 @@ use crate::admin::limit_view::{ActivationView, LimitFacts};
 use crate::admin::origin_view::OriginView;
 use crate::admin::origins::OriginSection;
 use crate::admin::replication::ReplicationSection;
+use crate::admin::rules::RulesSection;
 use crate::admin::status::ConfigurationSection;
 use crate::admin::store::StoreSection;
 use crate::admission::ActiveLimit;
@@ -57,6 +58,7 @@ pub(super) struct StateEvent {
     certificates: Vec<CertificateSection>,
     acme: Option<AcmeSection>,
     cache: Option<CacheSection>,
+    rules: RulesSection,
 }
 
 impl OverviewEvent {
@@ -110,6 +112,7 @@ impl StateEvent {
                 .collect(),
             acme: AcmeView::of(&shared.acme, &snapshot.rules).map(AcmeSection::of),
             cache: CacheView::of(&shared.cache.storage, snapshot).map(CacheSection::from),
+            rules: RulesSection::new(snapshot),
         }
     }
 }

@@ -50,6 +50,7 @@ assets! {
     "views/configuration.js", JS, "views/configuration.js";
     "views/rejections.js", JS, "views/rejections.js";
     "views/clients.js", JS, "views/clients.js";
+    "views/rules.js", JS, "views/rules.js";
     "playground/playground.html", HTML, "playground/playground.html";
     "playground/playground.css", CSS, "playground/playground.css";
     "playground/playground.js", JS, "playground/playground.js";

@@ -38,7 +38,7 @@ impl CidrSet {
     pub fn new(blocks: impl IntoIterator<Item = IpNet>) -> Self {
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         for block in blocks {
-            match folded(block) {
+            match folded_block(block) {
                 IpNet::V4(block) => v4.push((block.network().to_bits(), block.prefix_len())),
                 IpNet::V6(block) => v6.push((block.network().to_bits(), block.prefix_len())),
             }
@@ -83,7 +83,8 @@ impl CidrSet {
 }
 
 /// Folds a mapped block: `::ffff:10.0.0.0/104` means 10.0.0.0/8; a shorter prefix such as `::/0` covers IPv6 only.
-fn folded(block: IpNet) -> IpNet {
+#[must_use]
+pub fn folded_block(block: IpNet) -> IpNet {
     let IpNet::V6(v6) = block else { return block };
     let folded = v6.addr().to_ipv4_mapped().and_then(|address| {
         let length = v6.prefix_len().checked_sub(96)?;

@@ -4,6 +4,6 @@ mod cidrs;
 mod prefix;
 mod text;
 
-pub use self::cidrs::{CidrSet, PrefixLength};
+pub use self::cidrs::{CidrSet, PrefixLength, folded_block};
 pub use self::prefix::{AddressPrefix, PrefixBits, prefix};
 pub use self::text::address_text;

@@ -55,6 +55,16 @@ pub const ADMIN_IDLE: Duration = Duration::from_secs(60);
 /// Bytes of the body of a request to the admin listener.
 pub const ADMIN_BODY: usize = 4 * 1024;
 
+/// Temporary rules of a gateway, some 300 bytes each; one more is refused. As many removed ones are remembered until their end.
+pub const TEMPORARY_RULES: usize = 10_000;
+
+/// The longest time for which a temporary rule is set: what is to last belongs into the configuration.
+pub const TEMPORARY_RULE_LENGTH: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Bytes of the file of the temporary rules, and of an answer of the store with them: [`TEMPORARY_RULES`] with long reasons, and as many
+/// removed ones.
+pub const TEMPORARY_RULES_FILE: u64 = 32 * 1024 * 1024;
+
 /// Streams of `/events` at the same time; one more is answered with 503. Each holds one of the [`ADMIN_CONNECTIONS`].
 pub const EVENT_STREAMS: usize = 8;
 

@@ -44,6 +44,12 @@ impl GeoDatabases {
         }
     }
 
+    /// Returns whether no database has any of the fields.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.databases.is_empty()
+    }
+
     /// Returns the fields that it answers for.
     #[must_use]
     pub fn fields(&self) -> &[GeoField] {

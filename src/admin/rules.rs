@@ -1,0 +1,361 @@
+//! Serves `/rules`: the temporary rules in force, and by POST another one; DELETE of `/rules/ID` removes one.
+//!
+//! A rule rejects or admits clients, so a change needs the token. It is in force when the answer is written. A rule that would cut off
+//! the world, a proxy or the operator is refused unless the request forces it; the listener of this page is subject to no rule.
+
+use std::time::Duration;
+
+use http::header::ALLOW;
+use http::request::Parts;
+use http::{Method, StatusCode};
+use serde::{Deserialize, Serialize};
+use sluicegate_base::bounds::{TEMPORARY_RULE_LENGTH, TEMPORARY_RULES};
+use sluicegate_base::clock;
+use sluicegate_limiter::Timestamp;
+use sluicegate_telemetry::exposition::SampledFamily;
+
+use super::audit::{self, AuditEntry};
+use super::top::seconds;
+use super::{AdminAction, AdminPage, AdminTask, Operator, RequestSource, is_reading, token_of};
+use crate::config::read_duration;
+use crate::process::GatewayProcess;
+use crate::rfc3339;
+use crate::snapshot::Snapshot;
+use crate::temporary_rules::{
+    RuleEffect, RuleId, RuleLifetime, RuleTarget, TemporaryRule, WrittenRule,
+};
+
+/// A change of the rules.
+#[derive(Debug)]
+pub(super) struct RuleRequest {
+    change: RuleChange,
+    source: RequestSource,
+}
+
+#[derive(Debug)]
+enum RuleChange {
+    Add(RuleOrder),
+    Remove(RuleId),
+}
+
+/// The body of POST.
+#[derive(Debug, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "an object with `action`, `target` and `for`"
+)]
+struct RuleOrder {
+    action: String,
+    target: String,
+    #[serde(rename = "for")]
+    length: String,
+    #[serde(default)]
+    reason: String,
+    scope: Option<String>,
+    #[serde(default)]
+    force: bool,
+}
+
+#[derive(Serialize)]
+struct RulesPage {
+    at: String,
+    /// True if the rules outlive the process.
+    kept: bool,
+    why_not_kept: Option<String>,
+    /// True if other gateways share rules with this one.
+    shared: bool,
+    rules: Vec<RuleRow>,
+}
+
+/// The rules as `/status` and the events of a stream have them.
+#[derive(Serialize)]
+pub(super) struct RulesSection {
+    /// Rules in force.
+    count: usize,
+    /// Those that block.
+    block: usize,
+    /// Those that exempt.
+    exempt: usize,
+    /// The end of the one that ends first.
+    next_end: Option<String>,
+    /// Differs after each change.
+    revision: u64,
+}
+
+#[derive(Serialize)]
+struct RuleRow {
+    #[serde(flatten)]
+    written: WrittenRule,
+    /// Seconds until its end.
+    left: f64,
+    /// Requests of this gateway that it decided.
+    hits: u64,
+}
+
+#[derive(Serialize)]
+struct AddedPage {
+    rule: RuleRow,
+    /// The rules in whose place it stands.
+    replaced: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct RemovedPage {
+    removed: RuleRow,
+}
+
+/// Returns the task of a request about the rules; `None` where its path is another one.
+pub(super) fn task(
+    request: &Parts,
+    source: &RequestSource,
+    process: &GatewayProcess,
+) -> Option<AdminTask> {
+    let rest = request.uri.path().strip_prefix("/rules")?;
+    let change = match rest {
+        "" if is_reading(&request.method) => return Some(AdminTask::Sample(page)),
+        "" if request.method == Method::POST => order(&source.body).map(RuleChange::Add),
+        "" => Err(not_allowed(
+            "rules are read by GET and added by POST",
+            "GET, HEAD, POST",
+        )),
+        _ => {
+            let id = rest.strip_prefix('/')?;
+            match request.method == Method::DELETE {
+                true => id.parse().map(RuleChange::Remove).map_err(|why| bad(&why)),
+                false => Err(not_allowed("a rule is removed by DELETE", "DELETE")),
+            }
+        }
+    };
+    Some(match change {
+        Err(page) => AdminTask::Show(page),
+        // A rule decides whom the gateway serves.
+        Ok(_) if token_of(process).is_none() => AdminTask::Show(no_token()),
+        Ok(change) => AdminTask::Walk(AdminAction::Rule(RuleRequest {
+            change,
+            source: source.clone(),
+        })),
+    })
+}
+
+fn page(process: &GatewayProcess) -> AdminPage {
+    let snapshot = process.shared.snapshot();
+    let why_not_kept = snapshot.temporary.why_not_kept();
+    let now = clock::now();
+    AdminPage::json(&RulesPage {
+        at: rfc3339::format(now),
+        kept: why_not_kept.is_none(),
+        why_not_kept,
+        shared: snapshot.store.is_some(),
+        rules: rows(&snapshot, now),
+    })
+}
+
+/// Returns the rules in force, those that end first at the front.
+fn rows(snapshot: &Snapshot, now: Timestamp) -> Vec<RuleRow> {
+    let rules = snapshot.temporary.list(now);
+    rules.iter().map(|rule| RuleRow::new(rule, now)).collect()
+}
+
+impl RulesSection {
+    pub(super) fn new(snapshot: &Snapshot) -> Self {
+        let figures = snapshot.temporary.figures(clock::now());
+        Self {
+            count: figures.block + figures.exempt,
+            block: figures.block,
+            exempt: figures.exempt,
+            next_end: figures.next_end.map(rfc3339::format),
+            revision: snapshot.temporary.revision(),
+        }
+    }
+}
+
+impl RuleRow {
+    fn new(rule: &TemporaryRule, now: Timestamp) -> Self {
+        Self {
+            written: WrittenRule::new(rule),
+            left: seconds(clock::between(now, rule.until)),
+            hits: rule.hits(),
+        }
+    }
+}
+
+impl RuleRequest {
+    /// Makes the change, which leaves a line in the process log, and returns the page about it.
+    pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
+        match &self.change {
+            RuleChange::Add(order) => self.add(order, process),
+            RuleChange::Remove(id) => self.remove(*id, process),
+        }
+    }
+
+    fn add(&self, order: &RuleOrder, process: &GatewayProcess) -> AdminPage {
+        let snapshot = process.shared.snapshot();
+        let now = clock::now();
+        let rule = match order.rule(&snapshot, &self.source.operator, now) {
+            Ok(rule) => rule,
+            Err(why) => return bad(&why),
+        };
+        let row = RuleRow::new(&rule, now);
+        let length = clock::between(rule.from, rule.until).as_secs();
+        let summary = rule.summary();
+        let mut entry = AuditEntry {
+            action: rule.effect.as_str(),
+            target: format!("temporary rule {}", rule.id),
+            change: format!("added {summary} for {length} s"),
+            reason: rule.reason.to_string(),
+            ..AuditEntry::default()
+        };
+        let Ok(replaced) = snapshot.temporary.add(rule, now) else {
+            let why = format!(
+                "there are {TEMPORARY_RULES} temporary rules, the most that there may be; remove some, or write a list of the configuration"
+            );
+            entry.change = format!("add {summary}");
+            audit::note_failed(process, &self.source.operator, &entry, &why);
+            return AdminPage::error(StatusCode::INSUFFICIENT_STORAGE, &why);
+        };
+        audit::note(process, &self.source.operator, &entry);
+        AdminPage::json(&AddedPage {
+            rule: row,
+            replaced: replaced.iter().map(|rule| rule.id.to_string()).collect(),
+        })
+    }
+
+    fn remove(&self, id: RuleId, process: &GatewayProcess) -> AdminPage {
+        let now = clock::now();
+        let Some(rule) = process.shared.temporary.remove(id, now) else {
+            let why = "no temporary rule with this id is in force; /rules shows them";
+            return AdminPage::error(StatusCode::NOT_FOUND, why);
+        };
+        let entry = AuditEntry {
+            action: "remove",
+            target: format!("temporary rule {id}"),
+            change: format!("removed {}", rule.summary()),
+            ..AuditEntry::default()
+        };
+        audit::note(process, &self.source.operator, &entry);
+        AdminPage::json(&RemovedPage {
+            removed: RuleRow::new(&rule, now),
+        })
+    }
+}
+
+impl RuleOrder {
+    /// Returns the rule that is ordered at `now`.
+    ///
+    /// # Errors
+    /// The mistake in the order, and what to write instead.
+    fn rule(
+        &self,
+        snapshot: &Snapshot,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<TemporaryRule, String> {
+        let effect: RuleEffect = self.action.parse()?;
+        let target = RuleTarget::parse(&self.target)?;
+        let length = length(&self.length)?;
+        let scope = self.scope.as_deref().unwrap_or("fleet").parse()?;
+        if matches!(target, RuleTarget::Asn(_)) && !snapshot.has_networks() {
+            return Err(
+                "no database of [geo] knows networks, so the rule would hit nobody; write one with ASNs into the configuration"
+                    .to_owned(),
+            );
+        }
+        let proxies = &snapshot.rules.client.trusted_proxies;
+        let caller = operator.peer.map(|peer| peer.ip());
+        let danger = target.danger(effect, proxies, caller);
+        if let Some(danger) = danger.filter(|_| !self.force) {
+            return Err(format!(
+                "{danger}; name a narrower target, or add \"force\": true (--force)"
+            ));
+        }
+        let lifetime = RuleLifetime {
+            from: now,
+            until: now.saturating_add(length),
+        };
+        let rule = TemporaryRule::new(RuleId::random(), effect, target, lifetime);
+        let by = operator
+            .token
+            .as_ref()
+            .map_or("admin", |token| &*token.name);
+        Ok(rule.said(&self.reason, by).in_scope(scope))
+    }
+}
+
+/// Returns the metric of the rules.
+pub(super) fn family(rules: &RulesSection) -> SampledFamily {
+    let mut family = SampledFamily::gauge(
+        "sluicegate_temporary_rules",
+        "Temporary rules in force, by what they do.",
+    );
+    family.push(
+        &[("action", RuleEffect::Block.as_str())],
+        rules.block as u64,
+    );
+    family.push(
+        &[("action", RuleEffect::Exempt.as_str())],
+        rules.exempt as u64,
+    );
+    family
+}
+
+/// Parses the time for which a rule is set.
+fn length(text: &str) -> Result<Duration, String> {
+    let length = read_duration(text)?;
+    let longest = TEMPORARY_RULE_LENGTH;
+    if length < Duration::from_secs(1) || length > longest {
+        let days = longest.as_secs() / (24 * 3600);
+        return Err(format!(
+            "a temporary rule lasts from 1s to {days}d; what is to last belongs into the configuration"
+        ));
+    }
+    Ok(length)
+}
+
+fn order(body: &[u8]) -> Result<RuleOrder, AdminPage> {
+    const WRITE: &str =
+        r#"write {"action": "block", "target": "203.0.113.0/24", "for": "30m", "reason": "…"}"#;
+    serde_json::from_slice(body).map_err(|error| bad(&format!("{error}; {WRITE}")))
+}
+
+fn bad(why: &str) -> AdminPage {
+    AdminPage::error(StatusCode::BAD_REQUEST, why)
+}
+
+fn not_allowed(why: &str, methods: &'static str) -> AdminPage {
+    AdminPage::error(StatusCode::METHOD_NOT_ALLOWED, why).with(ALLOW, methods)
+}
+
+/// Returns the page that asks for a token: without one no peer can prove that it may change a rule.
+fn no_token() -> AdminPage {
+    let why = "only who has a token may set or remove a rule; set [admin] token_file";
+    AdminPage::error(StatusCode::FORBIDDEN, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a slip sets no rule. Method: bodies and lengths around the right ones.
+    #[test]
+    fn an_order_is_written_in_full() {
+        let right = br#"{"action":"block","target":"192.0.2.1","for":"30m"}"#;
+        assert!(order(right).is_ok_and(|order| !order.force && order.scope.is_none()));
+        for wrong in [
+            &b""[..],
+            b"[]",
+            b"{}",
+            br#"{"action":"block","target":"192.0.2.1"}"#,
+            br#"{"action":"block","target":"192.0.2.1","for":30}"#,
+            br#"{"action":"block","target":"192.0.2.1","for":"30m","force":1}"#,
+            br#"{"action":"block","target":"192.0.2.1","for":"30m","why":"x"}"#,
+        ] {
+            assert!(order(wrong).is_err(), "{}", String::from_utf8_lossy(wrong));
+        }
+        for right in ["1s", "30m", "1h30m", "30d"] {
+            assert!(length(right).is_ok(), "{right}");
+        }
+        for wrong in ["", "30", "0s", "999ms", "31d", "30d1s", "1x", "-1m"] {
+            assert!(length(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! `sluicegate block TARGET`, `exempt TARGET`, `unblock TARGET` and `rules`
+//!
+//! The running gateway has the temporary rules, so the commands send them to its admin listener, with its token.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::config_file::named_or_packaged;
+use super::gateway_target::{TargetError, of_config, of_url};
+use super::{FAILED, SUCCESS, USAGE, tell};
+use crate::admin_client::AdminClient;
+use crate::temporary_rules::{RuleEffect, RuleTarget};
+
+/// The timeout of each answer: the gateway writes a file.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The gateway that a command changes.
+#[derive(Args)]
+pub(super) struct RunningGateway {
+    /// The admin listener of the gateway. Default: that of the configuration, or http://127.0.0.1:9180.
+    #[arg(long, value_name = "URL", conflicts_with = "config")]
+    url: Option<String>,
+    /// A file with the token of the gateway. Default: one that [admin] token_file has and that is not a hash.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// The configuration that the gateway runs with. Default: /etc/sluicegate/gateway.toml, where it exists.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// The arguments of `block` and `exempt`.
+#[derive(Args)]
+pub(super) struct RuleCommand {
+    /// An address, a block of addresses such as 203.0.113.0/24, or a network such as AS64496.
+    #[arg(value_name = "TARGET")]
+    target: String,
+    /// The time after which the rule ends, such as 30m or 1h30m; at most 30d.
+    #[arg(long = "for", value_name = "DURATION")]
+    length: String,
+    /// Why the rule is set; shown in the list, and written to the process log.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+    /// Set the rule on this gateway alone, where a store shares rules between gateways.
+    #[arg(long)]
+    here: bool,
+    /// Set the rule though it hits very many addresses, a trusted proxy, or the address from which it is sent.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    gateway: RunningGateway,
+}
+
+/// The arguments of `unblock`.
+#[derive(Args)]
+pub(super) struct UnblockCommand {
+    /// The target of the rules that block, as it was written for `block`.
+    #[arg(value_name = "TARGET")]
+    target: String,
+    #[command(flatten)]
+    gateway: RunningGateway,
+}
+
+/// The arguments of `rules`.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct RulesCommand {
+    #[command(subcommand)]
+    action: Option<RulesAction>,
+    /// Print the list as JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    gateway: RunningGateway,
+}
+
+#[derive(Subcommand)]
+enum RulesAction {
+    /// Remove a temporary rule before its end.
+    Remove {
+        /// The id, as the list shows it.
+        #[arg(value_name = "ID")]
+        id: String,
+        #[command(flatten)]
+        gateway: RunningGateway,
+    },
+}
+
+/// The answer of `/rules`.
+#[derive(Deserialize)]
+struct RuleList {
+    why_not_kept: Option<String>,
+    rules: Vec<ListedRule>,
+}
+
+#[derive(Deserialize)]
+struct ListedRule {
+    id: String,
+    action: String,
+    target: String,
+    until: String,
+    left: f64,
+    reason: String,
+    by: String,
+    scope: String,
+    hits: u64,
+}
+
+impl RunningGateway {
+    fn client(&self) -> Result<AdminClient, TargetError> {
+        let token_file = self.token_file.as_ref();
+        match named_or_packaged(self.config.clone()) {
+            Ok(file) if self.url.is_none() => {
+                of_config(&file, token_file, PATIENCE).map(|(_, client)| client)
+            }
+            _ => of_url(self.url.as_deref(), token_file, PATIENCE),
+        }
+    }
+}
+
+impl RuleCommand {
+    /// Sets a rule with this effect.
+    pub(super) fn run(&self, effect: RuleEffect) -> u8 {
+        exit_code(self.set(effect))
+    }
+
+    fn set(&self, effect: RuleEffect) -> Result<String, TargetError> {
+        // A slip is found before anything is sent.
+        RuleTarget::parse(&self.target).map_err(|why| usage(&why))?;
+        let order = json!({
+            "action": effect.as_str(),
+            "target": self.target,
+            "for": self.length,
+            "reason": self.reason,
+            "scope": if self.here { "here" } else { "fleet" },
+            "force": self.force,
+        });
+        let answer = send(&self.gateway.client()?, "POST", "/rules", Some(&order))?;
+        let rule: ListedRule = read(&answer["rule"])?;
+        let is = match effect {
+            RuleEffect::Block => "blocked",
+            RuleEffect::Exempt => "exempt from the limits",
+        };
+        let mut text = format!(
+            "{} is {is} until {}, by rule {}; `sluicegate rules remove {}` ends it\n",
+            rule.target, rule.until, rule.id, rule.id
+        );
+        let replaced = answer["replaced"].as_array().into_iter().flatten();
+        for id in replaced.filter_map(Value::as_str) {
+            let _ = writeln!(text, "it replaces rule {id}");
+        }
+        Ok(text)
+    }
+}
+
+impl UnblockCommand {
+    /// Removes the rules that block the target.
+    pub(super) fn run(&self) -> u8 {
+        exit_code(self.unblock())
+    }
+
+    fn unblock(&self) -> Result<String, TargetError> {
+        let target = RuleTarget::parse(&self.target).map_err(|why| usage(&why))?;
+        let target = target.to_string();
+        let client = self.gateway.client()?;
+        let list: RuleList = read(&send(&client, "GET", "/rules", None)?)?;
+        let blocks = |rule: &&ListedRule| rule.action == "block" && rule.target == target;
+        let mut text = String::new();
+        for rule in list.rules.iter().filter(blocks) {
+            send(&client, "DELETE", &format!("/rules/{}", rule.id), None)?;
+            let _ = writeln!(text, "{target} is no longer blocked by rule {}", rule.id);
+        }
+        match text.is_empty() {
+            false => Ok(text),
+            true => Err((
+                FAILED,
+                format!(
+                    "sluicegate: no temporary rule blocks {target}; `sluicegate rules` lists them"
+                ),
+            )),
+        }
+    }
+}
+
+impl RulesCommand {
+    /// Lists the rules, or removes one.
+    pub(super) fn run(&self) -> u8 {
+        exit_code(match &self.action {
+            None => self.list(),
+            Some(RulesAction::Remove { id, gateway }) => remove(id, gateway),
+        })
+    }
+
+    fn list(&self) -> Result<String, TargetError> {
+        let answer = send(&self.gateway.client()?, "GET", "/rules", None)?;
+        match self.json {
+            true => serde_json::to_string_pretty(&answer)
+                .map(|text| text + "\n")
+                .map_err(|error| failed(&error)),
+            false => read(&answer).map(|list| table(&list)),
+        }
+    }
+}
+
+fn remove(id: &str, gateway: &RunningGateway) -> Result<String, TargetError> {
+    let is_id = id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !is_id {
+        return Err(usage(&format!(
+            "{id:?} is no id; `sluicegate rules` lists them"
+        )));
+    }
+    let answer = send(&gateway.client()?, "DELETE", &format!("/rules/{id}"), None)?;
+    let rule: ListedRule = read(&answer["removed"])?;
+    let ListedRule { action, target, .. } = rule;
+    Ok(format!("rule {id} is removed: {action} {target}\n"))
+}
+
+/// Returns the list as text, a line for each rule.
+fn table(list: &RuleList) -> String {
+    let mut text = String::new();
+    if list.rules.is_empty() {
+        text.push_str("no temporary rule is in force\n");
+    } else {
+        text.push_str(
+            "ID            ACTION  TARGET                   ENDS IN     HITS  BY        REASON\n",
+        );
+    }
+    for rule in &list.rules {
+        let left = remaining(rule.left);
+        let here = match rule.scope.as_str() {
+            "here" => " (this gateway alone)",
+            _ => "",
+        };
+        let _ = writeln!(
+            text,
+            "{:<12}  {:<6}  {:<23}  {left:>7}  {:>7}  {:<8}  {}{here}",
+            rule.id, rule.action, rule.target, rule.hits, rule.by, rule.reason
+        );
+    }
+    if let Some(why) = &list.why_not_kept {
+        let _ = writeln!(text, "The rules end with the process: {why}.");
+    }
+    text
+}
+
+/// Returns seconds in the two largest units.
+fn remaining(seconds: f64) -> String {
+    let seconds = Duration::from_secs_f64(seconds.clamp(0.0, 1e9)).as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+/// Sends a request and returns the answer of a success.
+fn send(
+    client: &AdminClient,
+    method: &str,
+    target: &str,
+    body: Option<&Value>,
+) -> Result<Value, TargetError> {
+    let body = body.map(Value::to_string);
+    let (status, text) = client
+        .send_with_body(method, target, body.as_deref().unwrap_or_default())
+        .map_err(|error| failed(&error))?;
+    let answer: Option<Value> = serde_json::from_str(&text).ok();
+    match (status, answer) {
+        (200, Some(answer)) => Ok(answer),
+        (_, answer) => {
+            let error = answer.as_ref().and_then(|answer| answer["error"].as_str());
+            let authority = client.authority();
+            let error = error.unwrap_or(text.trim());
+            let code = if status == 400 { USAGE } else { FAILED };
+            Err((code, format!("sluicegate: {authority}: {error} ({status})")))
+        }
+    }
+}
+
+fn read<T: for<'d> Deserialize<'d>>(answer: &Value) -> Result<T, TargetError> {
+    T::deserialize(answer).map_err(|error| {
+        failed(&format_args!(
+            "the answer is not that of this version: {error}"
+        ))
+    })
+}
+
+fn failed(why: &dyn std::fmt::Display) -> TargetError {
+    (FAILED, format!("sluicegate: {why}"))
+}
+
+fn usage(why: &str) -> TargetError {
+    (USAGE, format!("sluicegate: {why}"))
+}
+
+/// Prints the text of a success or the error; returns the exit code.
+fn exit_code(end: Result<String, TargetError>) -> u8 {
+    match end {
+        Ok(text) => {
+            let written = std::io::stdout().write_all(text.as_bytes());
+            if written.is_ok() { SUCCESS } else { FAILED }
+        }
+        Err((code, message)) => {
+            tell(&message);
+            code
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: an operator reads at a glance what is in force and when it ends. Method: a list with a rule, and an empty one.
+    #[test]
+    fn the_list_has_a_line_for_each_rule() {
+        let list: RuleList = read(&json!({
+            "why_not_kept": "no [server] state_dir is configured",
+            "rules": [{
+                "id": "0123456789ab", "action": "block", "target": "203.0.113.0/24", "until": "2026-11-29T08:30:00.000Z",
+                "left": 1799.2, "reason": "scraping", "by": "admin", "scope": "here", "hits": 12
+            }],
+        }))
+        .unwrap();
+        assert_eq!(
+            table(&list),
+            "ID            ACTION  TARGET                   ENDS IN     HITS  BY        REASON\n\
+             0123456789ab  block   203.0.113.0/24            29m59s       12  admin     scraping (this gateway alone)\n\
+             The rules end with the process: no [server] state_dir is configured.\n"
+        );
+        let empty = RuleList {
+            why_not_kept: None,
+            rules: Vec::new(),
+        };
+        assert_eq!(table(&empty), "no temporary rule is in force\n");
+        for (seconds, text) in [
+            (0.4, "0s"),
+            (61.0, "1m01s"),
+            (3700.0, "1h01m"),
+            (90_000.0, "1d01h"),
+        ] {
+            assert_eq!(remaining(seconds), text);
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Owns the set of temporary rules, and merges those of several gateways and processes.
+//!
+//! A rule has one id everywhere and never changes. What is removed leaves a tombstone until the rule would have ended, so that a gateway
+//! that has not heard of the removal does not bring the rule back. So the order in which entries are merged does not matter.
+//!
+//! # Limits
+//! [`TEMPORARY_RULES`] rules, and as many tombstones, of which those that end first go first.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sluicegate_base::bounds::TEMPORARY_RULES;
+use sluicegate_limiter::Timestamp;
+
+use super::rule::{RuleId, RuleScope, TemporaryRule};
+
+/// The rules and tombstones of a gateway.
+#[derive(Debug, Default)]
+pub struct RuleBook {
+    rules: BTreeMap<RuleId, Arc<TemporaryRule>>,
+    removed: BTreeMap<RuleId, Tombstone>,
+}
+
+/// A removed rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tombstone {
+    until: Timestamp,
+    scope: RuleScope,
+}
+
+/// A rule or a tombstone, as it is written to a file and to the store.
+#[derive(Clone, Debug)]
+pub enum RuleEntry {
+    /// The rule is in force.
+    InForce(Arc<TemporaryRule>),
+    /// The rule was removed; the entry is needed until this time.
+    Removed(RuleId, Timestamp, RuleScope),
+}
+
+/// There are as many rules as there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleBookFull;
+
+impl RuleEntry {
+    /// Returns the id of the rule.
+    #[must_use]
+    pub fn id(&self) -> RuleId {
+        match self {
+            Self::InForce(rule) => rule.id,
+            Self::Removed(id, _, _) => *id,
+        }
+    }
+
+    /// Returns the time until which the entry is needed.
+    #[must_use]
+    pub fn until(&self) -> Timestamp {
+        match self {
+            Self::InForce(rule) => rule.until,
+            Self::Removed(_, until, _) => *until,
+        }
+    }
+
+    /// Returns whether all gateways of a fleet share the entry.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        let scope = match self {
+            Self::InForce(rule) => rule.scope,
+            Self::Removed(_, _, scope) => *scope,
+        };
+        scope == RuleScope::Fleet
+    }
+}
+
+impl RuleBook {
+    /// Returns the rules, those that have ended since the last [`Self::expire`] among them.
+    pub fn rules(&self) -> impl Iterator<Item = &Arc<TemporaryRule>> {
+        self.rules.values()
+    }
+
+    /// Returns every rule and tombstone.
+    pub fn entries(&self) -> impl Iterator<Item = RuleEntry> {
+        let rules = self.rules.values().map(Arc::clone).map(RuleEntry::InForce);
+        let removed = self.removed.iter();
+        rules.chain(removed.map(|(id, stone)| RuleEntry::Removed(*id, stone.until, stone.scope)))
+    }
+
+    /// Adds a rule in the place of those that do the same to the same clients on the same gateways, and returns these.
+    ///
+    /// # Errors
+    /// There are as many rules as there may be.
+    pub fn add(
+        &mut self,
+        rule: TemporaryRule,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<TemporaryRule>>, RuleBookFull> {
+        let is_same = |other: &&Arc<TemporaryRule>| {
+            other.effect == rule.effect
+                && other.target == rule.target
+                && other.scope == rule.scope
+                && other.until > now
+        };
+        let same: Vec<RuleId> = self.rules().filter(is_same).map(|rule| rule.id).collect();
+        if self.rules.len() - same.len() >= TEMPORARY_RULES {
+            return Err(RuleBookFull);
+        }
+        let replaced = same.into_iter().filter_map(|id| self.remove(id, now));
+        let replaced = replaced.collect();
+        self.rules.insert(rule.id, Arc::new(rule));
+        Ok(replaced)
+    }
+
+    /// Removes a rule and returns it; `None` where none with this id is in force.
+    pub fn remove(&mut self, id: RuleId, now: Timestamp) -> Option<Arc<TemporaryRule>> {
+        let removed = self.rules.remove(&id)?;
+        self.bury(id, removed.until, removed.scope);
+        Some(removed).filter(|rule| rule.until > now)
+    }
+
+    /// Takes over an entry. Returns whether that changes something. An entry that has ended is ignored, and so is a rule without room.
+    pub fn merge(&mut self, entry: RuleEntry, now: Timestamp) -> bool {
+        let id = entry.id();
+        if entry.until() <= now || self.removed.contains_key(&id) {
+            return false;
+        }
+        match entry {
+            RuleEntry::Removed(_, until, scope) => {
+                self.rules.remove(&id);
+                self.bury(id, until, scope);
+                true
+            }
+            RuleEntry::InForce(rule) => {
+                let has_room = self.rules.len() < TEMPORARY_RULES && !self.rules.contains_key(&id);
+                if has_room {
+                    self.rules.insert(id, rule);
+                }
+                has_room
+            }
+        }
+    }
+
+    /// Drops rules and tombstones that have ended, and returns the rules.
+    pub fn expire(&mut self, now: Timestamp) -> Vec<Arc<TemporaryRule>> {
+        self.removed.retain(|_, stone| stone.until > now);
+        let ended = self.rules.values().filter(|rule| rule.until <= now);
+        let ended: Vec<Arc<TemporaryRule>> = ended.map(Arc::clone).collect();
+        for rule in &ended {
+            self.rules.remove(&rule.id);
+        }
+        ended
+    }
+
+    fn bury(&mut self, id: RuleId, until: Timestamp, scope: RuleScope) {
+        if self.removed.len() >= TEMPORARY_RULES {
+            let first = self.removed.iter().min_by_key(|(_, stone)| stone.until);
+            if let Some(first) = first.map(|(id, _)| *id) {
+                self.removed.remove(&first);
+            }
+        }
+        self.removed.insert(id, Tombstone { until, scope });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::super::rule::RuleLifetime;
+    use super::super::target::{RuleEffect, RuleTarget};
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+
+    fn after(seconds: u64) -> Timestamp {
+        NOW.saturating_add(Duration::from_secs(seconds))
+    }
+
+    fn rule(id: u64, target: &str, seconds: u64) -> TemporaryRule {
+        let target = RuleTarget::parse(target).unwrap();
+        let lifetime = RuleLifetime {
+            from: NOW,
+            until: after(seconds),
+        };
+        TemporaryRule::new(RuleId::from_bits(id), RuleEffect::Block, target, lifetime)
+    }
+
+    fn ids(book: &RuleBook) -> Vec<String> {
+        book.rules().map(|rule| rule.id.to_string()).collect()
+    }
+
+    /// Goal: a second command about a target is the one in force, and the end of a rule is the end of its tombstone. Method: one target
+    /// twice and another, removals, and time.
+    #[test]
+    fn a_rule_replaces_its_like_and_ends() {
+        let mut book = RuleBook::default();
+        assert_eq!(book.add(rule(1, "192.0.2.1", 60), NOW).unwrap().len(), 0);
+        assert_eq!(book.add(rule(2, "192.0.2.2", 60), NOW).unwrap().len(), 0);
+        let replaced = book.add(rule(3, "192.0.2.1", 30), NOW).unwrap();
+        assert_eq!(replaced[0].id, RuleId::from_bits(1));
+        assert_eq!(ids(&book), ["000000000002", "000000000003"]);
+        assert!(book.remove(RuleId::from_bits(9), NOW).is_none());
+        assert!(book.remove(RuleId::from_bits(2), NOW).is_some());
+        assert!(book.remove(RuleId::from_bits(2), NOW).is_none());
+        assert_eq!(book.entries().count(), 3);
+        assert_eq!(book.expire(after(30)).len(), 1);
+        assert_eq!(book.entries().count(), 2);
+        assert_eq!(book.expire(after(60)).len(), 0);
+        assert_eq!(book.entries().count(), 0);
+    }
+
+    /// Goal: nobody fills the memory. Method: as many rules as there may be and one more, of this gateway and of another; one whose like
+    /// goes fits; then as many removals.
+    #[test]
+    fn rules_and_tombstones_are_bounded() {
+        let mut book = RuleBook::default();
+        let target = |at: usize| format!("10.{}.{}.1", at >> 8, at & 255);
+        for at in 0..TEMPORARY_RULES {
+            let rule = Arc::new(rule(at as u64, &target(at), 60));
+            assert!(book.merge(RuleEntry::InForce(rule), NOW));
+        }
+        let one_more = || rule(u64::MAX, "192.0.2.1", 60);
+        assert_eq!(book.add(one_more(), NOW).map(drop), Err(RuleBookFull));
+        assert!(!book.merge(RuleEntry::InForce(Arc::new(one_more())), NOW));
+        assert!(book.add(rule(u64::MAX - 1, &target(7), 60), NOW).is_ok());
+        for at in 0..=TEMPORARY_RULES {
+            let id = RuleId::from_bits((1 << 40) + at as u64);
+            book.merge(RuleEntry::Removed(id, after(10), RuleScope::Fleet), NOW);
+        }
+        assert_eq!(book.entries().count(), 2 * TEMPORARY_RULES);
+    }
+
+    proptest! {
+        /// Goal: gateways that have heard of the same entries agree, whatever the order. Method: entries about few rules in two orders.
+        #[test]
+        fn the_order_of_merging_does_not_matter(
+            entries in prop::collection::vec((0_u64..4, any::<bool>()), 0..12),
+            turn in 0_usize..12,
+        ) {
+            let entry = |(id, removed): &(u64, bool)| match removed {
+                true => RuleEntry::Removed(RuleId::from_bits(*id), after(60), RuleScope::Fleet),
+                false => RuleEntry::InForce(Arc::new(rule(*id, "192.0.2.1", 60))),
+            };
+            let mut one = RuleBook::default();
+            let mut other = RuleBook::default();
+            for heard in entries.iter().map(entry) {
+                one.merge(heard, NOW);
+            }
+            let turn = turn.min(entries.len());
+            for heard in entries[turn..].iter().chain(&entries[..turn]).rev().map(entry) {
+                other.merge(heard, NOW);
+            }
+            prop_assert_eq!(ids(&one), ids(&other));
+            prop_assert_eq!(one.removed, other.removed);
+        }
+    }
+}

@@ -1,0 +1,455 @@
+//! Rules that operators set for a time: who is blocked and who is exempt, by API, command line and page; their end, file and fleet.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use sluicegate_limiter::Timestamp;
+
+use crate::geo::database;
+use crate::harness::*;
+
+const TOKEN: &str = "0123456789abcdef";
+
+/// One an hour for everybody together; loopback tells who the client is.
+const RULES: &str = r#"
+[server]
+state_dir = "state"
+[client]
+trusted_proxies = ["127.0.0.0/8"]
+allow = ["office"]
+[list.office]
+cidrs = ["192.0.2.0/24"]
+[limit.one]
+key = "global"
+rates = ["1 per 1h"]
+[[route]]
+name = "all"
+path = "/*"
+limits = ["one"]
+respond = { status = 200 }
+"#;
+
+fn guarded(rules: &str) -> Setup {
+    Setup::new()
+        .file("token", TOKEN)
+        .admin_line("token_file = \"{directory}/token\"")
+        .rules(rules)
+}
+
+fn bearer(request: Request) -> Request {
+    request.header("authorization", &format!("Bearer {TOKEN}"))
+}
+
+async fn order(gateway: &Gateway, order: Value) -> Response {
+    gateway
+        .admin(bearer(post("/rules").body(order.to_string())))
+        .await
+}
+
+/// Sets a rule, and returns its id.
+async fn set(gateway: &Gateway, action: &str, target: &str, length: &str) -> String {
+    let answer = order(
+        gateway,
+        json!({ "action": action, "target": target, "for": length, "reason": "a test" }),
+    )
+    .await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.json()["rule"]["id"].as_str().unwrap().to_owned()
+}
+
+async fn remove(gateway: &Gateway, id: &str) {
+    let answer = gateway.admin(bearer(delete(&format!("/rules/{id}")))).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+}
+
+/// The targets of the rules in force.
+async fn targets(gateway: &Gateway) -> Vec<String> {
+    let page = gateway.admin(bearer(get("/rules"))).await.json();
+    let rules = page["rules"].as_array().unwrap().iter();
+    let mut targets: Vec<String> = rules
+        .map(|rule| rule["target"].as_str().unwrap().to_owned())
+        .collect();
+    targets.sort();
+    targets
+}
+
+async fn status(client: &mut Client, address: &str) -> u16 {
+    client.send(get("/").forwarded_for(address)).await.status
+}
+
+async fn explained(gateway: &Gateway, client: &str) -> Value {
+    let target = format!("/explain?url=/&client={client}");
+    gateway.admin(bearer(get(&target))).await.json()
+}
+
+#[tokio::test]
+async fn a_rule_blocks_or_exempts_clients_until_its_end() {
+    // Goal: a rule is in force when it is answered, on open connections too, ahead of limits; log, metrics, list and /explain show it; the
+    // narrowest decides, it ends by itself or by hand, and it replaces its like. Method: a limit that is used up, rules for addresses,
+    // blocks and networks, and a clock that passes their ends.
+    let geo = database("ASN");
+    let rules = format!("{RULES}[geo]\ndatabases = [\"{}\"]\n", geo.display());
+    let gateway = guarded(&rules).with_driven_clock().start().await;
+    let begin = 1_800_000_000;
+    let mut clock = gateway.clock();
+    clock.set(Timestamp::from_secs(begin));
+    let mut client = gateway.client().await;
+    assert_eq!(status(&mut client, "203.0.113.1").await, 200);
+    assert_eq!(status(&mut client, "203.0.113.1").await, 429);
+
+    let block = set(&gateway, "block", "203.0.113.0/24", "30m").await;
+    set(&gateway, "exempt", "203.0.113.7", "10m").await;
+    set(&gateway, "block", "192.0.2.0/25", "30m").await;
+    set(&gateway, "block", "AS1221", "30m").await;
+    let blocked = client.send(get("/").forwarded_for("203.0.113.1")).await;
+    blocked.assert_problem(403);
+    let exempt = client.send(get("/").forwarded_for("203.0.113.7")).await;
+    assert_eq!((exempt.status, exempt.header("ratelimit")), (200, None));
+    let lines = gateway.lines_of(&[blocked, exempt]).await;
+    assert_eq!(lines[0]["outcome"], "blocked");
+    assert_eq!(lines[0]["list"], format!("temporary:{block}"));
+    assert!(lines[1]["list"].as_str().unwrap().starts_with("temporary:"));
+    for (address, wanted) in [
+        ("192.0.2.1", 403),
+        ("192.0.2.200", 200),
+        ("1.128.0.9", 403),
+        ("198.51.100.1", 429),
+    ] {
+        assert_eq!(status(&mut client, address).await, wanted, "{address}");
+    }
+    let page = gateway.admin(bearer(get("/rules"))).await.json();
+    assert_eq!(page["kept"], true);
+    let listed = page["rules"].as_array().unwrap();
+    let row = listed.iter().find(|rule| rule["id"] == *block).unwrap();
+    assert_eq!(
+        (&row["hits"], &row["by"], &row["reason"]),
+        (&json!(1), &json!("admin"), &json!("a test"))
+    );
+    let metrics = gateway
+        .admin(bearer(get("/metrics")))
+        .await
+        .text()
+        .to_owned();
+    for line in [
+        "sluicegate_temporary_rules{action=\"block\"} 3",
+        "sluicegate_temporary_rules{action=\"exempt\"} 1",
+    ] {
+        assert!(metrics.contains(line), "{line}");
+    }
+    let told = explained(&gateway, "203.0.113.9").await;
+    assert_eq!(told["outcome"], "rejected with 403, before any limit");
+    let list = told["list"].as_str().unwrap();
+    assert!(
+        list.starts_with(&format!(
+            "the temporary rule {block} for 203.0.113.0/24 blocks it until "
+        )) && list.ends_with(": a test"),
+        "{list}"
+    );
+
+    clock.set(Timestamp::from_secs(begin + 601));
+    eventually("the exemption ends", async || {
+        (status(&mut client, "203.0.113.7").await == 403).then_some(())
+    })
+    .await;
+    let again = order(
+        &gateway,
+        json!({ "action": "block", "target": "203.0.113.0/24", "for": "1h" }),
+    )
+    .await
+    .json();
+    assert_eq!(again["replaced"], json!([block]));
+    remove(&gateway, again["rule"]["id"].as_str().unwrap()).await;
+    assert_eq!(status(&mut client, "203.0.113.7").await, 429);
+    assert_eq!(
+        gateway
+            .admin(bearer(delete(&format!("/rules/{block}"))))
+            .await
+            .status,
+        404
+    );
+    assert_eq!(targets(&gateway).await, ["192.0.2.0/25", "AS1221"]);
+}
+
+#[tokio::test]
+async fn a_rule_that_would_do_harm_is_refused_and_says_why() {
+    // Goal: a slip cuts off nobody, and nobody sets a rule without the token. Method: orders that are dangerous, malformed, too long, or
+    // without effect; a forced one; requests without the token, and of a gateway without one.
+    let gateway = guarded(RULES).start().await;
+    for (target, length, part) in [
+        ("0.0.0.0/0", "30m", "wider than /8"),
+        ("127.0.0.1", "30m", "trusted_proxies"),
+        ("203.0.113.1/24", "30m", "has bits behind its prefix"),
+        ("example.com", "30m", "AS64496"),
+        ("AS1221", "30m", "no database of [geo] knows networks"),
+        ("203.0.113.1", "31d", "from 1s to 30d"),
+        ("203.0.113.1", "30", "30s"),
+    ] {
+        let answer = order(
+            &gateway,
+            json!({ "action": "block", "target": target, "for": length }),
+        )
+        .await;
+        assert_eq!(answer.status, 400, "{target} {length}");
+        assert!(answer.text().contains(part), "{}", answer.text());
+    }
+    let forced = json!({ "action": "block", "target": "0.0.0.0/0", "for": "30m", "force": true });
+    assert_eq!(order(&gateway, forced.clone()).await.status, 200);
+    assert_eq!(gateway.get("/").await.status, 403);
+    // The listener of operators is subject to no rule.
+    assert_eq!(targets(&gateway).await, ["0.0.0.0/0"]);
+    assert_eq!(
+        gateway
+            .admin(post("/rules").body(forced.to_string()))
+            .await
+            .status,
+        401
+    );
+    assert_eq!(
+        gateway.admin(bearer(request("PUT", "/rules"))).await.status,
+        405
+    );
+    assert_eq!(
+        gateway
+            .admin(bearer(get("/rules/0123456789ab")))
+            .await
+            .status,
+        405
+    );
+    assert_eq!(gateway.admin(bearer(delete("/rules/x"))).await.status, 400);
+
+    let open = Gateway::start(RULES).await;
+    let answer = open.admin(post("/rules").body(forced.to_string())).await;
+    assert_eq!(answer.status, 403);
+    assert!(answer.text().contains("token_file"), "{}", answer.text());
+    assert_eq!(open.admin(get("/rules")).await.json()["rules"], json!([]));
+}
+
+#[tokio::test]
+async fn rules_outlive_the_process_and_a_broken_file_does_not_stop_it() {
+    // Goal: a rule holds across a reload, `kill -9` and a restart; a file that cannot be read is reported and moved aside. Method: a rule,
+    // and each of them in turn; a removed rule that stays removed.
+    let mut gateway = guarded(RULES).start().await;
+    let removed = set(&gateway, "block", "203.0.113.2", "1h").await;
+    set(&gateway, "block", "203.0.113.1", "1h").await;
+    remove(&gateway, &removed).await;
+    gateway.write_rules(&RULES.replace("1 per 1h", "2 per 1h"), Writing::InPlace);
+    eventually("the reload is done", async || {
+        gateway
+            .stderr()
+            .contains("configuration 2 is in force")
+            .then_some(())
+    })
+    .await;
+    let log = gateway.stderr();
+    for line in [
+        " added block 203.0.113.1 for 3600 s, reason \"a test\"",
+        " removed block 203.0.113.2",
+    ] {
+        assert!(log.contains(line), "{line}: {log}");
+    }
+    assert_eq!(
+        status(&mut gateway.client().await, "203.0.113.1").await,
+        403
+    );
+    gateway.kill();
+    gateway.start_again().await;
+    let mut client = gateway.client().await;
+    assert_eq!(status(&mut client, "203.0.113.1").await, 403);
+    assert_eq!(status(&mut client, "203.0.113.2").await, 200);
+    assert_eq!(targets(&gateway).await, ["203.0.113.1"]);
+
+    gateway.kill();
+    let file = gateway
+        .config_path()
+        .with_file_name("state")
+        .join("temporary-rules.json");
+    fs::write(&file, "{\"version\": 1, \"rules\": [{}]}").unwrap();
+    gateway.start_again().await;
+    assert_eq!(targets(&gateway).await, Vec::<String>::new());
+    assert!(
+        gateway
+            .stderr()
+            .contains("the temporary rules cannot be read")
+    );
+    assert!(file.with_file_name("temporary-rules.broken.json").exists());
+    set(&gateway, "block", "203.0.113.3", "1h").await;
+    assert!(fs::read_to_string(&file).unwrap().contains("203.0.113.3"));
+}
+
+#[tokio::test]
+async fn gateways_of_one_store_share_their_rules() {
+    // Goal: one command blocks on every gateway, and a gateway without its store keeps what it has; what was set meanwhile follows. Method:
+    // two gateways; rules that are set at one and removed at the other, one for a single gateway; the store away, back and emptied.
+    let mut redis = Redis::start().await;
+    let store = format!("[store]\nurl = \"{}\"\n", redis.url());
+    let rules = RULES.replace("state_dir = \"state\"\n", "") + &store;
+    let one = guarded(&rules).start().await;
+    let other = guarded(&rules).start().await;
+    let have = async |gateway: &Gateway, wanted: &[&str]| {
+        eventually(&format!("the rules are {wanted:?}"), async || {
+            (targets(gateway).await == wanted).then_some(())
+        })
+        .await;
+    };
+    let first = set(&one, "block", "203.0.113.0/24", "1h").await;
+    let own =
+        json!({ "action": "block", "target": "203.0.114.0/24", "for": "1h", "scope": "here" });
+    assert_eq!(order(&one, own).await.status, 200);
+    have(&other, &["203.0.113.0/24"]).await;
+    let mut client = other.client().await;
+    assert_eq!(status(&mut client, "203.0.113.1").await, 403);
+    set(&other, "exempt", "203.0.113.7", "1h").await;
+    have(&one, &["203.0.113.0/24", "203.0.113.7", "203.0.114.0/24"]).await;
+    remove(&other, &first).await;
+    have(&one, &["203.0.113.7", "203.0.114.0/24"]).await;
+
+    redis.kill();
+    set(&one, "block", "198.51.100.0/24", "1h").await;
+    assert_eq!(targets(&other).await, ["203.0.113.7"]);
+    redis.restart().await;
+    have(&other, &["198.51.100.0/24", "203.0.113.7"]).await;
+    redis.command(&["FLUSHALL"]);
+    set(&other, "block", "198.51.101.0/24", "1h").await;
+    have(
+        &one,
+        &[
+            "198.51.100.0/24",
+            "198.51.101.0/24",
+            "203.0.113.7",
+            "203.0.114.0/24",
+        ],
+    )
+    .await;
+    let third = guarded(&rules).start().await;
+    have(
+        &third,
+        &["198.51.100.0/24", "198.51.101.0/24", "203.0.113.7"],
+    )
+    .await;
+}
+
+/// The commands of the blocks of shell in an entry of the runbook.
+fn commands_of(entry: &str) -> Vec<String> {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operations/runbook.md");
+    let runbook = fs::read_to_string(file).unwrap();
+    let (_, rest) = runbook.split_once(&format!("\n## {entry}\n")).unwrap();
+    let text = rest.split("\n## ").next().unwrap();
+    let blocks = text.split("```sh\n").skip(1);
+    blocks
+        .map(|block| block.split("```").next().unwrap().to_owned())
+        .collect()
+}
+
+/// Runs a block of shell as printed, with the configuration and the program of this gateway in the place of the installed ones.
+fn run(gateway: &Gateway, block: &str) -> String {
+    let config = gateway.config_path();
+    let block = block.replace("/etc/sluicegate/gateway.toml", config.to_str().unwrap());
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_sluicegate"));
+    let path = format!(
+        "{}:{}",
+        program.parent().unwrap().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let mut shell = Command::new("sh");
+    let done = shell
+        .args(["-ec", &block])
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    let said =
+        String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{block}: {said}");
+    said
+}
+
+#[tokio::test]
+async fn the_commands_of_the_runbook_block_and_limit_as_printed() {
+    // Goal: an operator at night copies commands that work. Method: each block of both entries, run in a shell; what clients get after it.
+    let rules = RULES.replace("1 per 1h", "1000 per 1h");
+    let gateway = guarded(&rules).start().await;
+    let mut client = gateway.client().await;
+    let blocks = commands_of("Block addresses");
+    let [block, list, unblock] = &blocks[..] else {
+        panic!("three blocks of commands: {blocks:?}");
+    };
+    assert_eq!(status(&mut client, "198.51.100.1").await, 200);
+    assert!(run(&gateway, block).contains("198.51.100.0/24 is blocked until "));
+    assert_eq!(status(&mut client, "198.51.100.1").await, 403);
+    assert_eq!(status(&mut client, "198.51.100.7").await, 200);
+    let listed = run(&gateway, list);
+    assert!(
+        listed.contains("block   198.51.100.0/24") && listed.contains("exempt  198.51.100.7"),
+        "{listed}"
+    );
+    run(&gateway, unblock);
+    assert_eq!(status(&mut client, "198.51.100.1").await, 200);
+
+    for block in commands_of("Add an emergency limit now") {
+        run(&gateway, &block);
+    }
+    let mut answers = Vec::new();
+    for _ in 0..31 {
+        answers.push(
+            client
+                .send(get("/").forwarded_for("203.0.113.1"))
+                .await
+                .status,
+        );
+    }
+    assert!(answers.contains(&429), "{answers:?}");
+    let wrong = Process::run(&["block", "198.51.100.1/24", "--for", "30m"])
+        .exit_code()
+        .await;
+    assert_eq!(wrong, 64);
+}
+
+#[tokio::test]
+async fn the_page_sets_and_removes_a_rule() {
+    // Goal: an operator without a shell does the same, and sees on the overview that rules are in force. Method: the form, first with a
+    // target that is refused, then forced, and the buttons of the list; the client's answers; at the width of a phone too.
+    let gateway = guarded(RULES).start().await;
+    let mut client = gateway.client().await;
+    let browser = Browser::start().await;
+    let address = gateway.admin_address();
+    let ui = |view: &str| format!("http://{address}/ui/#/{view}");
+    let mut page = browser.open(&ui("rules")).await;
+    page.shows("asks for a token").await;
+    page.fill("input[type=password]", TOKEN).await;
+    page.press("main", "Open").await;
+    page.shows("No temporary rule is in force.").await;
+    page.press("main", "Add a rule").await;
+    page.fill("dialog[open] input[name=target]", "127.0.0.0/8")
+        .await;
+    page.fill("dialog[open] input[name=reason]", "<b>scraping</b>")
+        .await;
+    page.press("dialog[open]", "Set").await;
+    page.shows("overlap, so requests through a proxy could be rejected")
+        .await;
+    page.fill("dialog[open] input[name=target]", "203.0.113.0/24")
+        .await;
+    page.press("dialog[open]", "Set").await;
+    page.shows("blocks 203.0.113.0/24").await;
+    page.shows("<b>scraping</b>").await;
+    assert_eq!(status(&mut client, "203.0.113.1").await, 403);
+    page.go(&ui("")).await;
+    page.shows("1 temporary rule in force").await;
+    set(&gateway, "exempt", "203.0.113.7", "1h").await;
+    page.shows("2 temporary rules in force").await;
+    page.becomes_a_phone().await;
+    page.go(&ui("rules")).await;
+    page.shows("exempts 203.0.113.7").await;
+    let wide = page.value("document.documentElement.scrollWidth").await;
+    assert!(wide.as_u64().unwrap() <= 390, "{wide} pixels");
+    page.value("document.querySelector('[aria-label=\"Remove the rule that blocks 203.0.113.0/24\"]').click()").await;
+    page.shows("Remove the rule that blocks 203.0.113.0/24?")
+        .await;
+    page.press("dialog[open]", "Remove").await;
+    page.until("!document.querySelector('main').textContent.includes('203.0.113.0/24')")
+        .await;
+    assert_eq!(status(&mut client, "203.0.113.1").await, 200);
+    let mut complaints = page.complaints().await;
+    // The browser says of each answer that it was no success.
+    complaints.retain(|said| !said.contains("401") && !said.contains("400"));
+    assert_eq!(complaints, Vec::<String>::new());
+}
