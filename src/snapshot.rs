@@ -6,6 +6,7 @@
 mod addresses;
 mod named_fields;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use sluicegate_base::crawler::CrawlerRegistry;
 use sluicegate_base::geo::{GeoDatabases, GeoField};
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_limiter::{Seed, Timestamp};
+use tracing::warn;
 
 use crate::admission::{
     ActiveLimit, AdmissionReport, KeySeed, KeyTextRules, LimitEnvironment, RouteLimits,
@@ -23,7 +25,7 @@ use crate::challenge::{ChallengeCookies, ChallengePage, OpenChallenge, SigningKe
 use crate::client::{ClientLists, FieldPolicy, ListEffect};
 use crate::config::Action;
 use crate::config::rules::{
-    FixedResponse, ForwardedSource, HeaderCase, KeyPart, Name, Protocol, RedirectRules,
+    FixedResponse, ForwardedSource, HeaderCase, KeyPart, LimitRules, Name, Protocol, RedirectRules,
     RefusalRules, RouteAction, RouteCacheRules, RouteRules, Rules, ShapeRules, ValueSource,
 };
 use crate::origin::ServerPool;
@@ -35,7 +37,7 @@ use crate::response::{RefusalContext, RefusalResponse, rate_limit_policy, varies
 use crate::route::{RequestListener, RouteTable};
 use crate::state::CounterStorage;
 use crate::store::Store;
-use crate::temporary_rules::TemporaryRules;
+use crate::temporary_rules::{LimitEdits, TemporaryRules};
 use crate::tls::{self, Certificates, Listeners};
 use crate::url_scheme::UrlScheme;
 
@@ -57,6 +59,8 @@ pub struct Snapshot {
     pub networks: GeoDatabases,
     /// The rules that operators set for a time; the same in every snapshot.
     pub temporary: Arc<TemporaryRules>,
+    /// The temporary rules about limits with which they were compiled.
+    pub limit_edits: LimitEdits,
     /// The crawlers with their proofs.
     pub crawlers: CrawlerRegistry,
     /// Finds the index of a request's route in [`Self::routes`].
@@ -232,7 +236,11 @@ impl Snapshot {
             key_texts: KeyTextRules::new(&rules),
             now,
         };
-        let limits = compile_limits(&rules, previous, environment);
+        let temporary = previous
+            .map(|snapshot| Arc::clone(&snapshot.temporary))
+            .unwrap_or_default();
+        let limit_edits = temporary.limit_edits(now);
+        let limits = compile_limits(&rules, previous, &limit_edits, environment);
         let routes: Vec<Arc<ActiveRoute>> = rules
             .routes
             .iter()
@@ -242,9 +250,8 @@ impl Snapshot {
             geo: geo_databases(&rules),
             client_places: client_places(&rules),
             networks: network_databases(&rules),
-            temporary: previous
-                .map(|snapshot| Arc::clone(&snapshot.temporary))
-                .unwrap_or_default(),
+            temporary,
+            limit_edits,
             crawlers: crawlers(&rules, previous),
             router: RouteTable::compile(&rules.routes, rules.server.max_body_bytes),
             generation: previous.map_or(0, |snapshot| snapshot.generation) + 1,
@@ -469,6 +476,7 @@ fn compile_store(
 fn compile_limits(
     rules: &Rules,
     previous: Option<&Snapshot>,
+    edits: &LimitEdits,
     environment: LimitEnvironment<'_>,
 ) -> BTreeMap<Name, Arc<ActiveLimit>> {
     let keys = SigningKeys::new(&rules.challenge.key_file, environment.seed.secret());
@@ -479,10 +487,27 @@ fn compile_limits(
             let before = previous
                 .and_then(|snapshot| snapshot.limits.get(name))
                 .map(|limit| &**limit);
-            let active = ActiveLimit::new(name, limit, before, environment);
+            let limit = scaled(name, limit, edits);
+            let active = ActiveLimit::new(name, &limit, before, environment);
+            let active = active.with_key_rules(edits, environment.seed);
             (name.clone(), Arc::new(active.with_signing_keys(&keys)))
         })
         .collect()
+}
+
+/// Returns the rules of a limit with its rates multiplied where a temporary rule says so. Rates that the algorithm cannot have stay as they
+/// are, which is logged.
+fn scaled<'r>(name: &Name, limit: &'r LimitRules, edits: &LimitEdits) -> Cow<'r, LimitRules> {
+    let Some(factor) = edits.factor(name) else {
+        return Cow::Borrowed(limit);
+    };
+    match limit.scaled(factor.hundredths()) {
+        Ok(scaled) => Cow::Owned(scaled),
+        Err(error) => {
+            warn!("limit {name}: a temporary rule cannot multiply its rates: {error}");
+            Cow::Borrowed(limit)
+        }
+    }
 }
 
 fn compile_route(

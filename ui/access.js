@@ -16,6 +16,8 @@ export const noteActions = (what) => { actions = what; };
 export const noteOperator = (name, role) => { operator = { name, role }; };
 export const operatorName = () => operator.name;
 export const mayAct = () => actions === 'token' && operator.role === 'act';
+/** Returns whether the gateway asks for tokens: whoever sees the page then has one, and reads who clients and keys are. */
+export const hasToken = () => actions === 'token';
 
 /** The reason why nothing can be changed here. */
 export const whyReadOnly = () => (actions === 'token'

@@ -31,7 +31,7 @@ export function rangeButtons(onChange) {
 const KINDS = {
   start: ['Start'], upgrade: ['Upgrade'], drain: ['Drain', 'bad'], reload: ['Reload'], 'reload-refused': ['Reload refused', 'bad'], ban: ['Ban'],
   unban: ['Ban lifted'], key: ['Key changed'], 'server-drain': ['Server drained'], 'server-undrain': ['Server back'], purge: ['Purge'],
-  problem: ['Problem', 'bad'], recovery: ['Recovered', 'good'],
+  rule: ['Temporary rule'], problem: ['Problem', 'bad'], recovery: ['Recovered', 'good'],
 };
 export const nameOf = (mark) => (KINDS[mark.kind]?.[0] ?? mark.kind) + (mark.count > 1 ? ` (${mark.count})` : '');
 export const colorOf = (mark) => KINDS[mark.kind]?.[1] ?? '';

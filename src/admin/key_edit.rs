@@ -1,7 +1,7 @@
 //! Finds the key of a limit that a request names, and changes it: its counters, here or in the store, and its ban.
 
 use sluicegate_base::clock;
-use sluicegate_limiter::{KeyHash, Timestamp};
+use sluicegate_limiter::Timestamp;
 
 use super::keys::{KeyEdit, KeyRequestError, KeyResult, KeySelector, KeyView};
 use super::limit_named;
@@ -28,7 +28,7 @@ pub(super) fn edit(
     };
     let now = clock::now();
     active.catch_up(&named, now);
-    let was_banned = is_banned(&active, named.key, now);
+    let was_banned = active.ban_in_force(named.key, now).is_some();
     apply(&active, &named, change, now)?;
     let written = match which {
         KeySelector::Hash(_) => &[],
@@ -37,6 +37,14 @@ pub(super) fn edit(
     if let KeyEdit::Ban(_) = change {
         active.note_ban_by_operator(&named, written, now);
     }
+    let active = match active.rule_that_bans(named.key) {
+        Some(rule) if change == KeyEdit::Clear => {
+            process.shared.temporary.remove(rule.id, now);
+            process.follow_temporary_rules();
+            limit_named(process, limit).ok_or(KeyRequestError::NoLimit)?
+        }
+        _ => active,
+    };
     let now = clock::now();
     let known = || active.known_values(named.key);
     Ok(KeyView {
@@ -92,11 +100,6 @@ fn apply(
 
 fn no_runtime() -> KeyRequestError {
     KeyRequestError::Store("it cannot be asked here".to_owned())
-}
-
-fn is_banned(active: &ActiveLimit, key: KeyHash, now: Timestamp) -> bool {
-    let bans = active.bans.as_ref();
-    bans.is_some_and(|active| active.bans.active(key, now).is_some())
 }
 
 /// Waits for a future that may call the store, on a thread for blocking work; `None` on a thread that belongs to no runtime.

@@ -15,12 +15,16 @@ use sluicegate_limiter::{ActiveBan, Cost, KeyHash, KeyPlacement, NEVER, Timestam
 use super::audit::{self, AuditEntry};
 use super::query::decoded;
 use super::top::seconds;
-use super::{AdminAction, AdminPage, AdminTask, Operator, RequestSource, key_edit, token_of};
+use super::{
+    AdminAction, AdminPage, AdminTask, Operator, RequestSource, key_edit, limit_named, rules,
+    token_of,
+};
 use crate::admission::KeyState;
 use crate::config::read_duration;
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
 use crate::rfc3339;
+use crate::temporary_rules::LimitKey;
 
 /// The maximum of values of a key; no key has more parts.
 const VALUES: usize = 16;
@@ -181,7 +185,9 @@ impl KeyRequest {
 
     /// Runs the request and returns the page with the key's state after it. A change leaves an audit line.
     pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
-        let shown = match key_edit::edit(process, &self.limit, &self.which, self.change) {
+        let shown = (self.ban_by_rule(process))
+            .unwrap_or_else(|| key_edit::edit(process, &self.limit, &self.which, self.change));
+        let shown = match shown {
             Ok(shown) => shown,
             Err(error) => {
                 let (status, why) = error.said();
@@ -205,6 +211,24 @@ impl KeyRequest {
             process.shared.mark(kind, &self.limit, &text);
         }
         AdminPage::json(&page)
+    }
+
+    /// Bans the key by a temporary rule where its limit has no `ban`; `None` for every other change, and where only the hash is known.
+    fn ban_by_rule(&self, process: &GatewayProcess) -> Option<KeyResult> {
+        let KeyEdit::Ban(length) = self.change else {
+            return None;
+        };
+        let KeySelector::Values(values) = &self.which else {
+            return None;
+        };
+        let limit = limit_named(process, &self.limit).filter(|limit| limit.bans.is_none())?;
+        let key = LimitKey {
+            limit: limit.name.clone(),
+            values: values.clone(),
+        };
+        let banned = rules::ban_key(process, &self.operator, key, length, &self.reason);
+        let banned = banned.map_err(KeyRequestError::BadValues);
+        Some(banned.and_then(|()| key_edit::edit(process, &self.limit, &self.which, KeyEdit::Look)))
     }
 
     fn entry(&self, action: &'static str, key: String, change: String) -> AuditEntry {
@@ -265,7 +289,7 @@ impl KeyRequestError {
             Self::BadValues(why) => (StatusCode::BAD_REQUEST, why.clone()),
             Self::NoBan => (
                 StatusCode::CONFLICT,
-                "this limit bans nobody; give it a ban in the configuration, or set used".to_owned(),
+                "this limit has no ban in the configuration, so only values name the key: write /limits/NAME/keys?value=VALUE".to_owned(),
             ),
             Self::LongBan(max) => (
                 StatusCode::BAD_REQUEST,

@@ -17,12 +17,14 @@ use sluicegate_telemetry::exposition::SampledFamily;
 use super::audit::{self, AuditEntry};
 use super::top::seconds;
 use super::{AdminAction, AdminPage, AdminTask, Operator, RequestSource, is_reading, token_of};
+use crate::admission::KeySeed;
 use crate::config::read_duration;
+use crate::history::MarkKind;
 use crate::process::GatewayProcess;
 use crate::rfc3339;
 use crate::snapshot::Snapshot;
 use crate::temporary_rules::{
-    RuleEffect, RuleId, RuleLifetime, RuleTarget, TemporaryRule, WrittenRule,
+    LimitKey, RuleEffect, RuleId, RuleLifetime, RuleTarget, RuleWords, TemporaryRule, WrittenRule,
 };
 
 /// A change of the rules.
@@ -46,7 +48,11 @@ enum RuleChange {
 )]
 struct RuleOrder {
     action: String,
-    target: String,
+    target: Option<String>,
+    limit: Option<String>,
+    #[serde(default)]
+    key: Vec<String>,
+    factor: Option<f64>,
     #[serde(rename = "for")]
     length: String,
     #[serde(default)]
@@ -76,6 +82,10 @@ pub(super) struct RulesSection {
     block: usize,
     /// Those that exempt.
     exempt: usize,
+    /// Those that ban.
+    ban: usize,
+    /// Those that multiply rates.
+    scale: usize,
     /// The end of the one that ends first.
     next_end: Option<String>,
     /// Differs after each change.
@@ -86,6 +96,8 @@ pub(super) struct RulesSection {
 struct RuleRow {
     #[serde(flatten)]
     written: WrittenRule,
+    /// To whom or what it does that, in words.
+    object: String,
     /// Seconds until its end.
     left: f64,
     /// Requests of this gateway that it decided.
@@ -150,19 +162,74 @@ fn page(process: &GatewayProcess) -> AdminPage {
     })
 }
 
-/// Returns the rules in force, those that end first at the front.
+/// Returns the rules in force, those that end first at the front. Without a token, by which readers are known, they have neither the
+/// values of keys nor reasons: another gateway of the fleet may have a token, and share its rules.
 fn rows(snapshot: &Snapshot, now: Timestamp) -> Vec<RuleRow> {
+    let is_open = snapshot.rules.admin.token_file.is_none();
     let rules = snapshot.temporary.list(now);
-    rules.iter().map(|rule| RuleRow::new(rule, now)).collect()
+    let rows = rules.iter().map(|rule| match is_open {
+        true => RuleRow::new(rule, now).without_values(),
+        false => RuleRow::new(rule, now),
+    });
+    rows.collect()
+}
+
+/// Bans a key by a rule on this gateway and those that share its store.
+///
+/// # Errors
+/// The key is none of the limit, the time is too long, or there are too many rules.
+pub(super) fn ban_key(
+    process: &GatewayProcess,
+    operator: &Operator,
+    key: LimitKey,
+    length: Duration,
+    reason: &str,
+) -> Result<(), String> {
+    let snapshot = process.shared.snapshot();
+    let target = RuleTarget::Key(key);
+    check_limit(RuleEffect::Ban, &target, &snapshot, &process.shared.seed)?;
+    let now = clock::now();
+    let lifetime = RuleLifetime {
+        from: now,
+        until: now.saturating_add(checked_length(length)?),
+    };
+    let rule = TemporaryRule::new(RuleId::random(), RuleEffect::Ban, target, lifetime);
+    let added = snapshot
+        .temporary
+        .add(rule.said(reason, name(operator)), now);
+    added.map_err(|_| full())?;
+    process.follow_temporary_rules();
+    Ok(())
+}
+
+/// Records a change in the audit log, and marks it in the history.
+fn note(process: &GatewayProcess, operator: &Operator, entry: &AuditEntry) {
+    audit::note(process, operator, entry);
+    let text = format!("Temporary rule: {}.", entry.words());
+    process.shared.mark(MarkKind::Rule, &entry.target, &text);
+}
+
+/// Returns the name under which a rule is set.
+fn name(operator: &Operator) -> &str {
+    let token = operator.token.as_ref();
+    token.map_or("admin", |token| &token.name)
+}
+
+fn full() -> String {
+    format!(
+        "there are {TEMPORARY_RULES} temporary rules, the most that there may be; remove some, or write a list of the configuration"
+    )
 }
 
 impl RulesSection {
     pub(super) fn new(snapshot: &Snapshot) -> Self {
         let figures = snapshot.temporary.figures(clock::now());
         Self {
-            count: figures.block + figures.exempt,
+            count: figures.block + figures.exempt + figures.ban + figures.scale,
             block: figures.block,
             exempt: figures.exempt,
+            ban: figures.ban,
+            scale: figures.scale,
             next_end: figures.next_end.map(rfc3339::format),
             revision: snapshot.temporary.revision(),
         }
@@ -173,9 +240,25 @@ impl RuleRow {
     fn new(rule: &TemporaryRule, now: Timestamp) -> Self {
         Self {
             written: WrittenRule::new(rule),
+            object: rule.target.to_string(),
             left: seconds(clock::between(now, rule.until)),
             hits: rule.hits(),
         }
+    }
+
+    /// Returns the row for readers who need no token.
+    fn without_values(mut self) -> Self {
+        if let Some(limit) = self
+            .written
+            .limit
+            .as_ref()
+            .filter(|_| !self.written.key.is_empty())
+        {
+            self.object = format!("a key of {limit}");
+            self.written.key.clear();
+        }
+        self.written.reason.clear();
+        self
     }
 }
 
@@ -191,7 +274,7 @@ impl RuleRequest {
     fn add(&self, order: &RuleOrder, process: &GatewayProcess) -> AdminPage {
         let snapshot = process.shared.snapshot();
         let now = clock::now();
-        let rule = match order.rule(&snapshot, &self.source.operator, now) {
+        let rule = match order.rule(&snapshot, &process.shared.seed, &self.source.operator, now) {
             Ok(rule) => rule,
             Err(why) => return bad(&why),
         };
@@ -206,14 +289,13 @@ impl RuleRequest {
             ..AuditEntry::default()
         };
         let Ok(replaced) = snapshot.temporary.add(rule, now) else {
-            let why = format!(
-                "there are {TEMPORARY_RULES} temporary rules, the most that there may be; remove some, or write a list of the configuration"
-            );
+            let why = full();
             entry.change = format!("add {summary}");
             audit::note_failed(process, &self.source.operator, &entry, &why);
             return AdminPage::error(StatusCode::INSUFFICIENT_STORAGE, &why);
         };
-        audit::note(process, &self.source.operator, &entry);
+        process.follow_temporary_rules();
+        note(process, &self.source.operator, &entry);
         AdminPage::json(&AddedPage {
             rule: row,
             replaced: replaced.iter().map(|rule| rule.id.to_string()).collect(),
@@ -226,13 +308,14 @@ impl RuleRequest {
             let why = "no temporary rule with this id is in force; /rules shows them";
             return AdminPage::error(StatusCode::NOT_FOUND, why);
         };
+        process.follow_temporary_rules();
         let entry = AuditEntry {
             action: "remove",
             target: format!("temporary rule {id}"),
             change: format!("removed {}", rule.summary()),
             ..AuditEntry::default()
         };
-        audit::note(process, &self.source.operator, &entry);
+        note(process, &self.source.operator, &entry);
         AdminPage::json(&RemovedPage {
             removed: RuleRow::new(&rule, now),
         })
@@ -247,11 +330,19 @@ impl RuleOrder {
     fn rule(
         &self,
         snapshot: &Snapshot,
+        seed: &KeySeed,
         operator: &Operator,
         now: Timestamp,
     ) -> Result<TemporaryRule, String> {
-        let effect: RuleEffect = self.action.parse()?;
-        let target = RuleTarget::parse(&self.target)?;
+        let words = RuleWords {
+            action: &self.action,
+            target: self.target.as_deref(),
+            limit: self.limit.as_deref(),
+            key: &self.key,
+            factor: self.factor,
+        };
+        let (effect, target) = words.read()?;
+        check_limit(effect, &target, snapshot, seed)?;
         let length = length(&self.length)?;
         let scope = self.scope.as_deref().unwrap_or("fleet").parse()?;
         if matches!(target, RuleTarget::Asn(_)) && !snapshot.has_networks() {
@@ -273,11 +364,7 @@ impl RuleOrder {
             until: now.saturating_add(length),
         };
         let rule = TemporaryRule::new(RuleId::random(), effect, target, lifetime);
-        let by = operator
-            .token
-            .as_ref()
-            .map_or("admin", |token| &*token.name);
-        Ok(rule.said(&self.reason, by).in_scope(scope))
+        Ok(rule.said(&self.reason, name(operator)).in_scope(scope))
     }
 }
 
@@ -287,20 +374,51 @@ pub(super) fn family(rules: &RulesSection) -> SampledFamily {
         "sluicegate_temporary_rules",
         "Temporary rules in force, by what they do.",
     );
-    family.push(
-        &[("action", RuleEffect::Block.as_str())],
-        rules.block as u64,
-    );
-    family.push(
-        &[("action", RuleEffect::Exempt.as_str())],
-        rules.exempt as u64,
-    );
+    for (action, number) in [
+        ("block", rules.block),
+        ("exempt", rules.exempt),
+        ("ban", rules.ban),
+        ("scale", rules.scale),
+    ] {
+        family.push(&[("action", action)], number as u64);
+    }
     family
+}
+
+/// Checks that the limit of a rule is there, and can be changed so.
+fn check_limit(
+    effect: RuleEffect,
+    target: &RuleTarget,
+    snapshot: &Snapshot,
+    seed: &KeySeed,
+) -> Result<(), String> {
+    let Some(name) = target.limit() else {
+        return Ok(());
+    };
+    let limit = snapshot
+        .limits
+        .get(name)
+        .zip(snapshot.rules.limits.get(name));
+    let (active, rules) =
+        limit.ok_or_else(|| format!("there is no limit {name:?}; /status names them"))?;
+    if let RuleTarget::Key(key) = target {
+        active.name_key(&key.values, seed)?;
+    }
+    match effect.factor() {
+        Some(factor) => {
+            let scaled = rules.scaled(factor.hundredths()).map(drop);
+            scaled.map_err(|error| format!("the rates of {name} cannot be multiplied so: {error}"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Parses the time for which a rule is set.
 fn length(text: &str) -> Result<Duration, String> {
-    let length = read_duration(text)?;
+    checked_length(read_duration(text)?)
+}
+
+fn checked_length(length: Duration) -> Result<Duration, String> {
     let longest = TEMPORARY_RULE_LENGTH;
     if length < Duration::from_secs(1) || length > longest {
         let days = longest.as_secs() / (24 * 3600);

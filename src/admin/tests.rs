@@ -300,7 +300,7 @@ fn the_status_has_the_documented_shape() {
                 "concurrency": { "max": 10, "keys": 3, "slots": 1536, "bytes": 32768, "overflow_refused": 1 },
                 "reserved_units": 2100,
             }],
-            "temporary_rules": { "count": 0, "block": 0, "exempt": 0, "next_end": null, "revision": 0 },
+            "temporary_rules": { "count": 0, "block": 0, "exempt": 0, "ban": 0, "scale": 0, "next_end": null, "revision": 0 },
             "state": { "directory": "/var/lib/sluicegate/state", "errors": 3, "error": null },
             "store": {
                 "topology": "single", "nodes": 3, "seed_known": true,

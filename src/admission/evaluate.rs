@@ -24,7 +24,8 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{
-    Cost, Decision, KeyHash, KeyPlacement, MAX_ASKS, NEVER, Outcome, Rate, Timestamp, Verdict,
+    ActiveBan, Cost, Decision, KeyHash, KeyPlacement, MAX_ASKS, NEVER, Outcome, Rate, Timestamp,
+    Verdict,
 };
 
 use super::admitted::Admitted;
@@ -40,6 +41,7 @@ use super::{Admission, rate_limited};
 use crate::challenge::PageVisit;
 use crate::config::rules::{Name, OnMissing};
 use crate::rejection::{LimitRejection, MissingKeys, Rejection, RejectionReason};
+use crate::temporary_rules::{RuleEffect, TemporaryRule};
 
 /// The limits of a route and the fallback limits of some of them.
 const MAX_CHECKS: usize = 2 * MAX_ASKS;
@@ -57,6 +59,8 @@ pub struct LimitEvaluation<'a> {
     notes: Vec<LimitNote>,
     /// The tiers that the request names, by index on the route.
     named: Vec<(u8, Name)>,
+    /// The rejection by a temporary rule that bans the key of a limit.
+    banned: Option<LimitRejection>,
     charging: ChargeTiming,
 }
 
@@ -95,6 +99,7 @@ pub fn plan<'a>(
         challenges: Vec::new(),
         notes: Vec::new(),
         named: Vec::new(),
+        banned: None,
         charging: ChargeTiming::AtOnce,
     };
     // Fallback limits have checks too: whether one of them is asked is known later.
@@ -127,6 +132,10 @@ pub fn plan<'a>(
         let rejection = Rejection::KeyBlocked;
         return Err(Box::new(Admission::Rejected(rejection, Some(report))));
     }
+    if let Some(banned) = evaluation.banned {
+        let rejection = Rejection::ByLimit(banned);
+        return Err(Box::new(Admission::Rejected(rejection, None)));
+    }
     Ok(evaluation)
 }
 
@@ -137,11 +146,36 @@ impl<'a> LimitEvaluation<'a> {
         check: LimitCheck<'a>,
         facts: &RequestFacts<'_>,
     ) -> Option<LimitCheck<'a>> {
+        if let Some(rule) = check.key_rule() {
+            self.apply_key_rule(&check, rule, facts.now);
+            return None;
+        }
         let found = check.tier(facts);
         let name = found.and_then(|found| found.name);
         (self.named).extend(name.map(|name| (check.limit, name.clone())));
         let in_tier = check.in_tier(found);
         in_tier.map_err(|note| self.notes.push(note)).ok()
+    }
+
+    /// Notes what a temporary rule makes of the check, which is not asked.
+    fn apply_key_rule(&mut self, check: &LimitCheck<'a>, rule: &TemporaryRule, now: Timestamp) {
+        rule.count_hit();
+        let event = match rule.effect {
+            RuleEffect::Exempt | RuleEffect::Scale(_) => LimitEvent::Unlimited,
+            RuleEffect::Block | RuleEffect::Ban if check.is_in_shadow() => {
+                LimitEvent::ShadowRefused
+            }
+            RuleEffect::Block => LimitEvent::Blocked,
+            RuleEffect::Ban => {
+                let left = rule.until.saturating_since(now);
+                let ban = ActiveBan { left, level: 1 };
+                let rejection = check.rejection(RejectionReason::Banned(ban), left);
+                let longest = self.banned.filter(|banned| banned.wait >= left);
+                self.banned = longest.or(Some(rejection));
+                return;
+            }
+        };
+        self.notes.push(check.note(event));
     }
 
     /// Returns the evaluation with charges that stand at this time.

@@ -3,6 +3,7 @@
 //! The values of a request and those that an operator writes lead to one hash: both go through the same normal forms.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use sluicegate_base::address::{PrefixBits, prefix};
 use sluicegate_limiter::{
@@ -17,6 +18,7 @@ use super::overrides::ActiveTier;
 use crate::config;
 use crate::config::rules::{KeyPart, OnStoreFailure};
 use crate::store::{KeyChange, StoreKey};
+use crate::temporary_rules::{RuleEffect, TemporaryRule};
 
 /// A key of one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,6 +138,15 @@ impl ActiveLimit {
 
     /// Returns the counters of the key, or its exemption by overrides.
     pub(super) fn judged(&self, key: KeyHash) -> Result<&Limit, &'static str> {
+        let rules = self.key_rules.as_ref();
+        match rules
+            .and_then(|rules| rules.rule_for_logged(key))
+            .map(|rule| rule.effect)
+        {
+            Some(RuleEffect::Exempt) => return Err("unlimited"),
+            Some(RuleEffect::Block) => return Err("blocked"),
+            Some(RuleEffect::Ban | RuleEffect::Scale(_)) | None => {}
+        }
         match self
             .overrides
             .as_ref()
@@ -229,7 +240,7 @@ impl ActiveLimit {
         };
         let by = if remote.is_some() { "store" } else { "gateway" };
         let bans = self.bans.as_ref().map(|active| &active.bans);
-        let banned = bans.and_then(|bans| bans.active(key, now));
+        let banned = self.ban_in_force(key, now);
         let without_store = match remote {
             Some(_) => None,
             None => self.rule_without_store(self.hash_remote(named), now),
@@ -252,6 +263,26 @@ impl ActiveLimit {
             ban_level: bans.map_or(0, |bans| bans.level(key, now)),
             in_flight: self.permits.as_ref().map(|permits| permits.in_flight(key)),
         }
+    }
+
+    /// Returns the ban of a key, by the limit or by a temporary rule; of both the longer one.
+    #[must_use]
+    pub fn ban_in_force(&self, key: KeyHash, now: Timestamp) -> Option<ActiveBan> {
+        let bans = self.bans.as_ref();
+        let begun = bans.and_then(|active| active.bans.active(key, now));
+        let by_rule = self.rule_that_bans(key).map(|rule| ActiveBan {
+            left: rule.until.saturating_since(now),
+            level: 1,
+        });
+        let both = begun.into_iter().chain(by_rule);
+        both.max_by_key(|ban| ban.left)
+    }
+
+    /// Returns the temporary rule that bans a key.
+    #[must_use]
+    pub fn rule_that_bans(&self, key: KeyHash) -> Option<&Arc<TemporaryRule>> {
+        let rule = self.key_rules.as_ref()?.rule_for_logged(key)?;
+        (rule.effect == RuleEffect::Ban).then_some(rule)
     }
 
     /// Clears the counts of the key and its bans, here and in the store; permits of requests in flight stay. With `used`, every rate of

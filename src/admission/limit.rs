@@ -10,6 +10,7 @@ use sluicegate_limiter::{Ask, Bans, Cost, KeyHash, Limit, Permits, Policy, Table
 use super::announced::AnnouncedCost;
 use super::backend::Backend;
 use super::key::{KeySeed, KeySubstitute, RequestFacts};
+use super::key_rules::KeyRules;
 use super::key_texts::{KeyTextRules, KeyTexts};
 use super::overrides::{ActiveTier, KeyOverrides, TierMatch};
 use super::payer;
@@ -28,6 +29,7 @@ use crate::rejection::MissingKeys;
 use crate::retry_after::jitter;
 use crate::state::{BanTable, CounterStorage, CounterTable, Persistence};
 use crate::store::{RemoteBackend, ReplicatedBackend, Revalidation, Store};
+use crate::temporary_rules::{LimitEdits, TemporaryRule};
 
 /// The bans of a limit.
 #[derive(Debug)]
@@ -76,6 +78,8 @@ pub struct ActiveLimit {
     /// The counters of the rates in shadow, which are only reported.
     pub shadow_rates: Option<Limit>,
     pub(super) overrides: Option<KeyOverrides>,
+    /// The temporary rules about its keys; `None` where there are none.
+    pub(super) key_rules: Option<KeyRules>,
     /// The bans of keys that exceeded it; `None` where it bans no key.
     pub bans: Option<ActiveBans>,
     /// The permits of requests in flight; `None` where the number has no maximum.
@@ -153,6 +157,7 @@ impl ActiveLimit {
             key: rules.key.clone(),
             on_missing: rules.on_missing,
             overrides: KeyOverrides::new(name, rules, &limit, &items, overrides, environment.seed),
+            key_rules: None,
             limit,
             persistence,
             backend,
@@ -179,6 +184,13 @@ impl ActiveLimit {
                 KeyTexts::new(rules, kept.and_then(|before| before.key_texts.as_ref()))
             }),
         }
+    }
+
+    /// Returns the limit with the temporary rules about its keys.
+    #[must_use]
+    pub fn with_key_rules(mut self, edits: &LimitEdits, seed: &KeySeed) -> Self {
+        self.key_rules = KeyRules::new(&self, edits, seed);
+        self
     }
 
     /// Returns the limit with challenges that these keys sign, if it challenges.
@@ -273,6 +285,7 @@ impl ActiveLimit {
             && self.enforce == Share::ALL
             && self.shadow_rates.is_none()
             && self.overrides.is_none()
+            && self.key_rules.is_none()
             && self.activation.is_none()
             && self.on_missing != Some(OnMissing::Skip)
     }
@@ -283,6 +296,18 @@ impl ActiveLimit {
         let overrides = self.overrides.as_ref()?;
         let ask = request_key(0, self, facts, seed, &mut MissingKeys::default())?;
         overrides.of(ask.key, facts)
+    }
+
+    /// Returns the temporary rule about the key of a request.
+    #[must_use]
+    pub fn key_rule(
+        &self,
+        facts: &RequestFacts<'_>,
+        seed: &KeySeed,
+    ) -> Option<&Arc<TemporaryRule>> {
+        let rules = self.key_rules.as_ref()?;
+        let ask = request_key(0, self, facts, seed, &mut MissingKeys::default())?;
+        rules.rule(ask.key)
     }
 
     /// Returns whether the key of a request is among those that `enforce` takes; true where it has none.

@@ -16,6 +16,7 @@ use crate::config::Action;
 use crate::config::rules::TierIndex;
 use crate::rejection::MissingKeys;
 use crate::store::{RemoteBackend, ReplicatedBackend, StoreCheck};
+use crate::temporary_rules::TemporaryRule;
 
 /// The checks of a request that are decided together.
 pub(super) type LimitChecks<'a> = ArrayVec<LimitCheck<'a>, MAX_ASKS>;
@@ -61,6 +62,11 @@ impl<'a> LimitCheck<'a> {
     /// Repeats the change of the key that an operator has made at another gateway since the last request with it came here.
     pub(super) fn catch_up(&self, now: Timestamp) {
         (self.active).catch_up_with(self.ask.key, self.remote_key, now);
+    }
+
+    /// Returns the temporary rule about the key.
+    pub(super) fn key_rule(&self) -> Option<&'a Arc<TemporaryRule>> {
+        self.active.key_rules.as_ref()?.rule(self.ask.key)
     }
 
     /// Returns the tier of the request, if it is active.

@@ -19,6 +19,7 @@ mod evaluate;
 mod inspect;
 mod json;
 mod key;
+mod key_rules;
 mod key_texts;
 mod key_values;
 mod limit;

@@ -28,7 +28,7 @@ pub(super) struct KeyOverrides {
 }
 
 /// Tiers by keyed hashes.
-type RowTiers = HashMap<u64, TierIndex, BuildHasherDefault<AsItIs>>;
+type RowTiers = HashMap<u64, TierIndex, AsItIs>;
 
 /// The tier that a request is in.
 #[derive(Clone, Copy, Debug)]
@@ -149,9 +149,12 @@ fn hash_rows(rows: &OverrideRows, seed: &KeySeed) -> RowTiers {
 
 /// A hasher of keyed hashes that returns them as they are: no client can choose keys that meet in one place without the secret.
 #[derive(Clone, Copy, Debug, Default)]
-struct AsItIs(u64);
+pub(super) struct HashItself(u64);
 
-impl Hasher for AsItIs {
+/// Builds the hasher of keyed hashes.
+pub(super) type AsItIs = BuildHasherDefault<HashItself>;
+
+impl Hasher for HashItself {
     fn finish(&self) -> u64 {
         self.0
     }

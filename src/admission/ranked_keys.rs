@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use sluicegate_limiter::{ActiveBan, Cost, Decision, KeyHash, KeyUsage, Timestamp};
 
 use super::inspect::{has_room, used_of};
+use super::key_rules::KeyRules;
 use super::limit::ActiveLimit;
 use super::next_request::{KeyStanding, NextRequest};
 
@@ -51,10 +52,15 @@ impl ActiveLimit {
         let known: HashSet<u64> = banned.iter().map(|ranked| ranked.key.bits()).collect();
         let bans = self.bans.as_ref();
         let top = bans.map_or_else(Vec::new, |active| active.bans.top(most, now));
-        let unlisted = top
-            .iter()
-            .filter(|key| key.banned.is_some() && !known.contains(&key.key.bits()));
-        banned.extend(unlisted.map(|banned| self.ranked_key(banned.key, None, now)));
+        let begun = top.iter().filter(|key| key.banned.is_some());
+        let by_rules = self.key_rules.iter().flat_map(KeyRules::banned);
+        let unlisted = begun.map(|key| key.key).chain(by_rules);
+        let unlisted: HashSet<u64> = unlisted
+            .map(KeyHash::bits)
+            .filter(|bits| !known.contains(bits))
+            .collect();
+        let unlisted = unlisted.into_iter().map(KeyHash::from_bits);
+        banned.extend(unlisted.map(|key| self.ranked_key(key, None, now)));
         banned.sort_by_key(RankedKey::rank);
         banned.truncate(most.saturating_sub(others.len()).max(most.div_ceil(2)));
         others.truncate(most.saturating_sub(banned.len()));
@@ -72,8 +78,7 @@ impl ActiveLimit {
         let share = self.share_at(without_store, limit);
         let counted = share.as_ref().unwrap_or(limit);
         let decision = counted.peek(key, Cost::ONE, self.moment(now));
-        let banned = self.bans.as_ref();
-        let banned = banned.and_then(|active| active.bans.active(key, now));
+        let banned = self.ban_in_force(key, now);
         let standing = KeyStanding {
             exempt: judged.err(),
             is_banned: banned.is_some(),

@@ -30,7 +30,6 @@ use clap_complete::Shell;
 
 use self::config_file::ConfigFile;
 use crate::server::StartMode;
-use crate::temporary_rules::RuleEffect;
 
 /// The exit code of success.
 const SUCCESS: u8 = 0;
@@ -99,11 +98,16 @@ enum Command {
     Key(key::KeyCommand),
     /// End the bans of a limit, of a network, or since a time, at the running gateway and at those that share its store.
     Unban(unban::UnbanCommand),
-    /// Block clients until an end: an address, a block of addresses, or a network. In force at once, on all gateways that share the store.
+    /// Block clients until an end: an address, a block of addresses, a network, or a key of a limit. In force at once, on all gateways that
+    /// share the store.
     Block(rules::RuleCommand),
-    /// Exempt clients from the limits until an end.
+    /// Exempt clients from the limits until an end, or a key from its limit.
     Exempt(rules::RuleCommand),
-    /// End the temporary rules that block a target.
+    /// Ban a key of a limit until an end, whether the limit bans or not.
+    Ban(rules::BanCommand),
+    /// Multiply the rates of a limit until an end; its counts are kept.
+    Scale(rules::ScaleCommand),
+    /// End the temporary rules that block or ban a target.
     Unblock(rules::UnblockCommand),
     /// List the temporary rules in force, or remove one.
     Rules(rules::RulesCommand),
@@ -159,8 +163,10 @@ impl Command {
             } => config.with_path(store::check),
             Self::Key(key) => key.run(),
             Self::Unban(unban) => unban.run(),
-            Self::Block(rule) => rule.run(RuleEffect::Block),
-            Self::Exempt(rule) => rule.run(RuleEffect::Exempt),
+            Self::Block(rule) => rule.run("block"),
+            Self::Exempt(rule) => rule.run("exempt"),
+            Self::Ban(ban) => ban.run(),
+            Self::Scale(scale) => scale.run(),
             Self::Unblock(unblock) => unblock.run(),
             Self::Rules(rules) => rules.run(),
             Self::Schema => schema::schema(),

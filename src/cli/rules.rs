@@ -1,4 +1,4 @@
-//! `sluicegate block TARGET`, `exempt TARGET`, `unblock TARGET` and `rules`
+//! `sluicegate block TARGET`, `exempt TARGET`, `ban`, `scale LIMIT`, `unblock TARGET` and `rules`
 //!
 //! The running gateway has the temporary rules, so the commands send them to its admin listener, with its token.
 
@@ -15,7 +15,7 @@ use super::config_file::named_or_packaged;
 use super::gateway_target::{TargetError, of_config, of_url};
 use super::{FAILED, SUCCESS, USAGE, tell};
 use crate::admin_client::AdminClient;
-use crate::temporary_rules::{RuleEffect, RuleTarget};
+use crate::temporary_rules::RuleTarget;
 
 /// The timeout of each answer: the gateway writes a file.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -34,12 +34,9 @@ pub(super) struct RunningGateway {
     config: Option<PathBuf>,
 }
 
-/// The arguments of `block` and `exempt`.
+/// The end, the reason and the gateways of a rule.
 #[derive(Args)]
-pub(super) struct RuleCommand {
-    /// An address, a block of addresses such as 203.0.113.0/24, or a network such as AS64496.
-    #[arg(value_name = "TARGET")]
-    target: String,
+struct RuleFacts {
     /// The time after which the rule ends, such as 30m or 1h30m; at most 30d.
     #[arg(long = "for", value_name = "DURATION")]
     length: String,
@@ -56,12 +53,71 @@ pub(super) struct RuleCommand {
     gateway: RunningGateway,
 }
 
+/// A key of a limit.
+#[derive(Args)]
+struct KeyArguments {
+    /// The limit whose key is named.
+    #[arg(long, value_name = "NAME", requires = "key")]
+    limit: Option<String>,
+    /// The value of each part of the limit's key, in their order: --key once for each.
+    #[arg(long, value_name = "TEXT", requires = "limit")]
+    key: Vec<String>,
+}
+
+/// The arguments of `block` and `exempt`.
+#[derive(Args)]
+pub(super) struct RuleCommand {
+    /// An address, a block of addresses such as 203.0.113.0/24, or a network such as AS64496.
+    #[arg(
+        value_name = "TARGET",
+        required_unless_present = "limit",
+        conflicts_with = "limit"
+    )]
+    target: Option<String>,
+    #[command(flatten)]
+    key: KeyArguments,
+    #[command(flatten)]
+    facts: RuleFacts,
+}
+
+/// The arguments of `ban`.
+#[derive(Args)]
+pub(super) struct BanCommand {
+    /// The limit that bans.
+    #[arg(long, value_name = "NAME")]
+    limit: String,
+    /// The value of each part of the limit's key, in their order: --key once for each.
+    #[arg(long, value_name = "TEXT")]
+    key: Vec<String>,
+    #[command(flatten)]
+    facts: RuleFacts,
+}
+
+/// The arguments of `scale`.
+#[derive(Args)]
+pub(super) struct ScaleCommand {
+    /// The limit.
+    #[arg(value_name = "LIMIT")]
+    limit: String,
+    /// The factor by which its rates and bursts are multiplied, from 0.01 to 100.
+    #[arg(long, value_name = "FACTOR")]
+    by: f64,
+    #[command(flatten)]
+    facts: RuleFacts,
+}
+
 /// The arguments of `unblock`.
 #[derive(Args)]
 pub(super) struct UnblockCommand {
     /// The target of the rules that block, as it was written for `block`.
-    #[arg(value_name = "TARGET")]
-    target: String,
+    #[arg(
+        value_name = "TARGET",
+        required_unless_present = "limit",
+        conflicts_with = "limit"
+    )]
+    target: Option<String>,
+    #[command(flatten)]
+    key: KeyArguments,
     #[command(flatten)]
     gateway: RunningGateway,
 }
@@ -102,7 +158,12 @@ struct RuleList {
 struct ListedRule {
     id: String,
     action: String,
-    target: String,
+    object: String,
+    target: Option<String>,
+    limit: Option<String>,
+    #[serde(default)]
+    key: Vec<String>,
+    factor: Option<f64>,
     until: String,
     left: f64,
     reason: String,
@@ -124,31 +185,55 @@ impl RunningGateway {
 }
 
 impl RuleCommand {
-    /// Sets a rule with this effect.
-    pub(super) fn run(&self, effect: RuleEffect) -> u8 {
-        exit_code(self.set(effect))
+    /// Sets a rule that blocks or exempts.
+    pub(super) fn run(&self, action: &str) -> u8 {
+        let target = self.target.as_deref().map(RuleTarget::parse).transpose();
+        exit_code(target.map_err(|why| usage(&why)).and_then(|_| {
+            let mut order = json!({ "action": action });
+            match (&self.target, &self.key.limit) {
+                (Some(target), _) => order["target"] = json!(target),
+                (None, limit) => {
+                    order["limit"] = json!(limit);
+                    order["key"] = json!(self.key.key);
+                }
+            }
+            self.facts.set(order)
+        }))
     }
+}
 
-    fn set(&self, effect: RuleEffect) -> Result<String, TargetError> {
-        // A slip is found before anything is sent.
-        RuleTarget::parse(&self.target).map_err(|why| usage(&why))?;
-        let order = json!({
-            "action": effect.as_str(),
-            "target": self.target,
-            "for": self.length,
-            "reason": self.reason,
-            "scope": if self.here { "here" } else { "fleet" },
-            "force": self.force,
-        });
+impl BanCommand {
+    /// Bans a key.
+    pub(super) fn run(&self) -> u8 {
+        let order = json!({ "action": "ban", "limit": self.limit, "key": self.key });
+        exit_code(self.facts.set(order))
+    }
+}
+
+impl ScaleCommand {
+    /// Multiplies the rates of a limit.
+    pub(super) fn run(&self) -> u8 {
+        let order = json!({ "action": "scale", "limit": self.limit, "factor": self.by });
+        exit_code(self.facts.set(order))
+    }
+}
+
+impl RuleFacts {
+    /// Sets the rule of an order, to which the facts are added.
+    fn set(&self, mut order: Value) -> Result<String, TargetError> {
+        order["for"] = json!(self.length);
+        order["reason"] = json!(self.reason);
+        order["scope"] = json!(if self.here { "here" } else { "fleet" });
+        order["force"] = json!(self.force);
         let answer = send(&self.gateway.client()?, "POST", "/rules", Some(&order))?;
         let rule: ListedRule = read(&answer["rule"])?;
-        let is = match effect {
-            RuleEffect::Block => "blocked",
-            RuleEffect::Exempt => "exempt from the limits",
-        };
         let mut text = format!(
-            "{} is {is} until {}, by rule {}; `sluicegate rules remove {}` ends it\n",
-            rule.target, rule.until, rule.id, rule.id
+            "{} {} until {}, by rule {}; `sluicegate rules remove {}` ends it\n",
+            rule.object,
+            rule.says(),
+            rule.until,
+            rule.id,
+            rule.id
         );
         let replaced = answer["replaced"].as_array().into_iter().flatten();
         for id in replaced.filter_map(Value::as_str) {
@@ -158,30 +243,46 @@ impl RuleCommand {
     }
 }
 
+impl ListedRule {
+    /// Returns what the rule says of its object.
+    fn says(&self) -> String {
+        match (self.action.as_str(), self.factor) {
+            ("block", _) => "is blocked".to_owned(),
+            ("exempt", _) => "is exempt".to_owned(),
+            ("ban", _) => "is banned".to_owned(),
+            (_, Some(factor)) => format!("has {factor} times its rates"),
+            (action, None) => format!("has the rule {action}"),
+        }
+    }
+}
+
 impl UnblockCommand {
-    /// Removes the rules that block the target.
+    /// Removes the rules that block or ban the target.
     pub(super) fn run(&self) -> u8 {
         exit_code(self.unblock())
     }
 
     fn unblock(&self) -> Result<String, TargetError> {
-        let target = RuleTarget::parse(&self.target).map_err(|why| usage(&why))?;
-        let target = target.to_string();
+        let target = self.target.as_deref().map(RuleTarget::parse).transpose();
+        let target = target.map_err(|why| usage(&why))?;
+        let target = target.map(|target| target.to_string());
         let client = self.gateway.client()?;
         let list: RuleList = read(&send(&client, "GET", "/rules", None)?)?;
-        let blocks = |rule: &&ListedRule| rule.action == "block" && rule.target == target;
+        let blocks = |rule: &&ListedRule| {
+            matches!(rule.action.as_str(), "block" | "ban")
+                && rule.target == target
+                && rule.limit == self.key.limit
+                && rule.key == self.key.key
+        };
         let mut text = String::new();
         for rule in list.rules.iter().filter(blocks) {
             send(&client, "DELETE", &format!("/rules/{}", rule.id), None)?;
-            let _ = writeln!(text, "{target} is no longer blocked by rule {}", rule.id);
+            let _ = writeln!(text, "{} no longer {}", rule.object, rule.says());
         }
         match text.is_empty() {
             false => Ok(text),
-            true => Err((
-                FAILED,
-                format!(
-                    "sluicegate: no temporary rule blocks {target}; `sluicegate rules` lists them"
-                ),
+            true => Err(failed(
+                &"no temporary rule blocks this; `sluicegate rules` lists them",
             )),
         }
     }
@@ -216,8 +317,8 @@ fn remove(id: &str, gateway: &RunningGateway) -> Result<String, TargetError> {
     }
     let answer = send(&gateway.client()?, "DELETE", &format!("/rules/{id}"), None)?;
     let rule: ListedRule = read(&answer["removed"])?;
-    let ListedRule { action, target, .. } = rule;
-    Ok(format!("rule {id} is removed: {action} {target}\n"))
+    let ListedRule { action, object, .. } = rule;
+    Ok(format!("rule {id} is removed: {action} {object}\n"))
 }
 
 /// Returns the list as text, a line for each rule.
@@ -236,10 +337,14 @@ fn table(list: &RuleList) -> String {
             "here" => " (this gateway alone)",
             _ => "",
         };
+        let object = match rule.factor {
+            Some(factor) => format!("{} by {factor}", rule.object),
+            None => rule.object.clone(),
+        };
         let _ = writeln!(
             text,
-            "{:<12}  {:<6}  {:<23}  {left:>7}  {:>7}  {:<8}  {}{here}",
-            rule.id, rule.action, rule.target, rule.hits, rule.by, rule.reason
+            "{:<12}  {:<6}  {object:<23}  {left:>7}  {:>7}  {:<8}  {}{here}",
+            rule.id, rule.action, rule.hits, rule.by, rule.reason
         );
     }
     if let Some(why) = &list.why_not_kept {
@@ -323,7 +428,7 @@ mod tests {
         let list: RuleList = read(&json!({
             "why_not_kept": "no [server] state_dir is configured",
             "rules": [{
-                "id": "0123456789ab", "action": "block", "target": "203.0.113.0/24", "until": "2026-11-29T08:30:00.000Z",
+                "id": "0123456789ab", "action": "block", "object": "203.0.113.0/24", "until": "2026-11-29T08:30:00.000Z",
                 "left": 1799.2, "reason": "scraping", "by": "admin", "scope": "here", "hits": 12
             }],
         }))

@@ -191,7 +191,8 @@ impl ListHit {
             entry,
             effect: match rule.effect {
                 RuleEffect::Exempt => ListEffect::Allow,
-                RuleEffect::Block => ListEffect::Block,
+                // No rule about clients bans or scales.
+                RuleEffect::Block | RuleEffect::Ban | RuleEffect::Scale(_) => ListEffect::Block,
             },
             source: ListSource::Temporary(Arc::clone(rule)),
         }

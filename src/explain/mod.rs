@@ -13,6 +13,7 @@ mod listener;
 mod penalty;
 mod request;
 mod route;
+mod rule_text;
 mod shape;
 mod shared;
 mod text;

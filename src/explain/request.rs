@@ -19,10 +19,11 @@ use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 use sluicegate_base::received::ReceivedFields;
 
 use super::effect::{EnforcedKeys, LimitEffect, LimitEffects, effect, effect_text};
+use super::rule_text::{key_rule_text, list_text};
 use super::{activation, key, tier};
 use crate::admission::{ActiveLimit, KeySeed, KnownBody, TierMatch};
 use crate::client::{
-    AddressSource, ClientAddress, ConnectionPeer, ListMatch, ListSource, PeerTrust, hop, identify,
+    AddressSource, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, hop, identify,
 };
 use crate::config::rules::Tier;
 use crate::gateway::{Located, RequestHead, crawler_request, locate};
@@ -31,6 +32,7 @@ use crate::response::GatewayProblem;
 use crate::rfc3339;
 use crate::route::{RankCriterion, RequestFields, RequestListener, RouteCandidate, RouteCondition};
 use crate::snapshot::{ActiveAction, Snapshot};
+use crate::temporary_rules::RuleEffect;
 
 /// A request to explain.
 #[derive(Clone, Debug)]
@@ -254,11 +256,14 @@ impl RequestExplained {
                 let tier = tier_at(snapshot, limit, found)?;
                 Some((found, tier))
             });
-            let is_blocked =
-                matches!(&tier, Some((found, Tier::Blocked)) if found.activation.is_none());
+            let rule = limit.key_rule(&facts, seed);
+            let blocks = match rule {
+                Some(rule) => matches!(rule.effect, RuleEffect::Block | RuleEffect::Ban),
+                None => matches!(&tier, Some((found, Tier::Blocked)) if found.activation.is_none()),
+            };
             let effect = match effect(limit, &facts, seed, enforced) {
                 LimitEffect::InShadow => LimitEffect::InShadow,
-                _ if is_blocked && limit.activation.is_none() => LimitEffect::Blocks,
+                _ if blocks && limit.activation.is_none() => LimitEffect::Blocks,
                 other => other,
             };
             all.add(limit, effect);
@@ -271,8 +276,9 @@ impl RequestExplained {
                 )
             });
             let line = format!(
-                "{}: {key}{}{}{}",
+                "{}: {key}{}{}{}{}",
                 limit.name,
+                rule.map(|rule| key_rule_text(rule)).unwrap_or_default(),
                 tier.unwrap_or_default(),
                 when.unwrap_or_default(),
                 effect_text(limit, effect, enforced)
@@ -398,33 +404,6 @@ fn names_text(fault: ReverseDnsFault) -> &'static str {
         }
         ReverseDnsFault::NotLookedUp => {
             "and a gateway would look the name of its address up, which this command does not"
-        }
-    }
-}
-
-fn list_text(list: &ListMatch) -> Option<String> {
-    match list {
-        ListMatch::Ordinary => None,
-        ListMatch::Allowed(source) => Some(source_text(source, "exempts it from the limits")),
-        ListMatch::Blocked(source) => Some(source_text(source, "blocks it")),
-    }
-}
-
-/// Returns what a list or a temporary rule does, with the rule's end and reason.
-fn source_text(source: &ListSource, does: &str) -> String {
-    match source {
-        ListSource::List(name) => format!("the list {name:?} {does}"),
-        ListSource::Temporary(rule) => {
-            let until = rfc3339::format(rule.until);
-            let reason = match rule.reason.as_str() {
-                "" => String::new(),
-                reason => format!(": {reason}"),
-            };
-            let target = rule.target;
-            format!(
-                "the temporary rule {} for {target} {does} until {until}{reason}",
-                rule.id
-            )
         }
     }
 }

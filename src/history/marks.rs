@@ -36,6 +36,8 @@ pub enum MarkKind {
     ServerUndrain,
     /// An operator purged stored responses.
     Purge,
+    /// An operator set or removed a temporary rule.
+    Rule,
     /// A problem began: a store that is away, servers that fail, a limit without room.
     Problem,
     /// A problem ended.

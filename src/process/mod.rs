@@ -68,6 +68,11 @@ impl GatewayProcess {
         (self.reloader).reload(&self.shared, &self.lifecycle, trigger);
     }
 
+    /// Puts the temporary rules about limits in force, if they have changed.
+    pub fn follow_temporary_rules(&self) {
+        self.reloader.follow_temporary_rules(&self.shared);
+    }
+
     /// Returns the files whose change is a change of the configuration, those that `include` would name now among them.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {

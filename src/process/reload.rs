@@ -33,6 +33,8 @@ pub struct Reloader {
     file: PathBuf,
     bound: Bound,
     follower: OnceLock<RulesFollower>,
+    /// Held while a snapshot is compiled and put in force.
+    turn: Mutex<()>,
     /// The latest reloads, the last one at the end.
     reports: Mutex<VecDeque<ReloadReport>>,
 }
@@ -92,6 +94,7 @@ impl Reloader {
                 state_dir: rules.server.state_dir.clone(),
             },
             follower: OnceLock::new(),
+            turn: Mutex::new(()),
             reports: Mutex::default(),
         }
     }
@@ -170,6 +173,19 @@ impl Reloader {
         self.keep_report(shared, report);
     }
 
+    /// Compiles the limits again where temporary rules about them have changed.
+    pub(super) fn follow_temporary_rules(&self, shared: &SharedState) {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let in_force = shared.snapshot();
+        let now = clock::now();
+        if shared.temporary.limit_edits(now) == in_force.limit_edits {
+            return;
+        }
+        let rules = in_force.rules.clone();
+        let generation = shared.put_in_force(rules, &in_force, &self.storage, now);
+        info!("configuration {generation} is in force, with other temporary rules of limits");
+    }
+
     fn apply(
         &self,
         shared: &SharedState,
@@ -177,6 +193,7 @@ impl Reloader {
         warnings: &Problems,
         trigger: ReloadTrigger,
     ) {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let previous = shared.snapshot();
         if let Err(error) = rules.keep_files(&previous.rules) {
             let error = if warnings.is_empty() {

@@ -16,6 +16,7 @@ use sluicegate_limiter::Timestamp;
 use tokio::time::MissedTickBehavior;
 use tracing::warn;
 
+use super::GatewayProcess;
 use crate::in_force::InForce;
 use crate::store::{SharedRules, Store};
 use crate::temporary_rules::{RuleEntry, RuleId, TemporaryRules, WrittenEntry};
@@ -27,6 +28,8 @@ const LATE: Duration = Duration::from_secs(60);
 
 /// The background service.
 pub struct RuleService {
+    /// The process, whose limits follow the rules.
+    pub process: Arc<GatewayProcess>,
     /// The rules.
     pub rules: Arc<TemporaryRules>,
     /// The store in force.
@@ -69,6 +72,9 @@ impl BackgroundService for RuleService {
             // It does not panic, and the next tick looks again.
             let _ = ended.await;
             self.exchange(&mut view).await;
+            let process = Arc::clone(&self.process);
+            let followed = tokio::task::spawn_blocking(move || process.follow_temporary_rules());
+            let _ = followed.await;
         }
     }
 }

@@ -98,9 +98,14 @@ impl SharedState {
         let origins = OriginConnector::new(most_idle);
         let memory = AvailableMemory::of_the_process().map(|memory| memory.bytes);
         let state_dir = rules.server.state_dir.clone();
-        let snapshot = Snapshot::compile(rules, None, storage, &recorder.metrics, &seed, now);
+        let metrics = &recorder.metrics;
+        let mut snapshot = Snapshot::compile(rules, None, storage, metrics, &seed, now);
         if let Some(directory) = &state_dir {
             snapshot.temporary.keep_in(directory, now);
+        }
+        if snapshot.temporary.limit_edits(now) != snapshot.limit_edits {
+            let rules = snapshot.rules.clone();
+            snapshot = Snapshot::compile(rules, Some(&snapshot), storage, metrics, &seed, now);
         }
         if let Some(store) = &snapshot.store {
             store.start();

@@ -43,9 +43,17 @@ pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &A
             .in_force(|snapshot| Some(snapshot.store.as_ref()?.nodes())),
     };
     server.add_service(background_service("state", keeper));
+    add_shared_state(server, process);
+    add_look_ups(server, process);
+    add_figures(server, process);
+    server.add_service(background_service("watchdog", WatchdogService));
+}
 
+/// Adds the tasks that share rules, counts and commands with other gateways.
+fn add_shared_state(server: &mut Server, process: &Arc<GatewayProcess>) {
     let store = process.shared.in_force(|snapshot| snapshot.store.clone());
     let rules = RuleService {
+        process: Arc::clone(process),
         rules: Arc::clone(&process.shared.temporary),
         store: store.clone(),
     };
@@ -54,7 +62,10 @@ pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &A
 
     let unbans = FleetUnbanService(Arc::clone(process));
     server.add_service(background_service("unban", unbans));
+}
 
+/// Adds the tasks that ask other servers: for names of crawlers, and for certificates.
+fn add_look_ups(server: &mut Server, process: &Arc<GatewayProcess>) {
     let names = process.shared.in_force(|snapshot| {
         Some(CrawlerNames {
             names: Arc::clone(snapshot.crawlers.reverse_dns()?),
@@ -67,6 +78,21 @@ pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &A
     };
     server.add_service(background_service("reverse-dns", look_ups));
 
+    let orders = process.shared.in_force(|snapshot| CertificateOrders {
+        generation: snapshot.generation,
+        rules: snapshot.rules.acme.clone(),
+        names: snapshot.rules.ordered_names(),
+    });
+    let (certificates, acme) = (
+        Arc::clone(&process.shared.certificates),
+        Arc::clone(&process.shared.acme),
+    );
+    let renewals = RenewalService::new(orders, certificates, acme);
+    server.add_service(background_service("acme", renewals));
+}
+
+/// Adds the tasks that observe the gateway and report on it.
+fn add_figures(server: &mut Server, process: &Arc<GatewayProcess>) {
     #[cfg(feature = "otlp")]
     server.add_service(background_service(
         "otlp",
@@ -96,18 +122,4 @@ pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &A
         process: Arc::clone(process),
     };
     server.add_service(background_service("history", history));
-
-    server.add_service(background_service("watchdog", WatchdogService));
-
-    let orders = process.shared.in_force(|snapshot| CertificateOrders {
-        generation: snapshot.generation,
-        rules: snapshot.rules.acme.clone(),
-        names: snapshot.rules.ordered_names(),
-    });
-    let (certificates, acme) = (
-        Arc::clone(&process.shared.certificates),
-        Arc::clone(&process.shared.acme),
-    );
-    let renewals = RenewalService::new(orders, certificates, acme);
-    server.add_service(background_service("acme", renewals));
 }

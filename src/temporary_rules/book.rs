@@ -94,7 +94,7 @@ impl RuleBook {
         now: Timestamp,
     ) -> Result<Vec<Arc<TemporaryRule>>, RuleBookFull> {
         let is_same = |other: &&Arc<TemporaryRule>| {
-            other.effect == rule.effect
+            other.effect.as_str() == rule.effect.as_str()
                 && other.target == rule.target
                 && other.scope == rule.scope
                 && other.until > now

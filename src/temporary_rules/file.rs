@@ -5,6 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -144,7 +145,13 @@ impl RuleFile {
     /// Writes a draft and renames it, so that the name always has a whole file.
     fn replace(&self, bytes: &[u8]) -> io::Result<FileVersion> {
         let draft = self.path(&format!("{FILE}.{}", std::process::id()));
-        let mut file = File::create(&draft)?;
+        // Keys and reasons are personal data.
+        let mut file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&draft)?;
         file.write_all(bytes)?;
         // Some file systems write the name before the content.
         file.sync_all()?;

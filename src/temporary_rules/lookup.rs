@@ -36,13 +36,14 @@ impl RuleLookup {
             match rule.target {
                 RuleTarget::Block(block) => insert(&mut lookup.of_blocks, block, rule),
                 RuleTarget::Asn(number) => insert(&mut lookup.of_networks, number, rule),
+                RuleTarget::Key(_) | RuleTarget::Limit(_) => {}
             }
         }
         lookup.blocks = CidrSet::new(lookup.of_blocks.keys().copied());
         lookup
     }
 
-    /// Returns whether no rule is in force.
+    /// Returns whether no rule about clients is in force.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty() && self.of_networks.is_empty()

@@ -1,9 +1,11 @@
-//! Owns the rules that operators set for a time: clients that are blocked, or exempt from the limits, until an end that each rule has.
+//! Owns the rules that operators set for a time: clients and keys that are blocked, banned or exempt from the limits, and limits whose
+//! rates are multiplied, until an end that each rule has.
 //!
 //! They stand beside the configuration and not in it
 //! ([0070](../../docs/decisions/0070-temporary-rules-are-not-configuration.md)): a rule of an incident must be in force within a second, on
 //! every gateway of a fleet, and must end by itself. [`RuleBook`] has the rules and merges those of several gateways; [`RuleLookup`] is
-//! made of it at each change and finds the rules for a client; [`RuleFile`] keeps the book in `[server] state_dir`.
+//! made of it at each change and finds the rules for a client; [`LimitEdits`] are compiled into a snapshot; [`RuleFile`] keeps the book in
+//! `[server] state_dir`.
 //!
 //! # Concurrency
 //! A request loads one pointer, and does nothing more where no rule is in force. Changes take a lock that no request takes.
@@ -14,6 +16,7 @@
 
 mod book;
 mod file;
+mod limit_edits;
 mod lookup;
 mod rule;
 mod target;
@@ -30,9 +33,10 @@ use tracing::{info, warn};
 
 pub use self::book::{RuleBook, RuleBookFull, RuleEntry};
 use self::file::RuleFile;
+pub use self::limit_edits::LimitEdits;
 pub use self::lookup::{RuleLookup, RuleMatch};
 pub use self::rule::{RuleId, RuleLifetime, RuleScope, TemporaryRule};
-pub use self::target::{RuleEffect, RuleTarget};
+pub use self::target::{LimitKey, RateFactor, RuleEffect, RuleTarget, RuleWords};
 pub use self::written::{WrittenEntry, WrittenRule};
 
 /// The temporary rules of a process.
@@ -52,6 +56,10 @@ pub struct RuleFigures {
     pub block: usize,
     /// Rules that exempt.
     pub exempt: usize,
+    /// Rules that ban.
+    pub ban: usize,
+    /// Rules that multiply rates.
+    pub scale: usize,
     /// The end of the one that ends first.
     pub next_end: Option<Timestamp>,
 }
@@ -86,6 +94,13 @@ impl TemporaryRules {
         self.in_force.load()
     }
 
+    /// Returns the rules about limits in force.
+    #[must_use]
+    pub fn limit_edits(&self, now: Timestamp) -> LimitEdits {
+        let state = self.lock();
+        LimitEdits::new(state.book.rules().filter(|rule| rule.until > now))
+    }
+
     /// Returns the rules in force, those that end first at the front.
     #[must_use]
     pub fn list(&self, now: Timestamp) -> Vec<Arc<TemporaryRule>> {
@@ -105,6 +120,8 @@ impl TemporaryRules {
             match rule.effect {
                 RuleEffect::Block => figures.block += 1,
                 RuleEffect::Exempt => figures.exempt += 1,
+                RuleEffect::Ban => figures.ban += 1,
+                RuleEffect::Scale(_) => figures.scale += 1,
             }
             let earlier = figures.next_end.is_none_or(|end| rule.until < end);
             figures.next_end = if earlier {

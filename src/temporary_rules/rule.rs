@@ -21,7 +21,7 @@ pub struct TemporaryRule {
     pub id: RuleId,
     /// The effect.
     pub effect: RuleEffect,
-    /// The clients.
+    /// To whom or what it does that.
     pub target: RuleTarget,
     /// The time at which it was set.
     pub from: Timestamp,
@@ -106,10 +106,15 @@ impl TemporaryRule {
         self.hits.load(Ordering::Relaxed)
     }
 
-    /// Returns what the rule does, in few words.
+    /// Returns what the rule does, in few words, without the values of a key, which the process log does not have.
     #[must_use]
     pub fn summary(&self) -> String {
-        format!("{} {}", self.effect.as_str(), self.target)
+        let does = self.effect.as_str();
+        match (&self.target, self.effect.factor()) {
+            (RuleTarget::Key(key), _) => format!("{does} a key of {}", key.limit),
+            (target, Some(factor)) => format!("{does} {target} by {}", factor.number()),
+            (target, None) => format!("{does} {target}"),
+        }
     }
 }
 

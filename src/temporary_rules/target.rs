@@ -1,35 +1,133 @@
-//! Names the clients of a temporary rule: an address, a block of addresses, or the network with a number (ASN).
+//! Names what a temporary rule does, and to whom: to an address, a block of addresses or the network with a number (ASN), to a key of a
+//! limit, or to a limit.
 
 use std::fmt;
 use std::net::IpAddr;
-use std::str::FromStr;
+use std::num::NonZeroU32;
 
 use ipnet::IpNet;
 use sluicegate_base::address::folded_block;
 
 use crate::config::read_block;
+use crate::config::rules::Name;
 
 /// The shortest prefix of IPv4 that is blocked without force: more addresses than any one network has.
 const WIDEST_V4: u8 = 8;
 /// The shortest prefix of IPv6 that is blocked without force.
 const WIDEST_V6: u8 = 19;
 
-/// The effect of a rule on its clients.
+/// The maximum of values of a key; no key has more parts.
+const VALUES: usize = 16;
+/// Bytes of a value of a key.
+const VALUE_BYTES: usize = 1024;
+
+/// The effect of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RuleEffect {
-    /// They skip the limits.
+    /// The clients skip the limits, or the key skips its limit.
     Exempt,
-    /// They are rejected.
+    /// The clients, or the requests with the key, are rejected with 403.
     Block,
+    /// The key is banned: its requests are rejected by its limit, as by a ban that the limit began.
+    Ban,
+    /// The rates of the limit are multiplied.
+    Scale(RateFactor),
 }
 
-/// The clients of a rule.
+/// The factor of rates, in hundredths: 1 to 10,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RateFactor(NonZeroU32);
+
+/// The object of a rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RuleTarget {
-    /// Those with an address in this block.
+    /// Clients with an address in this block.
     Block(IpNet),
-    /// Those in the network with this number, by a database of `[geo]`.
+    /// Clients in the network with this number, by a database of `[geo]`.
     Asn(u32),
+    /// Requests with this key.
+    Key(LimitKey),
+    /// The limit of this name.
+    Limit(Name),
+}
+
+/// A key of a limit.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LimitKey {
+    /// The limit.
+    pub limit: Name,
+    /// A value for each part of its key.
+    pub values: Vec<String>,
+}
+
+/// The words of an operator for what a rule does and to whom.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RuleWords<'w> {
+    /// `block`, `exempt`, `ban` or `scale`.
+    pub action: &'w str,
+    /// An address, a block of addresses or a network.
+    pub target: Option<&'w str>,
+    /// A limit.
+    pub limit: Option<&'w str>,
+    /// The values of a key of the limit.
+    pub key: &'w [String],
+    /// The factor of the limit's rates.
+    pub factor: Option<f64>,
+}
+
+impl RuleWords<'_> {
+    /// Parses the words.
+    ///
+    /// # Errors
+    /// They do not belong together, or one is wrong; the message says what to write.
+    pub fn read(&self) -> Result<(RuleEffect, RuleTarget), String> {
+        let effect = match self.action {
+            "block" => RuleEffect::Block,
+            "exempt" => RuleEffect::Exempt,
+            "ban" => RuleEffect::Ban,
+            "scale" => {
+                let factor = self.factor.ok_or("a factor is missing, such as 0.5")?;
+                RuleEffect::Scale(RateFactor::new(factor)?)
+            }
+            other => {
+                return Err(format!(
+                    "{other:?} is no action; write \"block\", \"exempt\", \"ban\" or \"scale\""
+                ));
+            }
+        };
+        let is_long = |value: &String| value.len() > VALUE_BYTES;
+        if self.key.len() > VALUES || self.key.iter().any(is_long) {
+            return Err(format!(
+                "a key has at most {VALUES} values of {VALUE_BYTES} bytes"
+            ));
+        }
+        let is_scale = matches!(effect, RuleEffect::Scale(_));
+        if self.factor.is_some() && !is_scale {
+            return Err("a factor belongs to \"scale\"".to_owned());
+        }
+        let target = match (self.target, self.limit, self.key) {
+            (Some(target), None, [])
+                if matches!(effect, RuleEffect::Block | RuleEffect::Exempt) =>
+            {
+                RuleTarget::parse(target)?
+            }
+            (None, Some(limit), []) if is_scale => RuleTarget::Limit(limit.into()),
+            (None, Some(limit), values) if !is_scale => RuleTarget::Key(LimitKey {
+                limit: limit.into(),
+                values: values.to_vec(),
+            }),
+            _ => {
+                return Err(match effect {
+                    RuleEffect::Block | RuleEffect::Exempt => {
+                        "write a target, or a limit and its key".to_owned()
+                    }
+                    RuleEffect::Ban => "write a limit and its key".to_owned(),
+                    RuleEffect::Scale(_) => "write a limit and a factor".to_owned(),
+                });
+            }
+        };
+        Ok((effect, target))
+    }
 }
 
 impl RuleEffect {
@@ -39,25 +137,59 @@ impl RuleEffect {
         match self {
             Self::Exempt => "exempt",
             Self::Block => "block",
+            Self::Ban => "ban",
+            Self::Scale(_) => "scale",
+        }
+    }
+
+    /// Returns the factor of a rule that scales.
+    #[must_use]
+    pub fn factor(self) -> Option<RateFactor> {
+        match self {
+            Self::Scale(factor) => Some(factor),
+            Self::Exempt | Self::Block | Self::Ban => None,
         }
     }
 }
 
-impl FromStr for RuleEffect {
-    type Err = String;
+impl RateFactor {
+    /// Returns the factor, which is rounded to hundredths.
+    ///
+    /// # Errors
+    /// It is less than 0.01 or more than 100.
+    pub fn new(factor: f64) -> Result<Self, String> {
+        let is_factor = (0.01..=100.0).contains(&factor);
+        let mut all = (1..=10_000).filter(|_| is_factor);
+        let hundredths = all.find(|hundredths| f64::from(*hundredths) / 100.0 >= factor - 0.005);
+        let hundredths = hundredths.and_then(NonZeroU32::new);
+        let wrong = || format!("{factor} is no factor; write one from 0.01 to 100, such as 0.5");
+        hundredths.map(Self).ok_or_else(wrong)
+    }
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "block" => Ok(Self::Block),
-            "exempt" => Ok(Self::Exempt),
-            _ => Err(format!(
-                "{text:?} is no action; write \"block\" or \"exempt\""
-            )),
-        }
+    /// Returns it in hundredths.
+    #[must_use]
+    pub const fn hundredths(self) -> NonZeroU32 {
+        self.0
+    }
+
+    /// Returns it as a number.
+    #[must_use]
+    pub fn number(self) -> f64 {
+        f64::from(self.0.get()) / 100.0
     }
 }
 
 impl RuleTarget {
+    /// Returns the limit that the rule changes; `None` for one about clients.
+    #[must_use]
+    pub fn limit(&self) -> Option<&Name> {
+        match self {
+            Self::Block(_) | Self::Asn(_) => None,
+            Self::Key(key) => Some(&key.limit),
+            Self::Limit(name) => Some(name),
+        }
+    }
+
     /// Parses `203.0.113.7`, `203.0.113.0/24`, `2001:db8::/32` or `AS64496`.
     ///
     /// # Errors
@@ -84,12 +216,12 @@ impl RuleTarget {
     /// proxies, `caller` the address of the operator.
     #[must_use]
     pub fn danger(
-        self,
+        &self,
         effect: RuleEffect,
         proxies: &[IpNet],
         caller: Option<IpAddr>,
     ) -> Option<String> {
-        let Self::Block(block) = self else {
+        let &Self::Block(block) = self else {
             return None;
         };
         let widest = match block {
@@ -128,6 +260,8 @@ impl fmt::Display for RuleTarget {
             }
             Self::Block(block) => write!(into, "{block}"),
             Self::Asn(number) => write!(into, "AS{number}"),
+            Self::Key(key) => write!(into, "{} of {}", key.values.join(", "), key.limit),
+            Self::Limit(name) => write!(into, "{name}"),
         }
     }
 }
@@ -164,6 +298,80 @@ mod tests {
         ] {
             let error = RuleTarget::parse(wrong).unwrap_err();
             assert!(error.contains(part), "{wrong}: {error}");
+        }
+    }
+
+    /// Goal: what does not belong together is no rule. Method: words of each kind, complete and in the wrong company.
+    #[test]
+    fn words_of_a_rule_belong_together() {
+        let key = ["a".to_owned()];
+        let words = RuleWords {
+            action: "block",
+            ..RuleWords::default()
+        };
+        let clients = RuleWords {
+            target: Some("192.0.2.1"),
+            ..words
+        };
+        let of_key = RuleWords {
+            limit: Some("otp"),
+            key: &key,
+            ..words
+        };
+        let scale = RuleWords {
+            action: "scale",
+            limit: Some("otp"),
+            factor: Some(0.5),
+            ..RuleWords::default()
+        };
+        for right in [
+            clients,
+            of_key,
+            RuleWords {
+                action: "ban",
+                ..of_key
+            },
+            scale,
+        ] {
+            assert!(right.read().is_ok(), "{right:?}");
+        }
+        for wrong in [
+            words,
+            RuleWords {
+                action: "ban",
+                ..clients
+            },
+            RuleWords {
+                action: "eat",
+                ..clients
+            },
+            RuleWords {
+                limit: Some("otp"),
+                ..clients
+            },
+            RuleWords {
+                factor: Some(0.5),
+                ..clients
+            },
+            RuleWords { key: &key, ..scale },
+            RuleWords {
+                factor: None,
+                ..scale
+            },
+            RuleWords {
+                factor: Some(0.001),
+                ..scale
+            },
+            RuleWords {
+                factor: Some(f64::NAN),
+                ..scale
+            },
+            RuleWords {
+                target: Some("192.0.2.1"),
+                ..scale
+            },
+        ] {
+            assert!(wrong.read().is_err(), "{wrong:?}");
         }
     }
 

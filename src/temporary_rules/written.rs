@@ -9,7 +9,7 @@ use sluicegate_limiter::Timestamp;
 
 use super::book::RuleEntry;
 use super::rule::{RuleId, RuleLifetime, RuleScope, TemporaryRule};
-use super::target::RuleTarget;
+use super::target::{RateFactor, RuleTarget, RuleWords};
 use crate::rfc3339;
 
 /// A rule or a tombstone.
@@ -27,10 +27,20 @@ pub enum WrittenEntry {
 pub struct WrittenRule {
     /// The id.
     pub id: String,
-    /// `block` or `exempt`.
+    /// `block`, `exempt`, `ban` or `scale`.
     pub action: String,
-    /// An address, a block of addresses or a network.
-    pub target: String,
+    /// An address, a block of addresses or a network; absent where a limit is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// A limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+    /// The values of a key of the limit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub key: Vec<String>,
+    /// The factor of the limit's rates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub factor: Option<f64>,
     /// The time at which it was set, RFC 3339.
     pub from: String,
     /// Its end.
@@ -55,10 +65,17 @@ impl WrittenRule {
     /// Returns the written form of a rule.
     #[must_use]
     pub fn new(rule: &TemporaryRule) -> Self {
+        let limit = rule.target.limit();
         Self {
             id: rule.id.to_string(),
             action: rule.effect.as_str().to_owned(),
-            target: rule.target.to_string(),
+            target: limit.is_none().then(|| rule.target.to_string()),
+            limit: limit.map(|name| name.to_string()),
+            key: match &rule.target {
+                RuleTarget::Key(key) => key.values.clone(),
+                RuleTarget::Block(_) | RuleTarget::Asn(_) | RuleTarget::Limit(_) => Vec::new(),
+            },
+            factor: rule.effect.factor().map(RateFactor::number),
             from: rfc3339::format(rule.from),
             until: rfc3339::format(rule.until),
             reason: rule.reason.clone(),
@@ -68,12 +85,19 @@ impl WrittenRule {
     }
 
     fn read(&self) -> Result<TemporaryRule, String> {
-        let target = RuleTarget::parse(&self.target)?;
+        let words = RuleWords {
+            action: &self.action,
+            target: self.target.as_deref(),
+            limit: self.limit.as_deref(),
+            key: &self.key,
+            factor: self.factor,
+        };
+        let (effect, target) = words.read()?;
         let lifetime = RuleLifetime {
             from: time(&self.from)?,
             until: time(&self.until)?,
         };
-        let rule = TemporaryRule::new(self.id.parse()?, self.action.parse()?, target, lifetime);
+        let rule = TemporaryRule::new(self.id.parse()?, effect, target, lifetime);
         let rule = rule.said(&self.reason, &self.by);
         Ok(rule.in_scope(self.scope.parse()?))
     }

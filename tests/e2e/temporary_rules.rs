@@ -278,6 +278,127 @@ async fn rules_outlive_the_process_and_a_broken_file_does_not_stop_it() {
 }
 
 #[tokio::test]
+async fn keys_are_banned_and_rates_multiplied_until_their_end() {
+    // Goal: a key is blocked, exempt or banned at a limit without a `ban`, and a limit has other rates while its counts stay; all ends by
+    // itself. Method: two keys under four an hour; each rule in turn, and what /explain, the key's state and the log say; a clock that
+    // passes the ends; a restart in between.
+    let rules = "[server]\nstate_dir = \"state\"\n[client]\ntrusted_proxies = [\"127.0.0.0/8\"]\n"
+        .to_owned()
+        + &limit(
+            "four",
+            &["client.ip"],
+            "rates = [\"4 per 1h\"]\nalgorithm = \"fixed-window\"",
+        )
+        + &route("/", &["four"], ANSWERED);
+    let mut gateway = guarded(&rules).with_driven_clock().start().await;
+    let begin = 1_800_000_000 + 60;
+    let at = |gateway: &Gateway, seconds: u64| {
+        gateway.clock().set(Timestamp::from_secs(begin + seconds))
+    };
+    at(&gateway, 0);
+    let key = |action: &str, length: &str| json!({ "action": action, "limit": "four", "key": ["203.0.113.1"], "for": length });
+    let mut client = gateway.client().await;
+    assert_eq!(status(&mut client, "203.0.113.1").await, 200);
+
+    let banned = json!({ "ban": { "for": "10m", "reason": "fraud" } });
+    let ban = request("PUT", "/limits/four/keys?value=203.0.113.1").body(banned.to_string());
+    let state = gateway.admin(bearer(ban)).await.json();
+    assert_eq!(
+        (&state["next"], &state["admits"]),
+        (&json!("banned"), &json!(false)),
+        "{state}"
+    );
+    let refused = client.send(get("/").forwarded_for("203.0.113.1")).await;
+    assert_eq!(refused.status, 429);
+    assert!((500..=600).contains(&refused.retry_after()));
+    let line = &gateway.lines_of(&[refused]).await[0];
+    assert_eq!(
+        (&line["outcome"], &line["limit"]),
+        (&json!("banned"), &json!("four"))
+    );
+    assert_eq!(status(&mut client, "203.0.113.2").await, 200);
+    let top = gateway.admin(bearer(get("/limits/four/top"))).await.json();
+    assert_eq!(top["top"][0]["next"], "banned", "{top}");
+    let told = explained(&gateway, "203.0.113.1").await;
+    let limits = told["limits"].as_array().unwrap();
+    assert!(
+        limits[0].as_str().unwrap().contains("bans the key until"),
+        "{told}"
+    );
+
+    gateway.kill();
+    // The process that was killed has left it.
+    fs::remove_file(gateway.directory().join("clock.sock")).unwrap();
+    gateway.start_again().await;
+    at(&gateway, 60);
+    let mut client = gateway.client().await;
+    assert_eq!(status(&mut client, "203.0.113.1").await, 429);
+    assert_eq!(order(&gateway, key("exempt", "20m")).await.status, 200);
+    assert_eq!(
+        status(&mut client, "203.0.113.1").await,
+        429,
+        "a ban outranks an exemption"
+    );
+    at(&gateway, 601);
+    eventually("the ban ends", async || {
+        (status(&mut client, "203.0.113.1").await == 200).then_some(())
+    })
+    .await;
+    for _ in 0..5 {
+        assert_eq!(status(&mut client, "203.0.113.1").await, 200);
+    }
+    let blocked = order(&gateway, key("block", "10m")).await.json();
+    let answer = client.send(get("/").forwarded_for("203.0.113.1")).await;
+    answer.assert_problem(403);
+    assert_eq!(gateway.lines_of(&[answer]).await[0]["outcome"], "blocked");
+    remove(&gateway, blocked["rule"]["id"].as_str().unwrap()).await;
+
+    // One of four is used by the second key.
+    let scale =
+        |factor: f64| json!({ "action": "scale", "limit": "four", "factor": factor, "for": "15m" });
+    assert_eq!(order(&gateway, scale(0.5)).await.status, 200);
+    assert_eq!(status(&mut client, "203.0.113.2").await, 200);
+    assert_eq!(status(&mut client, "203.0.113.2").await, 429);
+    let replaced = order(&gateway, scale(0.75)).await.json();
+    assert_eq!(replaced["replaced"].as_array().map(Vec::len), Some(1));
+    assert_eq!(status(&mut client, "203.0.113.2").await, 200);
+    assert_eq!(status(&mut client, "203.0.113.2").await, 429);
+    at(&gateway, 601 + 901);
+    eventually("the rates are those of the configuration", async || {
+        (status(&mut client, "203.0.113.2").await == 200).then_some(())
+    })
+    .await;
+    assert_eq!(status(&mut client, "203.0.113.2").await, 429);
+
+    assert_eq!(order(&gateway, key("ban", "10m")).await.status, 200);
+    assert_eq!(status(&mut client, "203.0.113.1").await, 429);
+    let clear = delete("/limits/four/keys?value=203.0.113.1");
+    let cleared = gateway.admin(bearer(clear)).await.json();
+    let state = (&cleared["was_banned"], &cleared["next"]);
+    assert_eq!(state, (&json!(true), &json!("admitted")), "{cleared}");
+    assert_eq!(status(&mut client, "203.0.113.1").await, 200);
+    for (wrong, part) in [
+        (
+            json!({ "action": "ban", "limit": "none", "key": ["a"], "for": "1m" }),
+            "no limit",
+        ),
+        (
+            json!({ "action": "ban", "limit": "four", "key": [], "for": "1m" }),
+            "one value for each of",
+        ),
+        (
+            json!({ "action": "ban", "target": "203.0.113.1", "for": "1m" }),
+            "write a limit and its key",
+        ),
+        (scale(0.001), "0.01 to 100"),
+    ] {
+        let answer = order(&gateway, wrong).await;
+        assert_eq!(answer.status, 400);
+        assert!(answer.text().contains(part), "{}", answer.text());
+    }
+}
+
+#[tokio::test]
 async fn gateways_of_one_store_share_their_rules() {
     // Goal: one command blocks on every gateway, and a gateway without its store keeps what it has; what was set meanwhile follows. Method:
     // two gateways; rules that are set at one and removed at the other, one for a single gateway; the store away, back and emptied.
@@ -367,7 +488,10 @@ fn run(gateway: &Gateway, block: &str) -> String {
 async fn the_commands_of_the_runbook_block_and_limit_as_printed() {
     // Goal: an operator at night copies commands that work. Method: each block of both entries, run in a shell; what clients get after it.
     let rules = RULES.replace("1 per 1h", "1000 per 1h");
-    let gateway = guarded(&rules).start().await;
+    let rules = rules.replace("limit.one", "limit.everything");
+    let gateway = guarded(&rules.replace("\"one\"", "\"everything\""))
+        .start()
+        .await;
     let mut client = gateway.client().await;
     let blocks = commands_of("Block addresses");
     let [block, list, unblock] = &blocks[..] else {
@@ -432,10 +556,17 @@ async fn the_page_sets_and_removes_a_rule() {
     page.shows("blocks 203.0.113.0/24").await;
     page.shows("<b>scraping</b>").await;
     assert_eq!(status(&mut client, "203.0.113.1").await, 403);
+    page.press("main", "Add a rule").await;
+    page.fill("dialog[open] select[name=action]", "scale").await;
+    page.fill("dialog[open] input[name=factor]", "2").await;
+    page.press("dialog[open]", "Set").await;
+    page.shows("multiplies the rates of one by 2").await;
+    assert_eq!(status(&mut client, "192.0.3.1").await, 200);
+    assert_eq!(status(&mut client, "192.0.3.1").await, 200);
     page.go(&ui("")).await;
-    page.shows("1 temporary rule in force").await;
-    set(&gateway, "exempt", "203.0.113.7", "1h").await;
     page.shows("2 temporary rules in force").await;
+    set(&gateway, "exempt", "203.0.113.7", "1h").await;
+    page.shows("3 temporary rules in force").await;
     page.becomes_a_phone().await;
     page.go(&ui("rules")).await;
     page.shows("exempts 203.0.113.7").await;
@@ -447,7 +578,7 @@ async fn the_page_sets_and_removes_a_rule() {
     page.press("dialog[open]", "Remove").await;
     page.until("!document.querySelector('main').textContent.includes('203.0.113.0/24')")
         .await;
-    assert_eq!(status(&mut client, "203.0.113.1").await, 200);
+    assert_eq!(status(&mut client, "203.0.113.1").await, 429);
     let mut complaints = page.complaints().await;
     // The browser says of each answer that it was no success.
     complaints.retain(|said| !said.contains("401") && !said.contains("400"));

@@ -1,6 +1,6 @@
 // The clients that are rejected most, in groups. A choice of one leaves its rejections in the tail.
 
-import { mayAct, read } from '../access.js';
+import { hasToken, read } from '../access.js';
 import { count, failed, fill, h, percent, plural, renew, span, table } from '../dom.js';
 
 /** The counts are read again at most so often, and only once something was rejected. */
@@ -48,7 +48,7 @@ export function rejectedClients(choose) {
     async refresh() {
       if (Date.now() - readAt < PAUSE || document.hidden) return;
       readAt = Date.now();
-      if (!mayAct()) {
+      if (!hasToken()) {
         fill(shown, h('p.quiet', {}, WHY_HIDDEN));
         return;
       }

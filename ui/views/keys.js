@@ -112,12 +112,12 @@ export function nextOf(key) {
 function verdictOf(series, page) {
   const ban = page.ban ? `; its ban lasts ${span(page.ban.left)} more, and does not apply now` : '';
   switch (page.next) {
-    case 'blocked': return 'rejects: a row of its overrides blocks the key';
+    case 'blocked': return 'rejects: a row of its overrides or a temporary rule blocks the key';
     case 'banned': return `rejects: banned for ${span(page.ban.left)} more`;
     case 'rejected': return 'rejects: a rate has no room';
     case 'store-unavailable': return 'rejects with 503: the store cannot be reached, and on_store_failure is closed';
     case 'challenged': return 'gives browsers a challenge and rejects others: a rate has no room';
-    case 'exempt': return `admits: a row of its overrides exempts the key${ban}`;
+    case 'exempt': return `admits: a row of its overrides or a temporary rule exempts the key${ban}`;
     case 'admitted': return `admits${ban}`;
     case 'marked': return 'a rate has no room, and its action is mark';
     default: return series.limit(page.limit)?.action === 'shadow' ? `a rate has no room, and its action is shadow${ban}` : `a rate has no room, and the limit is in shadow for this key${ban}`;
@@ -160,7 +160,7 @@ function status(series, page, path, again) {
       act('Clear', `Clear the counters and the ban of this key at limit ${page.limit}?`, 'DELETE'),
       act('Grant', `Give this key all of limit ${page.limit} again? A ban stays.`, 'PUT', { used: 0 }),
       act('Ban', `Ban this key at limit ${page.limit}? For how long:`, 'PUT', (length) => ({ ban: { for: length, reason: 'by hand, on the page' } }), '.danger',
-        mayAct() && !bans ? 'This limit has no ban in the configuration.' : undefined)), said);
+        mayAct() && !bans && !path.includes('?') ? 'This limit has no ban in the configuration, so look the key up by its value.' : undefined)), said);
 }
 
 /** Asks before an action; with `length` also for a duration. The duration, true, or false. */

@@ -192,6 +192,42 @@ proptest! {
     }
 }
 
+/// Goal: a scaled policy has scaled counts and bursts, none of them zero or beyond what counts may be, and a log stays as long as it may.
+/// Method: factors on both sides of one, with counts at both ends.
+#[test]
+fn a_scaled_policy_has_scaled_counts() {
+    let scaled = |algorithm: Algorithm, count: u32, factor: u32| {
+        let policy = Policy::new(algorithm, rates(&[(count, 60)])).expect("a policy");
+        policy.scaled(NonZeroU32::new(factor).expect("a factor"))
+    };
+    for (count, factor, wanted) in [
+        (10, 50, 5),
+        (10, 1, 1),
+        (3, 50, 2),
+        (10, 10_000, 1_000),
+        (1_048_575, 10_000, 1_048_575),
+    ] {
+        let policy = scaled(Algorithm::SlidingWindow, count, factor).expect("a policy");
+        assert_eq!(
+            policy.rates().as_slice()[0].count(),
+            wanted,
+            "{count} by {factor}"
+        );
+    }
+    let bucket = Algorithm::TokenBucket {
+        burst: Some(20),
+        refill: Refill::Greedy,
+    };
+    let halved = Algorithm::TokenBucket {
+        burst: Some(10),
+        refill: Refill::Greedy,
+    };
+    let bucket = scaled(bucket, 10, 50).expect("a policy");
+    assert_eq!(bucket.algorithm(), &halved);
+    assert!(scaled(Algorithm::Exact, 1_000, 101).is_ok());
+    assert!(scaled(Algorithm::Exact, 1_000, 200).is_err());
+}
+
 /// Goal: keys without a slot count at least what the store says, and telling it again adds nothing. Method: a bucket full of keys
 /// that owe, then another key adopts twice, and a third nothing at all.
 #[test]

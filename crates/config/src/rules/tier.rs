@@ -1,11 +1,12 @@
 //! Owns what sets some requests of a limit apart from the others: rows that name keys, and tiers that requests name.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use sluicegate_base::geo::GeoField;
-use sluicegate_limiter::{Algorithm, Policy};
+use sluicegate_limiter::{Algorithm, Policy, PolicyError};
 
 use super::{ActivationRules, FileState, LimitRules, Name, OverrideRows, TierIndex, ValuePart};
 
@@ -70,6 +71,25 @@ impl LimitRules {
         let of_rows = self.overrides.iter().flat_map(|rows| &rows.tiers);
         let named = self.tier.iter().flat_map(|named| &named.tiers);
         of_rows.chain(named.map(|named| &named.tier))
+    }
+
+    /// The limit with all rates, those of tiers too, of so many hundredths of what they are. Its key, table and rates in shadow stay.
+    ///
+    /// # Errors
+    /// A count would be larger than the algorithm can have.
+    pub fn scaled(&self, hundredths: NonZeroU32) -> Result<Self, PolicyError> {
+        let mut scaled = self.clone();
+        scaled.policy = self.policy.scaled(hundredths)?;
+        let rows = scaled.overrides.iter_mut();
+        let rows = rows.flat_map(|rows| &mut rows.tiers);
+        let named = scaled.tier.iter_mut();
+        let named = named.flat_map(|named| &mut named.tiers);
+        for tier in rows.chain(named.map(|named| &mut named.tier)) {
+            if let Tier::Rates(policy) = tier {
+                *policy = policy.scaled(hundredths)?;
+            }
+        }
+        Ok(scaled)
     }
 
     /// The tier at `index`.

@@ -132,8 +132,23 @@ impl Policy {
     /// policy does: counts, bursts and queues divided by their number and rounded up, so at most a unit a node more.
     #[must_use]
     pub fn share(&self, nodes: NonZeroU32) -> Self {
-        let part = |units: u32| units.div_ceil(nodes.get());
-        let rates = self.rates.with_counts(part);
+        self.with_units(|units| units.div_ceil(nodes.get()))
+    }
+
+    /// Computes this policy with counts, bursts and queues of so many hundredths of what they are, rounded up, so that none becomes zero.
+    ///
+    /// # Errors
+    /// [`PolicyError::Count`] where all admissions are kept and a count would exceed 1024.
+    pub fn scaled(&self, hundredths: NonZeroU32) -> Result<Self, PolicyError> {
+        let scaled = self.with_units(|units| {
+            let units = u64::from(units) * u64::from(hundredths.get());
+            u32::try_from(units.div_ceil(100)).map_or(MAX_COUNT, |units| units.min(MAX_COUNT))
+        });
+        Self::new(scaled.algorithm, scaled.rates)
+    }
+
+    fn with_units(&self, part: impl Fn(u32) -> u32) -> Self {
+        let rates = self.rates.with_counts(&part);
         // Rounded up apart from the count a burst may take longer to come back than any may.
         let fastest = rates.iter().map(most_burst).min().unwrap_or(MAX_COUNT);
         let burst_of = |burst: Option<u32>| burst.map(|burst| part(burst).min(fastest));
