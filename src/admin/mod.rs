@@ -100,6 +100,8 @@ pub enum AdminResponse {
     Ready(Response<Vec<u8>>),
     /// The response needs a walk through a table, or waits for one, of up to some seconds.
     Walk(TableWalk),
+    /// The response is that of a change, which waits for the changes before it and for no reader.
+    Change(TableWalk),
     /// The response needs a look into the table of each limit, of some milliseconds a limit, and waits for others of its kind.
     Sample(TableWalk),
     /// The response is a stream of events, which an [`EventHub`] opens for the holder of this token.
@@ -159,10 +161,13 @@ impl TableWalk {
         dressed(page, &self.method)
     }
 
-    /// Returns the response while another walk is under way.
+    /// Returns the response while another walk, or another change, is under way.
     #[must_use]
     pub fn put_off(&self) -> Response<Vec<u8>> {
-        let error = &br#"{"error":"another walk through a table is under way; ask again"}"#[..];
+        let error = match is_reading(&self.method) {
+            true => &br#"{"error":"another walk through a table is under way; ask again"}"#[..],
+            false => br#"{"error":"another change is under way; send this one again"}"#,
+        };
         let page =
             AdminPage::new(StatusCode::SERVICE_UNAVAILABLE, JSON, error).with(RETRY_AFTER, "1");
         dressed(page, &self.method)
@@ -184,7 +189,8 @@ pub fn answer(
     match page(request, &mut sender, process) {
         AdminTask::Show(page) => AdminResponse::Ready(dressed(page, method)),
         AdminTask::Sample(make) => AdminResponse::Sample(walk(AdminAction::Sample(make))),
-        AdminTask::Walk(errand) => AdminResponse::Walk(walk(errand)),
+        AdminTask::Walk(errand) if is_reading(method) => AdminResponse::Walk(walk(errand)),
+        AdminTask::Walk(errand) => AdminResponse::Change(walk(errand)),
         AdminTask::Stream => AdminResponse::Stream(sender.operator.token),
     }
 }

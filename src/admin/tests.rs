@@ -180,7 +180,9 @@ fn send(
     let (parts, ()) = request.body(()).expect("a request").into_parts();
     let response = match answer(&parts, RequestSource::default(), gateway) {
         AdminResponse::Ready(response) => response,
-        AdminResponse::Walk(walk) | AdminResponse::Sample(walk) => walk.run(gateway),
+        AdminResponse::Walk(walk) | AdminResponse::Change(walk) | AdminResponse::Sample(walk) => {
+            walk.run(gateway)
+        }
         AdminResponse::Stream(_) => return (StatusCode::OK, HeaderMap::new(), String::new()),
     };
     let (head, body) = response.into_parts();
@@ -471,6 +473,24 @@ fn a_second_walk_is_put_off() {
     let response = walk.put_off();
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(response.headers()[RETRY_AFTER], "1");
+}
+
+/// Goal: no reader who walks through tables holds up an operator. Method: a reload, which is a change, and the reads of its paths.
+#[test]
+fn a_change_waits_for_no_reader() {
+    for (method, is_change) in [("POST", true), ("GET", false)] {
+        let request = Request::builder()
+            .method(method)
+            .uri("/reload?dry_run=true")
+            .header(HOST, "127.0.0.1:9180");
+        let (parts, ()) = request.body(()).expect("a request").into_parts();
+        let response = answer(&parts, RequestSource::default(), &gateway(None));
+        assert_eq!(
+            matches!(response, AdminResponse::Change(_)),
+            is_change,
+            "{method}: {response:?}"
+        );
+    }
 }
 
 /// Goal: a probe does not wait for a look into the tables of all limits, which takes some milliseconds a limit. Method: which responses

@@ -17,9 +17,10 @@ use pingora::protocols::Stream;
 use pingora::protocols::http::ServerSession;
 use pingora::server::ShutdownWatch;
 use sluicegate_base::bounds::{
-    ADMIN_BODY, ADMIN_CONNECTIONS, ADMIN_CONNECTIONS_OF_ONE, ADMIN_IDLE, ADMIN_PATIENCE,
+    ADMIN_BODY, ADMIN_CHANGE_TURN, ADMIN_CONNECTIONS, ADMIN_CONNECTIONS_OF_ONE, ADMIN_IDLE,
+    ADMIN_PATIENCE,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::accept::ConnectionApp;
 use crate::admin::{AdminResponse, EventHub, EventStream, Operator, RequestSource, answer};
@@ -31,6 +32,8 @@ pub struct AdminApp {
     /// Allows one walk through a table at a time, so that the walks of all requests take at most one core; further requests get
     /// a retry answer.
     walks: Arc<Semaphore>,
+    /// Allows one change by an operator at a time; further ones wait for it.
+    changes: Arc<Semaphore>,
     /// Allows one look into the tables of all limits at a time; further requests wait for it.
     samples: Arc<Semaphore>,
     events: Arc<EventHub>,
@@ -61,6 +64,7 @@ impl AdminApp {
         Self {
             process,
             walks: Arc::new(Semaphore::new(1)),
+            changes: Arc::new(Semaphore::new(1)),
             samples: Arc::new(Semaphore::new(1)),
             events: Arc::default(),
             permits: Arc::default(),
@@ -129,10 +133,8 @@ impl AdminApp {
                     Err(too_many) => AdminReply::Whole(too_many.response()),
                 };
             }
-            AdminResponse::Walk(walk) => {
-                let turn = Arc::clone(&self.walks).try_acquire_owned().ok();
-                (Arc::new(walk), turn)
-            }
+            AdminResponse::Walk(walk) => (Arc::new(walk), self.walk_turn()),
+            AdminResponse::Change(walk) => (Arc::new(walk), self.change_turn().await),
             AdminResponse::Sample(walk) => {
                 let turn = Arc::clone(&self.samples).acquire_owned().await.ok();
                 (Arc::new(walk), turn)
@@ -150,6 +152,19 @@ impl AdminApp {
             response
         });
         AdminReply::Whole(response.await.unwrap_or_else(|_| walk.put_off()))
+    }
+}
+
+impl AdminApp {
+    /// Returns the permit of a walk that only reads; `None` while another is under way.
+    fn walk_turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.walks).try_acquire_owned().ok()
+    }
+
+    /// Returns the permit of a change, once the changes before it are made: no reader holds up an operator.
+    async fn change_turn(&self) -> Option<OwnedSemaphorePermit> {
+        let turn = Arc::clone(&self.changes).acquire_owned();
+        timeout(ADMIN_CHANGE_TURN, turn).await.ok()?.ok()
     }
 }
 

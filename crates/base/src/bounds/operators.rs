@@ -49,6 +49,9 @@ pub const ADMIN_CONNECTIONS_OF_ONE: usize = 24;
 /// Maximum time until the first request of such a connection arrives, and a body. Then it is closed.
 pub const ADMIN_PATIENCE: Duration = Duration::from_secs(10);
 
+/// Maximum time for which a change by an operator waits for the changes before it; less than the patience of the commands.
+pub const ADMIN_CHANGE_TURN: Duration = Duration::from_secs(4);
+
 /// Maximum idle time between two requests, and maximum time to read an answer: a scrape has some megabytes.
 pub const ADMIN_IDLE: Duration = Duration::from_secs(60);
 
