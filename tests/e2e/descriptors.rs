@@ -138,7 +138,7 @@ async fn a_process_with_too_few_descriptors_prints_one_sentence() {
     let file = directory.path().join("gateway.toml");
     std::fs::write(&file, rules).unwrap();
     let arguments = ["run", "--config", file.to_str().unwrap()];
-    for files in [12, 40, 79] {
+    for files in [12, 40, 91] {
         let mut process = Process::run_under(&Setup::new().with_open_files(files), &arguments);
         assert_eq!(process.exit_code().await, 1, "{files}");
         let said = process.stderr();
@@ -147,10 +147,10 @@ async fn a_process_with_too_few_descriptors_prints_one_sentence() {
             said.contains(&format!("{files} files may be open")),
             "{said}"
         );
-        assert!(said.contains("LimitNOFILE=80"), "{said}");
+        assert!(said.contains("LimitNOFILE=92"), "{said}");
     }
     let gateway = Setup::new()
-        .with_open_files(80)
+        .with_open_files(92)
         .rules("[server]\nthreads = 1\n[[route]]\npath = \"/*\"\nrespond = { status = 200 }\n")
         .start()
         .await;
@@ -192,7 +192,7 @@ async fn listeners_and_counters_take_files_too() {
         further_listeners(20),
         limits_in_files(50)
     );
-    let enough = 72 + 8 + 20 * 6 + 100;
+    let enough = 84 + 8 + 20 * 6 + 100;
     let gateway = Setup::new()
         .with_open_files(enough)
         .whole(&rules)

@@ -138,7 +138,7 @@ async fn the_page_opens_with_what_happened_before() {
     let said = page.value(&format!("{reloads}.innerText")).await;
     let said = said.as_str().unwrap();
     for part in [
-        "the admin API, from 127.0.0.1:",
+        "the admin API, from admin (127.0.0.1:",
         "a changed file",
         "refused",
         "accepted",
