@@ -75,9 +75,10 @@ export default function rejections({ series }) {
   return {
     title: 'Rejections',
     node: [h('div.head', {}, h('h1', {}, 'Rejections, live'), pause),
-      clients.node,
       h('section.card', { 'aria-label': 'Rejections' }, h('form', { role: 'search', onsubmit: (event) => event.preventDefault() },
-        h('label', {}, 'Show only', filter)), chosen, summary, announced, rows)],
+        h('label', {}, 'Show only', filter)), chosen, summary, announced, rows),
+      // Below the field, which must not move under who types there when the lists come.
+      clients.node],
     close: clients.close,
     update(name) {
       if (name === 'all' || name === 'counters') clients.refresh();
