@@ -183,6 +183,15 @@ async fn a_terminal_shows_limits_and_keys_and_is_left_as_it_was() {
 }
 
 #[tokio::test]
+async fn a_closed_terminal_ends_the_program() {
+    // Goal: a lost connection leaves no program behind that uses a core. Method: the process that has the terminal is killed.
+    let (gateway, _origin) = used_gateway().await;
+    let terminal = TestTerminal::run(&["top", &url(&gateway), "--interval", "0.2"], &[]);
+    terminal.shows(&["limits (2)"]).await;
+    terminal.close().await;
+}
+
+#[tokio::test]
 async fn a_gateway_that_goes_away_is_shown_as_gone_until_it_is_back() {
     // Goal: an outage is seen in the same window. Method: the way to the admin listener refuses, and passes again; without colors, ended by
     // a signal.

@@ -5,7 +5,10 @@
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 
 use super::eventually::eventually;
 use super::gateway::BINARY;
@@ -15,6 +18,8 @@ pub struct TestTerminal {
     child: Child,
     keys: Option<ChildStdin>,
     parser: Arc<Mutex<vt100::Parser>>,
+    /// The process id of the program, once it is known.
+    id: Arc<OnceLock<i32>>,
 }
 
 impl TestTerminal {
@@ -40,11 +45,20 @@ impl TestTerminal {
         let parser = Arc::new(Mutex::new(vt100::Parser::new(24, 80, 0)));
         let mut output = child.stdout.take().unwrap();
         let screen = Arc::clone(&parser);
+        let id = Arc::new(OnceLock::new());
+        let found = Arc::clone(&id);
         // The thread ends with the output.
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(read @ 1..) = output.read(&mut bytes) {
-                screen.lock().unwrap().process(&bytes[..read]);
+                let mut parser = screen.lock().unwrap();
+                parser.process(&bytes[..read]);
+                // The program covers this line soon.
+                if let Some((_, rest)) = parser.screen().contents().split_once("pid ")
+                    && let Some((digits, _)) = rest.split_once('.')
+                {
+                    let _ = found.set(digits.parse().unwrap());
+                }
             }
         });
         let keys = child.stdin.take();
@@ -52,6 +66,7 @@ impl TestTerminal {
             child,
             keys,
             parser,
+            id,
         }
     }
 
@@ -96,6 +111,17 @@ impl TestTerminal {
     pub async fn lacks(&self, part: &str) {
         eventually(&format!("{part:?} leaves the screen"), async || {
             (!self.screen().contains(part)).then_some(())
+        })
+        .await;
+    }
+
+    /// Closes the terminal under the program, and waits for the end of the program.
+    pub async fn close(mut self) {
+        let id = Pid::from_raw(*self.id.get().unwrap());
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        eventually("the program ends with its terminal", async || {
+            kill(id, None).is_err().then_some(())
         })
         .await;
     }
