@@ -36,7 +36,7 @@ pub(super) fn page(
     let now = clock::now();
     let keys = active.bans.top(most, now);
     limit.name_keys(KeyNamer::Bans, keys.iter().map(|banned| banned.key));
-    let row = |banned: &BannedKey| BannedKeyRow::of(banned, limit.known_values(banned.key), now);
+    let row = |banned: &BannedKey| BannedKeyRow::new(banned, limit.known_values(banned.key), now);
     Some(AdminPage::json(&BansPage {
         limit: &limit.name,
         at: rfc3339::format(now),
@@ -65,7 +65,7 @@ struct BannedKeyRow {
 }
 
 impl BannedKeyRow {
-    fn of(offender: &BannedKey, key_values: Option<Vec<String>>, now: Timestamp) -> Self {
+    fn new(offender: &BannedKey, key_values: Option<Vec<String>>, now: Timestamp) -> Self {
         let banned = offender.banned;
         Self {
             key: format!("{:016x}", offender.key.bits()),
@@ -242,7 +242,7 @@ mod tests {
                 banned,
             };
             let values = vec!["203.0.113.7".to_owned()];
-            let row = BannedKeyRow::of(&offender, Some(values), Timestamp::from_secs(7));
+            let row = BannedKeyRow::new(&offender, Some(values), Timestamp::from_secs(7));
             assert_eq!(
                 serde_json::to_value(row).expect("numbers and text"),
                 json!({ "key": "000000000000abcc", "key_values": ["203.0.113.7"], "level": 2, "left": left, "until": until })

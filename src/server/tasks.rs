@@ -83,10 +83,8 @@ fn add_look_ups(server: &mut Server, process: &Arc<GatewayProcess>) {
         rules: snapshot.rules.acme.clone(),
         names: snapshot.rules.ordered_names(),
     });
-    let (certificates, acme) = (
-        Arc::clone(&process.shared.certificates),
-        Arc::clone(&process.shared.acme),
-    );
+    let certificates = Arc::clone(&process.shared.certificates);
+    let acme = Arc::clone(&process.shared.acme);
     let renewals = RenewalService::new(orders, certificates, acme);
     server.add_service(background_service("acme", renewals));
 }

@@ -77,12 +77,12 @@ impl HistoryPage {
             started: rfc3339::format(process.lifecycle.started),
             step_seconds: HISTORY_STEP.as_secs(),
             first: view.first,
-            steps: StepColumns::of(&view.steps),
+            steps: StepColumns::new(&view.steps),
             limits_complete: view.limits.is_complete,
-            limits: columns(&view.limits, LimitColumns::of),
+            limits: columns(&view.limits, LimitColumns::new),
             origins_complete: view.origins.is_complete,
-            origins: columns(&view.origins, OriginColumns::of),
-            marks: history.marks(since).into_iter().map(MarkRow::of).collect(),
+            origins: columns(&view.origins, OriginColumns::new),
+            marks: history.marks(since).into_iter().map(MarkRow::new).collect(),
         }
     }
 
@@ -110,7 +110,7 @@ fn column<const N: usize>(rows: &[[u32; N]], at: usize) -> Vec<u32> {
 }
 
 impl StepColumns {
-    fn of(steps: &[HistoryStep]) -> Self {
+    fn new(steps: &[HistoryStep]) -> Self {
         let mut columns = Self::default();
         for step in steps {
             let requests = step.requests;
@@ -134,7 +134,7 @@ impl StepColumns {
 }
 
 impl LimitColumns {
-    fn of(rows: &[[u32; 3]]) -> Self {
+    fn new(rows: &[[u32; 3]]) -> Self {
         Self {
             admitted: column(rows, 0),
             rejected: column(rows, 1),
@@ -144,7 +144,7 @@ impl LimitColumns {
 }
 
 impl OriginColumns {
-    fn of(rows: &[[u32; 2]]) -> Self {
+    fn new(rows: &[[u32; 2]]) -> Self {
         Self {
             attempts: column(rows, 0),
             failed: column(rows, 1),
@@ -153,7 +153,7 @@ impl OriginColumns {
 }
 
 impl MarkRow {
-    fn of(mark: HistoryMark) -> Self {
+    fn new(mark: HistoryMark) -> Self {
         Self {
             id: mark.id,
             at: rfc3339::format(mark.at),

@@ -126,10 +126,10 @@ impl LimitSuggestion {
             let uses = rate.peaks.iter().map(|peak| (peak.used, peak.keys));
             let uses = KeyUses::new(uses.collect());
             let window = u64::from(rate.window_seconds);
-            let mut period = PeriodSuggestion::of(window, &uses, Vec::new());
+            let mut period = PeriodSuggestion::new(window, &uses, Vec::new());
             // What a key may have used, which the number must allow for.
             let most = uses.raised(rate.unseen);
-            let allowing = PeriodSuggestion::of(window, &most, Vec::new());
+            let allowing = PeriodSuggestion::new(window, &most, Vec::new());
             (period.suggested, period.keys_above) = (allowing.suggested, allowing.keys_above);
             // The 99.9th percentile, above which the number lies, is itself at the limit.
             let unknown = most.percentile(999) >= rate.limit;

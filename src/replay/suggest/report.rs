@@ -126,7 +126,7 @@ impl SuggestedNumbers {
             let largest = maxima.largest(index, LISTED_KEYS);
             let first = largest.first().map(|(key, _, all)| (key.clone(), *all));
             let largest = largest.into_iter().map(|(key, most, _)| (key, most));
-            let suggestion = PeriodSuggestion::of(*period, &uses, largest.collect());
+            let suggestion = PeriodSuggestion::new(*period, &uses, largest.collect());
             if warnings.is_empty() {
                 warnings.extend(suggestion.attack_warning(&uses, first));
             }
@@ -148,7 +148,7 @@ impl SuggestedNumbers {
 
 impl PeriodSuggestion {
     /// Returns the suggestion for windows of `seconds` from the maxima of all keys.
-    pub(super) fn of(seconds: u64, uses: &KeyUses, largest: Vec<(String, u32)>) -> Self {
+    pub(super) fn new(seconds: u64, uses: &KeyUses, largest: Vec<(String, u32)>) -> Self {
         let suggested = uses.recommended();
         Self {
             period: span(seconds),
