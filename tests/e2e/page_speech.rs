@@ -249,6 +249,8 @@ async fn only_short_texts_are_said_by_themselves_and_tables_stay_in_place() {
     page.go(&ui(&gateway, "")).await;
     let table = "document.querySelector('section[aria-label^=\"Rejections by limit\"] table')";
     page.until(table).await;
+    // The server that does not answer is said once, when its health check has failed.
+    page.until("document.querySelector('#problems li')").await;
     let watch = format!(
         "{{ window.told = 0; window.kept = {table}; window.row = {table}.querySelector('tbody tr');
             const watcher = new MutationObserver((changes) => {{ window.told += changes.length; }});
