@@ -46,6 +46,7 @@ pub mod load;
 mod name_case;
 pub mod process;
 mod reading_window;
+mod replaced_file;
 pub mod replay;
 pub mod request_id;
 mod retry_after;

@@ -161,9 +161,8 @@ impl ClientLists {
 
 impl TemporaryLists<'_> {
     fn block_hit(self, client: IpAddr) -> Option<ListHit> {
-        let found = self.rules.rule_for_address(client)?;
-        let entry = ListEntry::Block(found.length);
-        Some(ListHit::by_rule(entry, found.rule))
+        let (length, rule) = self.rules.rule_for_address(client)?;
+        Some(ListHit::by_rule(ListEntry::Block(length), rule))
     }
 
     /// Looks the network of the client up where a rule names one.
@@ -231,12 +230,12 @@ impl ListMatch {
 }
 
 impl ListSource {
-    /// Returns the name for the access log: that of the list, or `temporary:ID`, which no list can have.
+    /// Returns the name for the access log.
     #[must_use]
-    pub fn name(&self) -> Name {
+    pub fn name(&self) -> &Name {
         match self {
-            Self::List(name) => Arc::clone(name),
-            Self::Temporary(rule) => format!("temporary:{}", rule.id).into(),
+            Self::List(name) => name,
+            Self::Temporary(rule) => rule.name(),
         }
     }
 

@@ -48,7 +48,7 @@ impl From<&Located<'_>> for RequestRoute {
     fn from(located: &Located<'_>) -> Self {
         Self {
             route: Arc::clone(located.route),
-            list: located.list_match.source().map(ListSource::name),
+            list: located.list_match.source().map(ListSource::name).cloned(),
             preflight: located.preflight.clone(),
         }
     }

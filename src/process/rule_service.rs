@@ -43,15 +43,9 @@ struct StoreView {
     /// The version of the rules that were read last.
     version: Option<String>,
     /// The entries there.
-    entries: BTreeMap<RuleId, StoredEntry>,
+    entries: BTreeMap<RuleId, RuleEntry>,
     /// The revision of the rules here of which the store has everything.
     published: Option<u64>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum StoredEntry {
-    InForce(Timestamp),
-    Removed(Timestamp),
 }
 
 #[async_trait]
@@ -60,6 +54,7 @@ impl BackgroundService for RuleService {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut view = StoreView::default();
+        let mut followed = None;
         loop {
             tokio::select! {
                 _ = tick.tick() => {}
@@ -72,9 +67,14 @@ impl BackgroundService for RuleService {
             // It does not panic, and the next tick looks again.
             let _ = ended.await;
             self.exchange(&mut view).await;
+            let revision = self.rules.revision();
+            if followed == Some(revision) {
+                continue;
+            }
+            followed = Some(revision);
             let process = Arc::clone(&self.process);
-            let followed = tokio::task::spawn_blocking(move || process.follow_temporary_rules());
-            let _ = followed.await;
+            let ended = tokio::task::spawn_blocking(move || process.follow_temporary_rules());
+            let _ = ended.await;
         }
     }
 }
@@ -145,7 +145,7 @@ impl StoreView {
             let read = written.map_err(|error| error.to_string());
             match read.and_then(|written| written.read()) {
                 Ok(entry) => {
-                    self.entries.insert(entry.id(), StoredEntry::new(&entry));
+                    self.entries.insert(entry.id(), entry.clone());
                     entries.push(entry);
                 }
                 Err(why) => warn!("the temporary rule {id:?} of the store is ignored: {why}"),
@@ -158,8 +158,8 @@ impl StoreView {
     fn missing(&self, own: Vec<RuleEntry>, now: Timestamp) -> Vec<UnpublishedEntry> {
         let lacks = |entry: &RuleEntry| match self.entries.get(&entry.id()) {
             None => true,
-            Some(StoredEntry::InForce(_)) => matches!(entry, RuleEntry::Removed(..)),
-            Some(StoredEntry::Removed(_)) => false,
+            Some(RuleEntry::InForce(_)) => matches!(entry, RuleEntry::Removed(..)),
+            Some(RuleEntry::Removed(..)) => false,
         };
         let own = own
             .iter()
@@ -180,21 +180,6 @@ impl StoreView {
             })
         });
         texts.chain(ended).collect()
-    }
-}
-
-impl StoredEntry {
-    fn new(entry: &RuleEntry) -> Self {
-        match entry {
-            RuleEntry::InForce(rule) => Self::InForce(rule.until),
-            RuleEntry::Removed(_, until, _) => Self::Removed(*until),
-        }
-    }
-
-    fn until(self) -> Timestamp {
-        match self {
-            Self::InForce(until) | Self::Removed(until) => until,
-        }
     }
 }
 

@@ -1,16 +1,17 @@
 //! Remembers the number of gateways that share the store, so that a process that starts while the store is unavailable takes its share and
 //! not the whole.
 //!
-//! With `[server] state_dir` the number is a file there, which is replaced whole when the number changes. It is on the disk before it has
-//! the name, so a loss of power leaves the former number or the new one. In an upgrade the old process hands it over.
+//! With `[server] state_dir` the number is a file there, which is replaced whole when the number changes. In an upgrade the old process
+//! hands it over.
 
-use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tracing::warn;
+
+use crate::replaced_file::ReplacedFile;
 
 /// The name of the file.
 const FILE: &str = "gateways";
@@ -22,25 +23,26 @@ const LONGEST: u64 = 11;
 pub(super) struct FleetSize {
     /// The number that an earlier process has left; `None` where none has.
     pub(super) known: Option<NonZeroU32>,
-    directory: Option<PathBuf>,
+    file: Option<ReplacedFile>,
 }
 
 impl FleetSize {
     /// The number that no process has left, and none keeps.
     pub(super) const UNKNOWN: Self = Self {
         known: None,
-        directory: None,
+        file: None,
     };
 
     /// Reads the number in a state directory, and removes what killed processes have left of theirs.
     pub(super) fn in_directory(directory: &Path) -> Self {
-        if let Err(error) = remove_drafts(directory) {
+        let file = ReplacedFile::new(directory, FILE);
+        if let Err(error) = file.remove_drafts() {
             warn!(
                 "{}: drafts of the number of gateways not removed: {error}",
                 directory.display()
             );
         }
-        let known = match read(&directory.join(FILE)) {
+        let known = match read(&file.path()) {
             Ok(known) => Some(known),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
@@ -53,20 +55,16 @@ impl FleetSize {
         };
         Self {
             known,
-            directory: Some(directory.to_owned()),
+            file: Some(file),
         }
     }
 
     /// Writes the number.
     pub(super) fn keep(&self, number: NonZeroU32) {
-        let Some(directory) = &self.directory else {
-            return;
-        };
-        if let Err(error) = write(directory, number) {
-            warn!(
-                "{}: number of gateways not kept: {error}",
-                directory.display()
-            );
+        let Some(file) = &self.file else { return };
+        if let Err(error) = file.replace(format!("{number}\n").as_bytes()) {
+            let path = file.path();
+            warn!("{}: number of gateways not kept: {error}", path.display());
         }
     }
 }
@@ -78,38 +76,6 @@ fn read(path: &Path) -> io::Result<NonZeroU32> {
     }
     let text = fs::read_to_string(path)?;
     text.trim_end().parse().map_err(|_| unreadable())
-}
-
-/// Writes a draft and renames it, so that the name always has a whole file.
-fn write(directory: &Path, number: NonZeroU32) -> io::Result<()> {
-    let draft = directory.join(format!("{FILE}.{}", std::process::id()));
-    let mut file = File::create(&draft)?;
-    file.write_all(format!("{number}\n").as_bytes())?;
-    // Some file systems write the name before the content.
-    file.sync_all()?;
-    fs::rename(&draft, directory.join(FILE))?;
-    File::open(directory)?.sync_all()
-}
-
-/// Removes the drafts of processes that have ended.
-fn remove_drafts(directory: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let name = entry?.file_name();
-        if drafting_process(&name).is_some_and(|process| !is_running(process)) {
-            fs::remove_file(directory.join(name))?;
-        }
-    }
-    Ok(())
-}
-
-/// Returns the process whose draft a file of this name is; `None` for every other file.
-fn drafting_process(name: &OsStr) -> Option<u32> {
-    let process = name.to_str()?.strip_prefix(FILE)?.strip_prefix('.')?;
-    process.parse().ok()
-}
-
-fn is_running(process: u32) -> bool {
-    Path::new("/proc").join(process.to_string()).exists()
 }
 
 #[cfg(test)]

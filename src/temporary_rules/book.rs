@@ -116,6 +116,19 @@ impl RuleBook {
         Some(removed).filter(|rule| rule.until > now)
     }
 
+    /// Takes over entries. Returns whether that changes something.
+    pub fn merge_all(
+        &mut self,
+        entries: impl IntoIterator<Item = RuleEntry>,
+        now: Timestamp,
+    ) -> bool {
+        let mut is_changed = false;
+        for entry in entries {
+            is_changed |= self.merge(entry, now);
+        }
+        is_changed
+    }
+
     /// Takes over an entry. Returns whether that changes something. An entry that has ended is ignored, and so is a rule without room.
     pub fn merge(&mut self, entry: RuleEntry, now: Timestamp) -> bool {
         let id = entry.id();

@@ -1,12 +1,10 @@
 //! Keeps the temporary rules in a file of `[server] state_dir`, which is replaced whole at each change.
 //!
-//! It is on the disk before it has the name, so a loss of power leaves the former rules or the new ones. A file that cannot be read is
-//! moved aside and reported: the gateway starts without its rules, and an operator can read them.
+//! A file that cannot be read is moved aside and reported: the gateway starts without its rules, and an operator can read them.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::io::{self, Read};
+use std::path::Path;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +13,7 @@ use tracing::{error, warn};
 
 use super::book::{RuleBook, RuleEntry};
 use super::written::WrittenEntry;
+use crate::replaced_file::ReplacedFile;
 
 /// The name of the file.
 const FILE: &str = "temporary-rules.json";
@@ -24,7 +23,7 @@ const BROKEN: &str = "temporary-rules.broken.json";
 /// The file of the rules.
 #[derive(Debug)]
 pub(super) struct RuleFile {
-    directory: PathBuf,
+    file: ReplacedFile,
     /// The file as this process has read or written it last; `None` before there was one.
     version: Option<FileVersion>,
     error: Option<String>,
@@ -47,10 +46,14 @@ impl RuleFile {
     /// Opens the file in a directory, and returns its entries.
     pub(super) fn open(directory: &Path) -> (Self, Vec<RuleEntry>) {
         let mut file = Self {
-            directory: directory.to_owned(),
+            file: ReplacedFile::new(directory, FILE),
             version: None,
             error: None,
         };
+        if let Err(error) = file.file.remove_drafts() {
+            let directory = directory.display();
+            warn!("{directory}: drafts of the temporary rules not removed: {error}");
+        }
         let entries = match file.read() {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -69,7 +72,7 @@ impl RuleFile {
 
     /// Returns the entries of a file that another process has written since the last look; `None` where there is none.
     pub(super) fn read_if_changed(&mut self) -> Option<Vec<RuleEntry>> {
-        let version = FileVersion::of_path(&self.path(FILE)).ok()?;
+        let version = FileVersion::of_path(&self.file.path()).ok()?;
         if Some(version) == self.version {
             return None;
         }
@@ -92,13 +95,14 @@ impl RuleFile {
                 .collect(),
         };
         let written = serde_json::to_vec_pretty(&text).map_err(io::Error::other);
-        match written.and_then(|bytes| self.replace(&bytes)) {
+        let replaced = written.and_then(|bytes| self.file.replace(&bytes));
+        match replaced.and_then(|()| FileVersion::of_path(&self.file.path())) {
             Ok(version) => {
                 self.version = Some(version);
                 self.error = None;
             }
             Err(error) => {
-                let path = self.path(FILE);
+                let path = self.file.path();
                 let error = format!("{}: {error}", path.display());
                 error!("temporary rules are not kept: {error}");
                 self.error = Some(error);
@@ -106,12 +110,8 @@ impl RuleFile {
         }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.join(name)
-    }
-
     fn read(&mut self) -> io::Result<Vec<RuleEntry>> {
-        let path = self.path(FILE);
+        let path = self.file.path();
         let version = FileVersion::of_path(&path)?;
         let mut text = Vec::new();
         let mut file = File::open(&path)?.take(TEMPORARY_RULES_FILE + 1);
@@ -132,33 +132,14 @@ impl RuleFile {
 
     /// Moves a file aside that cannot be read.
     fn set_aside(&mut self, reason: &io::Error) {
-        let path = self.path(FILE);
+        let path = self.file.path();
         warn!(
             "{}: the temporary rules cannot be read, so none of them is in force: {reason}; the file is moved to {BROKEN}",
             path.display()
         );
-        if let Err(error) = fs::rename(&path, self.path(BROKEN)) {
+        if let Err(error) = fs::rename(&path, path.with_file_name(BROKEN)) {
             warn!("{}: not moved: {error}", path.display());
         }
-    }
-
-    /// Writes a draft and renames it, so that the name always has a whole file.
-    fn replace(&self, bytes: &[u8]) -> io::Result<FileVersion> {
-        let draft = self.path(&format!("{FILE}.{}", std::process::id()));
-        // Keys and reasons are personal data.
-        let mut file = File::options()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&draft)?;
-        file.write_all(bytes)?;
-        // Some file systems write the name before the content.
-        file.sync_all()?;
-        let path = self.path(FILE);
-        fs::rename(&draft, &path)?;
-        File::open(&self.directory)?.sync_all()?;
-        FileVersion::of_path(&path)
     }
 }
 

@@ -48,7 +48,7 @@ impl LimitEdits {
 impl PartialEq for LimitEdits {
     /// Rules never change, so their ids tell.
     fn eq(&self, other: &Self) -> bool {
-        let ids = |edits: &Self| edits.0.iter().map(|rule| rule.id).collect::<Vec<_>>();
-        ids(self) == ids(other)
+        let ids = self.0.iter().map(|rule| rule.id);
+        ids.eq(other.0.iter().map(|rule| rule.id))
     }
 }

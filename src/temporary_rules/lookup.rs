@@ -18,15 +18,6 @@ pub struct RuleLookup {
     of_networks: HashMap<u32, Arc<TemporaryRule>>,
 }
 
-/// The rule for an address, with how narrow it is.
-#[derive(Clone, Copy, Debug)]
-pub struct RuleMatch<'r> {
-    /// The length of its block.
-    pub length: PrefixLength,
-    /// The rule.
-    pub rule: &'r Arc<TemporaryRule>,
-}
-
 impl RuleLookup {
     /// Returns the look-up of `rules`. Of two for the same clients the one that blocks is found, else the one that ends last.
     #[must_use]
@@ -43,25 +34,19 @@ impl RuleLookup {
         lookup
     }
 
-    /// Returns whether no rule about clients is in force.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.blocks.is_empty() && self.of_networks.is_empty()
-    }
-
     /// Returns whether some rule names a network, so that the client's is to be looked up.
     #[must_use]
     pub fn has_networks(&self) -> bool {
         !self.of_networks.is_empty()
     }
 
-    /// Returns the rule of the longest block that contains `address`. Costs a binary search and a look into a table.
+    /// Returns the rule of the longest block that contains `address`, with the length of the block, by a binary search and one look-up.
     #[must_use]
-    pub fn rule_for_address(&self, address: IpAddr) -> Option<RuleMatch<'_>> {
+    pub fn rule_for_address(&self, address: IpAddr) -> Option<(PrefixLength, &Arc<TemporaryRule>)> {
         let length = self.blocks.longest(address)?;
         let block = IpNet::new(address.to_canonical(), length.0).ok()?;
         let rule = self.of_blocks.get(&block.trunc())?;
-        Some(RuleMatch { length, rule })
+        Some((length, rule))
     }
 
     /// Returns the rule of the network with this number.
@@ -129,12 +114,12 @@ mod tests {
             ("192.0.2.1", None),
         ] {
             let found = lookup.rule_for_address(address.parse().unwrap());
-            let found = found.map(|found| found.rule.id);
+            let found = found.map(|(_, rule)| rule.id);
             assert_eq!(found, id.map(RuleId::from_bits), "{address}");
         }
-        assert!(lookup.has_networks() && !lookup.is_empty());
+        assert!(lookup.has_networks());
         assert!(lookup.rule_for_network(64496).is_some());
         assert!(lookup.rule_for_network(64497).is_none());
-        assert!(RuleLookup::default().is_empty());
+        assert!(!RuleLookup::default().has_networks());
     }
 }

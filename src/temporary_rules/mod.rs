@@ -34,7 +34,7 @@ use tracing::{info, warn};
 pub use self::book::{RuleBook, RuleBookFull, RuleEntry};
 use self::file::RuleFile;
 pub use self::limit_edits::LimitEdits;
-pub use self::lookup::{RuleLookup, RuleMatch};
+pub use self::lookup::RuleLookup;
 pub use self::rule::{RuleId, RuleLifetime, RuleScope, TemporaryRule};
 pub use self::target::{LimitKey, RateFactor, RuleEffect, RuleTarget, RuleWords};
 pub use self::written::{WrittenEntry, WrittenRule};
@@ -78,10 +78,8 @@ impl TemporaryRules {
         let mut state = self.lock();
         let (file, entries) = RuleFile::open(directory);
         state.file = Some(file);
-        for entry in entries {
-            state.book.merge(entry, now);
-        }
-        self.compile(&mut state, now);
+        state.book.merge_all(entries, now);
+        self.compile(&state, now);
         let number = state.book.rules().count();
         if number > 0 {
             info!("{number} temporary rules continue");
@@ -123,12 +121,8 @@ impl TemporaryRules {
                 RuleEffect::Ban => figures.ban += 1,
                 RuleEffect::Scale(_) => figures.scale += 1,
             }
-            let earlier = figures.next_end.is_none_or(|end| rule.until < end);
-            figures.next_end = if earlier {
-                Some(rule.until)
-            } else {
-                figures.next_end
-            };
+            let ends = figures.next_end.into_iter().chain([rule.until]);
+            figures.next_end = ends.min();
         }
         figures
     }
@@ -177,10 +171,7 @@ impl TemporaryRules {
     /// Takes over what other gateways have published. Returns whether something changed.
     pub fn merge(&self, entries: impl IntoIterator<Item = RuleEntry>, now: Timestamp) -> bool {
         let mut state = self.lock();
-        let mut is_changed = false;
-        for entry in entries {
-            is_changed |= state.book.merge(entry, now);
-        }
+        let is_changed = state.book.merge_all(entries, now);
         if is_changed {
             self.keep(&mut state, now);
         }
@@ -227,7 +218,7 @@ impl TemporaryRules {
         }
     }
 
-    fn compile(&self, state: &mut RuleState, now: Timestamp) {
+    fn compile(&self, state: &RuleState, now: Timestamp) {
         let rules = state.book.rules().filter(|rule| rule.until > now);
         self.in_force.store(Arc::new(RuleLookup::new(rules)));
         self.revision.fetch_add(1, Ordering::Relaxed);
@@ -238,10 +229,7 @@ impl TemporaryRules {
         let Some(entries) = state.file.as_mut().and_then(RuleFile::read_if_changed) else {
             return false;
         };
-        let mut is_changed = false;
-        for entry in entries {
-            is_changed |= state.book.merge(entry, now);
-        }
+        let is_changed = state.book.merge_all(entries, now);
         if is_changed {
             warn!("another process has changed the temporary rules; its changes are in force");
         }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sluicegate_limiter::Timestamp;
 
 use super::target::{RuleEffect, RuleTarget};
+use crate::config::rules::Name;
 use crate::request_id::RequestId;
 
 /// Most characters of a reason.
@@ -33,6 +34,8 @@ pub struct TemporaryRule {
     pub by: String,
     /// The gateways on which it is in force.
     pub scope: RuleScope,
+    /// Its name in the access log: `temporary:ID`, which no list can have.
+    name: Name,
     /// Requests of this gateway that it decided.
     hits: AtomicU64,
 }
@@ -74,6 +77,7 @@ impl TemporaryRule {
             reason: String::new(),
             by: String::new(),
             scope: RuleScope::Fleet,
+            name: format!("temporary:{id}").into(),
             hits: AtomicU64::new(0),
         }
     }
@@ -92,6 +96,12 @@ impl TemporaryRule {
     #[must_use]
     pub fn in_scope(self, scope: RuleScope) -> Self {
         Self { scope, ..self }
+    }
+
+    /// Returns its name in the access log.
+    #[must_use]
+    pub fn name(&self) -> &Name {
+        &self.name
     }
 
     /// Counts a request that the rule decided.
