@@ -35,7 +35,7 @@ pub(super) fn edit(
         KeySelector::Values(values) => &**values,
     };
     if let KeyEdit::Ban(_) = change {
-        active.note_ban_by_operator(&named, written, now);
+        active.note_ban_by_operator(&named, written);
     }
     let active = match active.rule_that_bans(named.key) {
         Some(rule) if change == KeyEdit::Clear => {

@@ -140,7 +140,7 @@ impl ActiveLimit {
     pub(super) fn judged(&self, key: KeyHash) -> Result<&Limit, &'static str> {
         let rules = self.key_rules.as_ref();
         match rules
-            .and_then(|rules| rules.rule_for_logged(key))
+            .and_then(|rules| rules.rule(key))
             .map(|rule| rule.effect)
         {
             Some(RuleEffect::Exempt) => return Err("unlimited"),
@@ -281,7 +281,7 @@ impl ActiveLimit {
     /// Returns the temporary rule that bans a key.
     #[must_use]
     pub fn rule_that_bans(&self, key: KeyHash) -> Option<&Arc<TemporaryRule>> {
-        let rule = self.key_rules.as_ref()?.rule_for_logged(key)?;
+        let rule = self.key_rules.as_ref()?.rule(key)?;
         (rule.effect == RuleEffect::Ban).then_some(rule)
     }
 

@@ -20,7 +20,7 @@ impl KeyRules {
         let keys = edits.keys(&active.name).into_iter();
         let rules = keys.filter_map(|(key, rule)| {
             let named = active.name_key(&key.values, seed).ok()?;
-            Some((named.key.bits(), Arc::clone(rule)))
+            Some((mark(named.key), Arc::clone(rule)))
         });
         let rules: HashMap<_, _, _> = rules.collect();
         (!rules.is_empty()).then_some(Self(rules))
@@ -28,7 +28,7 @@ impl KeyRules {
 
     /// Returns the rule about a key.
     pub(super) fn rule(&self, key: KeyHash) -> Option<&Arc<TemporaryRule>> {
-        self.0.get(&key.bits())
+        self.0.get(&mark(key))
     }
 
     /// Returns the keys that a rule bans.
@@ -39,9 +39,9 @@ impl KeyRules {
             .filter(|(_, rule)| rule.effect == RuleEffect::Ban);
         banned.map(|(bits, _)| KeyHash::from_bits(*bits))
     }
+}
 
-    /// Returns the rule about a key, whose lowest bit the log does not have.
-    pub(super) fn rule_for_logged(&self, key: KeyHash) -> Option<&Arc<TemporaryRule>> {
-        self.rule(key).or_else(|| self.0.get(&(key.bits() ^ 1)))
-    }
+/// Returns the bits that tables and the log keep of a key.
+fn mark(key: KeyHash) -> u64 {
+    key.bits() & !1
 }

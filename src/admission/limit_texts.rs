@@ -41,10 +41,14 @@ impl ActiveLimit {
     }
 
     /// Names the keys that are heaviest at `now`, and forgets the texts of bans that have ended.
-    pub fn name_heaviest(&self, keys: impl Iterator<Item = KeyHash>, now: Timestamp) {
+    pub fn name_heaviest<K: Iterator<Item = KeyHash>>(
+        &self,
+        keys: impl FnOnce() -> K,
+        now: Timestamp,
+    ) {
         if let Some(texts) = &self.key_texts {
-            texts.forget_bans(|key| self.is_banned(key, now));
-            texts.name(KeyNamer::Walk, keys);
+            texts.forget_bans(|key| self.ban_in_force(key, now).is_some());
+            texts.name(KeyNamer::Walk, keys());
         }
     }
 
@@ -65,13 +69,8 @@ impl ActiveLimit {
         }
     }
 
-    /// Notes at `now` that this limit rejected a key, and the ban that holds it.
-    pub fn note_rejection(
-        &self,
-        rejection: &LimitRejection,
-        key: &RejectedKey<'_>,
-        now: Timestamp,
-    ) {
+    /// Notes that this limit rejected a key, and the ban that holds it.
+    pub fn note_rejection(&self, rejection: &LimitRejection, key: &RejectedKey<'_>) {
         let Some(texts) = &self.key_texts else { return };
         if !rejection.reason.is_caused_by_client() {
             return;
@@ -90,20 +89,17 @@ impl ActiveLimit {
                 substitute_values(&self.key, lacking, key.client, texts.shown())
             }
         };
-        texts.note_rejection(rejection.key, text);
-        if let RejectionReason::Banned(_) | RejectionReason::BanStarted(_) = rejection.reason {
-            let is_banned = |key| self.is_banned(key, now);
-            let text = || Some(text());
-            texts.note_ban(rejection.key, text, BanSource::Limit, is_banned);
-        }
+        let ban = match rejection.reason {
+            RejectionReason::Banned(_) | RejectionReason::BanStarted(_) => Some(BanSource::Limit),
+            _ => None,
+        };
+        texts.note_rejection(rejection.key, ban, text);
     }
 
-    /// Keeps the text of a key that an operator has banned at `now`, by the values that were written.
-    pub fn note_ban_by_operator(&self, named: &NamedKey, written: &[String], now: Timestamp) {
+    /// Keeps the text of a key that an operator has banned, by the values that were written.
+    pub fn note_ban_by_operator(&self, named: &NamedKey, written: &[String]) {
         if let Some(texts) = &self.key_texts {
-            let is_banned = |key| self.is_banned(key, now);
-            let text = || self.values_of_named(named, written);
-            texts.note_ban(named.key, text, BanSource::Operator, is_banned);
+            texts.note_ban_by_operator(named.key, || self.values_of_named(named, written));
         }
     }
 
@@ -114,10 +110,5 @@ impl ActiveLimit {
         named
             .is_by_values()
             .then(|| values_of_operator(&self.key, named.parts(), written, shown))
-    }
-
-    fn is_banned(&self, key: KeyHash, now: Timestamp) -> bool {
-        let bans = self.bans.as_ref();
-        bans.is_some_and(|active| active.bans.active(key, now).is_some())
     }
 }

@@ -144,7 +144,7 @@ fn note_rejection(by: &LimitRejection, key_values: &[String], context: &Context)
             missing: &context.missing_keys,
             client,
         };
-        limit.note_rejection(by, &key, context.decided_at);
+        limit.note_rejection(by, &key);
     }
 }
 

@@ -299,16 +299,7 @@ impl RequestMetrics {
     /// Returns the requests of all routes since the start by their result. Those of routes that a reload removed are not among them.
     #[must_use]
     pub fn request_totals(&self) -> RequestTotals {
-        let mut totals = RequestTotals::default();
-        for (disposition, by_code) in RequestDisposition::ALL
-            .into_iter()
-            .zip(self.request_counts())
-        {
-            for (code, count) in by_code.into_iter().enumerate() {
-                totals.add(disposition, code, count);
-            }
-        }
-        totals
+        totals(self.request_counts())
     }
 
     /// Returns the results of every route since its counters began, and those of requests without a route under an empty name.
@@ -326,10 +317,7 @@ impl RequestMetrics {
         let routes = read(&self.routes);
         let cells = routes.values().flat_map(|cells| cells.cells());
         for cells in cells.chain(self.unmatched.cells()) {
-            let counts = cells.requests.as_flattened();
-            for (sum, count) in sums.as_flattened_mut().iter_mut().zip(counts) {
-                *sum += count.load(Ordering::Relaxed);
-            }
+            cells.add_requests(&mut sums);
         }
         sums
     }
@@ -448,17 +436,31 @@ impl RouteCells {
     /// Returns the results of one route.
     fn results(cells: &PerThread<Self>) -> RouteResults {
         let durations = HistogramSum::sum(cells.cells().map(|cells| &cells.durations[0]));
-        let mut results = RouteResults::new(durations);
+        let mut requests = [[0; CODES.len()]; DISPOSITIONS];
         for cells in cells.cells() {
-            for (disposition, counts) in RequestDisposition::ALL.into_iter().zip(&cells.requests) {
-                for (code, count) in counts.iter().enumerate() {
-                    let count = count.load(Ordering::Relaxed);
-                    results.totals.add(disposition, code, count);
-                }
-            }
+            cells.add_requests(&mut requests);
         }
-        results
+        RouteResults::new(totals(requests), durations)
     }
+
+    /// Adds the requests to `sums`.
+    fn add_requests(&self, sums: &mut RequestCounts) {
+        let counts = self.requests.as_flattened();
+        for (sum, count) in sums.as_flattened_mut().iter_mut().zip(counts) {
+            *sum += count.load(Ordering::Relaxed);
+        }
+    }
+}
+
+/// Returns requests by their result.
+fn totals(requests: RequestCounts) -> RequestTotals {
+    let mut totals = RequestTotals::default();
+    for (disposition, by_code) in RequestDisposition::ALL.into_iter().zip(requests) {
+        for (code, count) in by_code.into_iter().enumerate() {
+            totals.add(disposition, code, count);
+        }
+    }
+    totals
 }
 
 impl RouteCounts {
@@ -469,13 +471,7 @@ impl RouteCounts {
             for (sum, count) in cache.iter_mut().zip(&cells.cache) {
                 *sum += count.load(Ordering::Relaxed);
             }
-            for (sum, count) in requests
-                .as_flattened_mut()
-                .iter_mut()
-                .zip(cells.requests.as_flattened())
-            {
-                *sum += count.load(Ordering::Relaxed);
-            }
+            cells.add_requests(&mut requests);
         }
         let durations = HistogramSum::sum(cells.cells().flat_map(|cells| &cells.durations));
         Self {

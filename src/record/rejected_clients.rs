@@ -198,7 +198,7 @@ impl ClientGroups {
 fn user_agent(outcome: &Outcome<'_>) -> String {
     let field = outcome.fields.and_then(|fields| fields.get(&USER_AGENT));
     let bytes = field.as_ref().map_or(&[][..], |field| field.as_bytes());
-    let mut text = String::new();
+    let mut text = String::with_capacity(bytes.len().min(REJECTED_USER_AGENT));
     for byte in bytes {
         if text.len() + r"\xNN".len() > REJECTED_USER_AGENT {
             text.push('…');

@@ -13,17 +13,15 @@ pub struct RouteResults {
 
 impl Default for RouteResults {
     fn default() -> Self {
-        Self::new(RequestDurations::sum(std::iter::empty()))
+        let none = RequestDurations::sum(std::iter::empty());
+        Self::new(RequestTotals::default(), none)
     }
 }
 
 impl RouteResults {
-    /// Returns results with these durations and no numbers yet.
-    pub(super) fn new(durations: RequestDurations) -> Self {
-        Self {
-            totals: RequestTotals::default(),
-            durations,
-        }
+    /// Returns these results.
+    pub(super) fn new(totals: RequestTotals, durations: RequestDurations) -> Self {
+        Self { totals, durations }
     }
 
     /// Returns the growth since `earlier`; all of it where the counters began anew.

@@ -152,7 +152,7 @@ impl LimitSample {
             sample.walk(limit, gap, moment);
             sample.note_walk();
         }
-        active.name_heaviest(self.rates.heaviest(&active.limit), now);
+        active.name_heaviest(|| self.rates.heaviest(&active.limit), now);
         self.took = clock::since(now);
         self.took
     }

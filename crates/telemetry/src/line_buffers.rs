@@ -55,11 +55,6 @@ pub(crate) struct StampedLines {
 }
 
 impl StampedLines {
-    /// Returns each line with its time.
-    pub(crate) fn lines(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        self.lines_from(0)
-    }
-
     /// Returns each line that begins at this byte or behind it, with its time.
     pub(crate) fn lines_from(&self, byte: usize) -> impl Iterator<Item = (u64, &[u8])> {
         let first = self.stamps.partition_point(|stamp| stamp.start < byte);
@@ -160,15 +155,14 @@ impl LineBuffers {
         }
     }
 
-    /// Swaps the lines of buffer `index` for `into`, which must be empty; its capacity serves the next lines.
+    /// Swaps the lines of buffer `index`, which have no times, for `into`, which must be empty; its capacity serves the next lines.
+    #[cfg(feature = "otlp")]
     pub(crate) fn take(&self, index: usize, into: &mut Vec<u8>) {
         debug_assert!(
             into.is_empty(),
             "a buffer with unwritten lines would go back"
         );
-        let lines = &mut self.lock(index).lines;
-        std::mem::swap(&mut lines.bytes, into);
-        lines.stamps.clear();
+        std::mem::swap(&mut self.lock(index).lines.bytes, into);
     }
 
     /// Swaps the lines of all buffers for `into`, whose parts must be empty; their capacity serves the next lines.
@@ -250,9 +244,9 @@ mod tests {
         for line in [&b"1234\n"[..], b"too long\n", b"5678\n", b"\n"] {
             append(&buffers, line);
         }
-        let mut taken = Vec::new();
-        buffers.take(0, &mut taken);
-        assert_eq!(taken, b"1234\n5678\n");
+        let mut taken = [StampedLines::default()];
+        buffers.take_all(&mut taken);
+        assert_eq!(taken[0].bytes, b"1234\n5678\n");
         assert_eq!(
             buffers.counts(),
             LineCounts {

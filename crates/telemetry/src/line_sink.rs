@@ -151,7 +151,8 @@ impl UnwrittenLines {
             std::mem::swap(&mut self.lines, first);
             return;
         }
-        let mut lines: Vec<(u64, &[u8])> = parts.iter().flat_map(StampedLines::lines).collect();
+        let mut lines: Vec<(u64, &[u8])> =
+            parts.iter().flat_map(|part| part.lines_from(0)).collect();
         // Stable, so that lines of one thread and one time keep their order.
         lines.sort_by_key(|line| line.0);
         for line in lines {

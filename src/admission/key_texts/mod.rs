@@ -52,8 +52,13 @@ pub struct KeyTexts {
     wanted: AtomicU8,
     /// The keys that are known where all are wanted, and those that are wanted otherwise.
     marks: KeyMarks,
-    table: Mutex<TextTable>,
+    table: ApartFromMarks<Mutex<TextTable>>,
 }
+
+/// Keeps the lock, which rejections take, off the cache lines that every request reads.
+#[derive(Debug)]
+#[repr(align(64))]
+struct ApartFromMarks<T>(T);
 
 /// The keys whose texts are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +96,7 @@ impl KeyTexts {
                 rules,
                 wanted: AtomicU8::new(TextsWanted::AllOthers as u8),
                 marks: KeyMarks::new(TextTable::most_seen(rules.most)),
-                table: Mutex::new(TextTable::new(rules.most)),
+                table: ApartFromMarks(Mutex::new(TextTable::new(rules.most))),
             })
         })
     }
@@ -127,7 +132,7 @@ impl KeyTexts {
 
     #[cold]
     fn learn(&self, key: u64, text: impl FnOnce() -> Vec<String>) {
-        if let Ok(mut table) = self.table.try_lock() {
+        if let Ok(mut table) = self.table.0.try_lock() {
             let had_room = table.has_room();
             table.see(key, cut(text()));
             match had_room && table.has_room() {
@@ -144,32 +149,33 @@ impl KeyTexts {
         self.mark(&table);
     }
 
-    /// Counts the rejection of a key.
-    pub fn note_rejection(&self, key: KeyHash, text: impl FnOnce() -> Vec<String>) {
-        if let Ok(mut table) = self.table.try_lock() {
+    /// Counts the rejection of a key, which may be banned.
+    pub(super) fn note_rejection(
+        &self,
+        key: KeyHash,
+        ban: Option<BanSource>,
+        text: impl FnOnce() -> Vec<String>,
+    ) {
+        if let Ok(mut table) = self.table.0.try_lock() {
             let known = table.text(mark(key)).cloned();
             let text = known.unwrap_or_else(|| cut(text()));
             table.reject(mark(key), &text);
+            if let Some(source) = ban {
+                table.ban(mark(key), &text, source);
+            }
         }
     }
 
-    /// Keeps the text of a key that is banned. `is_banned` says which keys are.
-    pub(super) fn note_ban(
+    /// Keeps the text of a key that an operator has banned.
+    pub(super) fn note_ban_by_operator(
         &self,
         key: KeyHash,
         text: impl FnOnce() -> Option<Vec<String>>,
-        source: BanSource,
-        is_banned: impl Fn(KeyHash) -> bool,
     ) {
-        let table = match source {
-            BanSource::Limit => self.table.try_lock().ok(),
-            BanSource::Operator => Some(self.lock()),
-        };
-        let Some(mut table) = table else { return };
+        let mut table = self.lock();
         let known = table.text(mark(key)).cloned();
         if let Some(text) = known.or_else(|| text().map(cut)) {
-            let is_banned = |key| is_banned(KeyHash::from_bits(key));
-            table.ban(mark(key), &text, source, is_banned);
+            table.ban(mark(key), &text, BanSource::Operator);
         }
     }
 
@@ -196,7 +202,7 @@ impl KeyTexts {
 
     fn lock(&self) -> MutexGuard<'_, TextTable> {
         // Each text is whole, whatever a thread that panicked had begun.
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 use sluicegate_base::space_saving::SpaceSaving;
 
+use super::super::overrides::AsItIs;
+
 /// The values of a key in the form that operators see, one for each part; empty where all requests share the key.
 pub(in crate::admission) type KeyText = Arc<[String]>;
 
@@ -35,18 +37,21 @@ pub(in crate::admission) enum BanSource {
     Operator,
 }
 
+/// A map by keyed hashes.
+type ByHash<T> = HashMap<u64, T, AsItIs>;
+
 /// The texts of one limit.
 #[derive(Debug)]
 pub(super) struct TextTable {
     /// Keys of each kind that it may have.
     most: usize,
     /// The texts of named keys, and of others while there is room.
-    seen: HashMap<u64, KeyText>,
+    seen: ByHash<KeyText>,
     /// The keys that each namer has named last.
-    named: [HashSet<u64>; 3],
+    named: [HashSet<u64, AsItIs>; 3],
     rejected: SpaceSaving<u64>,
-    texts_of_rejected: HashMap<u64, KeyText>,
-    banned: HashMap<u64, (KeyText, BanSource)>,
+    texts_of_rejected: ByHash<KeyText>,
+    banned: ByHash<(KeyText, BanSource)>,
 }
 
 impl TextTable {
@@ -54,11 +59,11 @@ impl TextTable {
     pub(super) fn new(most: usize) -> Self {
         Self {
             most,
-            seen: HashMap::new(),
+            seen: ByHash::default(),
             named: Default::default(),
             rejected: SpaceSaving::new(most),
-            texts_of_rejected: HashMap::new(),
-            banned: HashMap::new(),
+            texts_of_rejected: ByHash::default(),
+            banned: ByHash::default(),
         }
     }
 
@@ -138,22 +143,13 @@ impl TextTable {
             .or_insert_with(|| Arc::clone(text));
     }
 
-    /// Keeps the text of a banned key, if there is room. `is_banned` says which keys are banned.
-    pub(super) fn ban(
-        &mut self,
-        key: u64,
-        text: &KeyText,
-        source: BanSource,
-        is_banned: impl Fn(u64) -> bool,
-    ) {
+    /// Keeps the text of a banned key, if there is room: a ban by hand takes the place of another one.
+    pub(super) fn ban(&mut self, key: u64, text: &KeyText, source: BanSource) {
         if let Some((_, before)) = self.banned.get_mut(&key) {
             if source == BanSource::Operator {
                 *before = source;
             }
             return;
-        }
-        if self.banned.len() >= self.most {
-            self.forget_bans(is_banned);
         }
         if self.banned.len() >= self.most && source == BanSource::Operator {
             let mut banned = self.banned.iter();
@@ -237,7 +233,7 @@ mod tests {
                     }
                     Event::Ban(key, source) => {
                         bans.insert(key);
-                        table.ban(key, &text(key), source, |key| bans.contains(&key));
+                        table.ban(key, &text(key), source);
                     }
                     Event::Unban(key) => {
                         bans.remove(&key);
@@ -262,7 +258,7 @@ mod tests {
         const REJECTED: u64 = 3;
         let mut table = TextTable::new(64);
         table.see(HEAVY, text(HEAVY));
-        table.ban(BANNED, &text(BANNED), BanSource::Limit, |_| true);
+        table.ban(BANNED, &text(BANNED), BanSource::Limit);
         for number in 0..5_000 {
             let key = 1_000 + number;
             if number % 100 == 0 {
@@ -273,13 +269,13 @@ mod tests {
             }
             table.see(key, text(key));
             table.reject(key, &text(key));
-            table.ban(key, &text(key), BanSource::Limit, |_| true);
+            table.ban(key, &text(key), BanSource::Limit);
         }
         for key in [HEAVY, BANNED, REJECTED] {
             assert_eq!(table.text(key), Some(&text(key)), "{key}");
         }
         // It takes the place of any ban by the limit.
-        table.ban(4, &text(4), BanSource::Operator, |_| true);
+        table.ban(4, &text(4), BanSource::Operator);
         assert_eq!(table.text(4), Some(&text(4)));
     }
 }
