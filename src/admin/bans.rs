@@ -16,9 +16,7 @@ use super::key_edit::wait_for;
 use super::limit_view::BansView;
 use super::status::BansSection;
 use super::top::seconds;
-use super::{
-    AdminAction, AdminPage, AdminTask, JSON, Operator, RequestSource, limit_named, token_of,
-};
+use super::{AdminAction, AdminPage, AdminTask, JSON, Operator, limit_named, token_of};
 use crate::admission::{ActiveLimit, KeyNamer, NamedKey};
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
@@ -82,7 +80,6 @@ impl BannedKeyRow {
 pub(super) struct BanLift {
     limit: String,
     key: KeyHash,
-    operator: Operator,
 }
 
 /// The path does not end in a key.
@@ -90,18 +87,12 @@ pub(super) struct BanLift {
 struct BadKey;
 
 /// Returns the task of lifting a ban; `None` where the path is another one.
-pub(super) fn task(
-    request: &Parts,
-    sender: &RequestSource,
-    process: &GatewayProcess,
-) -> Option<AdminTask> {
+pub(super) fn task(request: &Parts, process: &GatewayProcess) -> Option<AdminTask> {
     Some(match BanLift::of(request.uri.path())? {
         Ok(_) if request.method != Method::DELETE => AdminTask::Show(only_pardons()),
         // Lifting a ban admits a client, so reaching the listener is not enough.
         Ok(_) if token_of(process).is_none() => AdminTask::Show(no_token()),
-        Ok(pardon) => AdminTask::Walk(AdminAction::Lift(
-            pardon.requested_by(sender.operator.clone()),
-        )),
+        Ok(pardon) => AdminTask::Walk(AdminAction::Lift(pardon)),
         Err(misasked) => AdminTask::Show(misasked.page()),
     })
 }
@@ -118,13 +109,7 @@ impl BanLift {
         Some(bits.ok_or(BadKey).map(|bits| Self {
             limit: limit.to_owned(),
             key: KeyHash::from_bits(bits),
-            operator: Operator::default(),
         }))
-    }
-
-    /// Adds the operator that requests it.
-    fn requested_by(self, operator: Operator) -> Self {
-        Self { operator, ..self }
     }
 
     /// Lifts the ban. `None` where there is no such limit, or it has no `ban`; `Some(None)` where no ban was in force.
@@ -144,7 +129,7 @@ impl BanLift {
     }
 
     /// Lifts the ban and returns the page with the ban that was in force.
-    pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
+    pub(super) fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
         let Some(lifted) = self.lift(process) else {
             return no_bans();
         };
@@ -164,7 +149,7 @@ impl BanLift {
             change,
             ..AuditEntry::default()
         };
-        audit::note(process, &self.operator, &entry);
+        audit::note(process, operator, &entry);
         let kind = match lifted {
             Some(_) => MarkKind::Unban,
             None => MarkKind::Key,
@@ -256,7 +241,6 @@ mod tests {
         let right = BanLift {
             limit: "otp".to_owned(),
             key: KeyHash::from_bits(0x0123_4567_89ab_cdee),
-            operator: Operator::default(),
         };
         for key in ["0123456789abcdee", "0123456789ABCDEE"] {
             assert_eq!(

@@ -11,7 +11,7 @@ use sluicegate_base::clock;
 
 use super::audit::{self, AuditEntry};
 use super::key_edit::wait_for;
-use super::{AdminAction, AdminPage, AdminTask, Operator, RequestSource, limit_named, token_of};
+use super::{AdminAction, AdminPage, AdminTask, Operator, limit_named, token_of};
 use crate::admission::{ActiveLimit, NamedKey};
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
@@ -22,7 +22,6 @@ use crate::store::KeyChange;
 pub(super) struct ClearOrder {
     limit: String,
     dry_run: bool,
-    operator: Operator,
 }
 
 #[derive(Serialize)]
@@ -36,11 +35,7 @@ struct ClearPage<'a> {
 }
 
 /// Returns the task of clearing a limit; `None` where the path is another one.
-pub(super) fn task(
-    request: &Parts,
-    sender: &RequestSource,
-    process: &GatewayProcess,
-) -> Option<AdminTask> {
+pub(super) fn task(request: &Parts, process: &GatewayProcess) -> Option<AdminTask> {
     let path = request.uri.path().strip_prefix("/limits/")?;
     let limit = path.strip_suffix("/clear")?;
     if limit.is_empty() || limit.contains('/') {
@@ -69,14 +64,13 @@ pub(super) fn task(
         Some(dry_run) => AdminTask::Walk(AdminAction::Clear(ClearOrder {
             limit: limit.to_owned(),
             dry_run,
-            operator: sender.operator.clone(),
         })),
     })
 }
 
 impl ClearOrder {
     /// Clears or counts the keys and returns the page with their number.
-    pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
+    pub(super) fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
         let Some(active) = limit_named(process, &self.limit) else {
             let error = "no such limit; /status names them";
             return AdminPage::error(StatusCode::NOT_FOUND, error);
@@ -95,7 +89,7 @@ impl ClearOrder {
                 change: format!("cleared the counters of {keys} keys and {bans} bans"),
                 ..AuditEntry::default()
             };
-            audit::note(process, &self.operator, &entry);
+            audit::note(process, operator, &entry);
             let text = format!("Limit {}: {}.", self.limit, entry.words());
             process.shared.mark(MarkKind::Key, &self.limit, &text);
         }

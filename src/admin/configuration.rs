@@ -12,7 +12,7 @@ use sluicegate_base::bounds::RELOAD_PATIENCE;
 use sluicegate_limiter::Timestamp;
 
 use super::audit::{self, AuditEntry};
-use super::{AdminAction, AdminPage, AdminTask, JSON, Operator, RequestSource};
+use super::{AdminAction, AdminPage, AdminTask, JSON, Operator};
 use crate::config::rules::BrokenFile;
 use crate::explain::{RouteExplained, counted};
 use crate::process::{GatewayProcess, ReloadReport, Reloader};
@@ -48,12 +48,6 @@ pub(super) struct DatabaseView {
     pub built_at: u64,
     /// Its size in memory.
     pub bytes: u64,
-}
-
-/// A `POST /reload`, and who sent it.
-#[derive(Debug)]
-pub(super) struct ReloadOrder {
-    operator: Operator,
 }
 
 #[derive(Serialize)]
@@ -154,11 +148,10 @@ pub(super) fn routes(process: &GatewayProcess) -> AdminPage {
 }
 
 /// Returns the task of a reload; `None` where the path is another one.
-pub(super) fn task(request: &Parts, sender: &RequestSource) -> Option<AdminTask> {
+pub(super) fn task(request: &Parts) -> Option<AdminTask> {
     (request.uri.path() == "/reload").then(|| {
         if request.method == Method::POST {
-            let operator = sender.operator.clone();
-            return AdminTask::Walk(AdminAction::Reload(ReloadOrder { operator }));
+            return AdminTask::Walk(AdminAction::Reload);
         }
         let error = &br#"{"error":"a reload is asked for by POST"}"#[..];
         let page = AdminPage::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error);
@@ -166,45 +159,42 @@ pub(super) fn task(request: &Parts, sender: &RequestSource) -> Option<AdminTask>
     })
 }
 
-impl ReloadOrder {
-    /// Reloads and returns the page with the result.
-    pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
-        let reloader = &process.reloader;
-        let operator = Some(self.operator.to_string());
-        let ended = reloader
-            .requests
-            .request_and_wait(operator, RELOAD_PATIENCE);
-        let Some(report) = reloader.last_reload().filter(|_| ended) else {
-            let error = &br#"{"error":"the reload has not ended yet; look at /status"}"#[..];
-            return AdminPage::new(StatusCode::SERVICE_UNAVAILABLE, JSON, error);
-        };
-        let failed = report.error.is_some();
-        self.note(&report, process);
-        let mut page = AdminPage::json(&ReloadSection::of(report));
-        if failed {
-            page.status = StatusCode::UNPROCESSABLE_ENTITY;
-        }
-        page
+/// Reloads and returns the page with the result.
+pub(super) fn reload(operator: &Operator, process: &GatewayProcess) -> AdminPage {
+    let reloader = &process.reloader;
+    let ended = reloader
+        .requests
+        .request_and_wait(Some(operator.to_string()), RELOAD_PATIENCE);
+    let Some(report) = reloader.last_reload().filter(|_| ended) else {
+        let error = &br#"{"error":"the reload has not ended yet; look at /status"}"#[..];
+        return AdminPage::new(StatusCode::SERVICE_UNAVAILABLE, JSON, error);
+    };
+    let failed = report.error.is_some();
+    note(&report, operator, process);
+    let mut page = AdminPage::json(&ReloadSection::of(report));
+    if failed {
+        page.status = StatusCode::UNPROCESSABLE_ENTITY;
     }
+    page
+}
 
-    /// Records the reload.
-    fn note(&self, report: &ReloadReport, process: &GatewayProcess) {
-        let entry = |change: String| AuditEntry {
-            action: "reload",
-            target: "configuration".to_owned(),
-            change,
-            ..AuditEntry::default()
-        };
-        match &report.error {
-            Some(error) => {
-                let entry = entry("reload the configuration".to_owned());
-                audit::note_failed(process, &self.operator, &entry, error);
-            }
-            None => {
-                let changes = counted(report.changes.len() as u64, "change");
-                let entry = entry(format!("reloaded the configuration, {changes}"));
-                audit::note(process, &self.operator, &entry);
-            }
+/// Records the reload.
+fn note(report: &ReloadReport, operator: &Operator, process: &GatewayProcess) {
+    let entry = |change: String| AuditEntry {
+        action: "reload",
+        target: "configuration".to_owned(),
+        change,
+        ..AuditEntry::default()
+    };
+    match &report.error {
+        Some(error) => {
+            let entry = entry("reload the configuration".to_owned());
+            audit::note_failed(process, operator, &entry, error);
+        }
+        None => {
+            let changes = counted(report.changes.len() as u64, "change");
+            let entry = entry(format!("reloaded the configuration, {changes}"));
+            audit::note(process, operator, &entry);
         }
     }
 }

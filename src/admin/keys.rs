@@ -15,10 +15,7 @@ use sluicegate_limiter::{ActiveBan, Cost, KeyHash, KeyPlacement, NEVER, Timestam
 use super::audit::{self, AuditEntry};
 use super::query::decoded;
 use super::top::seconds;
-use super::{
-    AdminAction, AdminPage, AdminTask, Operator, RequestSource, key_edit, limit_named, rules,
-    token_of,
-};
+use super::{AdminAction, AdminPage, AdminTask, Operator, key_edit, limit_named, rules, token_of};
 use crate::admission::KeyState;
 use crate::config::read_duration;
 use crate::history::MarkKind;
@@ -38,7 +35,6 @@ pub(super) struct KeyRequest {
     which: KeySelector,
     change: KeyEdit,
     reason: String,
-    operator: Operator,
 }
 
 /// The key that a request names.
@@ -135,12 +131,8 @@ impl TryFrom<serde_json::Number> for UsedUnits {
 }
 
 /// Returns the task of a request about a key; `None` where its path is another one.
-pub(super) fn task(
-    request: &Parts,
-    sender: &RequestSource,
-    process: &GatewayProcess,
-) -> Option<AdminTask> {
-    Some(match KeyRequest::of(request, sender)? {
+pub(super) fn task(request: &Parts, body: &[u8], process: &GatewayProcess) -> Option<AdminTask> {
+    Some(match KeyRequest::of(request, body)? {
         // A change of a key admits or rejects a client.
         Ok(asked) if asked.is_change() && token_of(process).is_none() => {
             AdminTask::Show(no_token())
@@ -152,7 +144,7 @@ pub(super) fn task(
 
 impl KeyRequest {
     /// Parses a request about a key; `None` where its path is another one.
-    fn of(request: &Parts, sender: &RequestSource) -> Option<Result<Self, AdminPage>> {
+    fn of(request: &Parts, body: &[u8]) -> Option<Result<Self, AdminPage>> {
         let (limit, rest) = request
             .uri
             .path()
@@ -165,7 +157,7 @@ impl KeyRequest {
         if limit.is_empty() {
             return None;
         }
-        let change = change(&request.method, &sender.body);
+        let change = change(&request.method, body);
         Some(which.and_then(|which| {
             let (change, reason) = change?;
             Ok(Self {
@@ -173,7 +165,6 @@ impl KeyRequest {
                 which,
                 change,
                 reason,
-                operator: sender.operator.clone(),
             })
         }))
     }
@@ -184,8 +175,8 @@ impl KeyRequest {
     }
 
     /// Runs the request and returns the page with the key's state after it. A change leaves an audit line.
-    pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
-        let shown = (self.ban_by_rule(process))
+    pub(super) fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
+        let shown = (self.ban_by_rule(operator, process))
             .unwrap_or_else(|| key_edit::edit(process, &self.limit, &self.which, self.change));
         let shown = match shown {
             Ok(shown) => shown,
@@ -193,7 +184,7 @@ impl KeyRequest {
                 let (status, why) = error.said();
                 if let Some(action) = self.change.action() {
                     let entry = self.entry(action, self.which.hash(), self.attempt());
-                    audit::note_failed(process, &self.operator, &entry, &why);
+                    audit::note_failed(process, operator, &entry, &why);
                 }
                 return AdminPage::error(status, &why);
             }
@@ -202,7 +193,7 @@ impl KeyRequest {
         if let Some(action) = self.change.action() {
             let change = self.act(&format!("key {}", page.key));
             let entry = self.entry(action, page.key.clone(), change);
-            audit::note(process, &self.operator, &entry);
+            audit::note(process, operator, &entry);
             let text = format!("Limit {}: {}.", self.limit, entry.words());
             let kind = match self.change {
                 KeyEdit::Ban(_) => MarkKind::Ban,
@@ -214,7 +205,7 @@ impl KeyRequest {
     }
 
     /// Bans the key by a temporary rule where its limit has no `ban`; `None` for every other change, and where only the hash is known.
-    fn ban_by_rule(&self, process: &GatewayProcess) -> Option<KeyResult> {
+    fn ban_by_rule(&self, operator: &Operator, process: &GatewayProcess) -> Option<KeyResult> {
         let KeyEdit::Ban(length) = self.change else {
             return None;
         };
@@ -226,7 +217,7 @@ impl KeyRequest {
             limit: limit.name.clone(),
             values: values.clone(),
         };
-        let banned = rules::ban_key(process, &self.operator, key, length, &self.reason);
+        let banned = rules::ban_key(process, operator, key, length, &self.reason);
         let banned = banned.map_err(KeyRequestError::BadValues);
         Some(banned.and_then(|()| key_edit::edit(process, &self.limit, &self.which, KeyEdit::Look)))
     }

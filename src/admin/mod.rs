@@ -71,10 +71,9 @@ use crate::process::GatewayProcess;
 use bans::BanLift;
 use clear::ClearOrder;
 use clients::ClientSection;
-use configuration::ReloadOrder;
 use health::ReadyState;
 use keys::KeyRequest;
-use rules::RuleRequest;
+use rules::RuleChange;
 use snapshot::AdminSnapshot;
 use token::TokenAccess;
 use top::TopQuery;
@@ -113,6 +112,7 @@ pub enum AdminResponse {
 pub struct TableWalk {
     errand: AdminAction,
     method: Method,
+    operator: Operator,
 }
 
 #[derive(Debug)]
@@ -123,12 +123,12 @@ enum AdminAction {
     Lift(BanLift),
     Unban(UnbanOrder),
     Clear(ClearOrder),
-    Purge(PurgeScope, Operator),
+    Purge(PurgeScope),
     Key(KeyRequest),
     Values(ValuesQuery),
-    Reload(ReloadOrder),
+    Reload,
     DryRun,
-    Rule(RuleRequest),
+    Rule(RuleChange),
 }
 
 /// The sender of an admin request, and its body.
@@ -144,19 +144,20 @@ impl TableWalk {
     /// Walks and returns the response.
     #[must_use]
     pub fn run(&self, process: &GatewayProcess) -> Response<Vec<u8>> {
+        let operator = &self.operator;
         let page = match &self.errand {
             AdminAction::Sample(make) => make(process),
             AdminAction::Look(question) => question.page(process),
             AdminAction::Usage(question) => question.page(process),
-            AdminAction::Lift(pardon) => pardon.page(process),
-            AdminAction::Unban(order) => order.page(process),
-            AdminAction::Clear(order) => order.page(process),
-            AdminAction::Purge(purge, operator) => cache::page(purge, operator, process),
-            AdminAction::Key(request) => request.page(process),
+            AdminAction::Lift(pardon) => pardon.page(operator, process),
+            AdminAction::Unban(order) => order.page(operator, process),
+            AdminAction::Clear(order) => order.page(operator, process),
+            AdminAction::Purge(purge) => cache::page(purge, operator, process),
+            AdminAction::Key(request) => request.page(operator, process),
             AdminAction::Values(query) => query.page(process),
-            AdminAction::Reload(order) => order.page(process),
+            AdminAction::Reload => configuration::reload(operator, process),
             AdminAction::DryRun => dry_run::page(process),
-            AdminAction::Rule(request) => request.page(process),
+            AdminAction::Rule(change) => change.page(operator, process),
         };
         dressed(page, &self.method)
     }
@@ -182,16 +183,19 @@ pub fn answer(
     process: &GatewayProcess,
 ) -> AdminResponse {
     let method = &request.method;
+    let task = page(request, &mut sender, process);
+    let operator = sender.operator;
     let walk = |errand| TableWalk {
         errand,
         method: method.clone(),
+        operator: operator.clone(),
     };
-    match page(request, &mut sender, process) {
+    match task {
         AdminTask::Show(page) => AdminResponse::Ready(dressed(page, method)),
         AdminTask::Sample(make) => AdminResponse::Sample(walk(AdminAction::Sample(make))),
         AdminTask::Walk(errand) if is_reading(method) => AdminResponse::Walk(walk(errand)),
         AdminTask::Walk(errand) => AdminResponse::Change(walk(errand)),
-        AdminTask::Stream => AdminResponse::Stream(sender.operator.token),
+        AdminTask::Stream => AdminResponse::Stream(operator.token),
     }
 }
 
@@ -339,21 +343,21 @@ fn no_token() -> AdminPage {
 
 /// Finds the endpoint among the others that the path names.
 fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> AdminTask {
-    keys::task(request, sender, process)
+    keys::task(request, &sender.body, process)
         .or_else(|| ui::page(request).map(AdminTask::Show))
         .or_else(|| events::task(request))
         .or_else(|| explain::task(request, process))
         .or_else(|| values::task(request))
         .or_else(|| rejected_clients::task(request, process))
         .or_else(|| dry_run::task(request))
-        .or_else(|| configuration::task(request, sender))
+        .or_else(|| configuration::task(request))
         .or_else(|| history::task(request, process))
-        .or_else(|| origins::task(request, sender, process))
-        .or_else(|| bans::task(request, sender, process))
-        .or_else(|| unban::task(request, sender, process))
-        .or_else(|| clear::task(request, sender, process))
-        .or_else(|| rules::task(request, sender, process))
-        .or_else(|| cache::task(request, sender, process))
+        .or_else(|| origins::task(request, &sender.operator, process))
+        .or_else(|| bans::task(request, process))
+        .or_else(|| unban::task(request, process))
+        .or_else(|| clear::task(request, process))
+        .or_else(|| rules::task(request, &sender.body, process))
+        .or_else(|| cache::task(request, process))
         .or_else(|| top::task(request))
         .or_else(|| usage::task(request))
         .unwrap_or_else(|| AdminTask::Show(no_such_path()))

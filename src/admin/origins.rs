@@ -16,7 +16,7 @@ use tracing::info;
 use super::audit::{self, AuditEntry};
 use super::origin_view::{ConcurrencyView, OriginView, ServerView};
 use super::query::decoded;
-use super::{AdminPage, AdminTask, JSON, Operator, RequestSource, token_of};
+use super::{AdminPage, AdminTask, JSON, Operator, token_of};
 use crate::config::rules::{OriginAddress, Role};
 use crate::history::MarkKind;
 use crate::origin::LatestFailure;
@@ -188,7 +188,7 @@ struct BadAddress;
 /// Runs the command that a request names; `None` where its path is another one.
 pub(super) fn task(
     request: &Parts,
-    sender: &RequestSource,
+    operator: &Operator,
     process: &GatewayProcess,
 ) -> Option<AdminTask> {
     Some(AdminTask::Show(
@@ -196,7 +196,7 @@ pub(super) fn task(
             Ok(_) if request.method != Method::POST => only_orders(),
             // A drain affects every client, so reaching the listener is not enough.
             Ok(_) if token_of(process).is_none() => no_token(),
-            Ok(instruction) => instruction.page(&sender.operator, process),
+            Ok(instruction) => instruction.page(operator, process),
             Err(misasked) => misasked.page(),
         },
     ))

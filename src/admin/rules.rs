@@ -16,7 +16,7 @@ use sluicegate_telemetry::exposition::SampledFamily;
 
 use super::audit::{self, AuditEntry};
 use super::top::seconds;
-use super::{AdminAction, AdminPage, AdminTask, Operator, RequestSource, is_reading, token_of};
+use super::{AdminAction, AdminPage, AdminTask, Operator, is_reading, token_of};
 use crate::admission::KeySeed;
 use crate::config::read_duration;
 use crate::history::MarkKind;
@@ -29,14 +29,10 @@ use crate::temporary_rules::{
 
 /// A change of the rules.
 #[derive(Debug)]
-pub(super) struct RuleRequest {
-    change: RuleChange,
-    source: RequestSource,
-}
-
-#[derive(Debug)]
-enum RuleChange {
+pub(super) enum RuleChange {
+    /// A rule is added.
     Add(RuleOrder),
+    /// The rule of this id is removed.
     Remove(RuleId),
 }
 
@@ -46,7 +42,7 @@ enum RuleChange {
     deny_unknown_fields,
     expecting = "an object with `action`, `target` and `for`"
 )]
-struct RuleOrder {
+pub(super) struct RuleOrder {
     action: String,
     target: Option<String>,
     limit: Option<String>,
@@ -117,15 +113,11 @@ struct RemovedPage {
 }
 
 /// Returns the task of a request about the rules; `None` where its path is another one.
-pub(super) fn task(
-    request: &Parts,
-    source: &RequestSource,
-    process: &GatewayProcess,
-) -> Option<AdminTask> {
+pub(super) fn task(request: &Parts, body: &[u8], process: &GatewayProcess) -> Option<AdminTask> {
     let rest = request.uri.path().strip_prefix("/rules")?;
     let change = match rest {
         "" if is_reading(&request.method) => return Some(AdminTask::Sample(page)),
-        "" if request.method == Method::POST => order(&source.body).map(RuleChange::Add),
+        "" if request.method == Method::POST => order(body).map(RuleChange::Add),
         "" => Err(not_allowed(
             "rules are read by GET and added by POST",
             "GET, HEAD, POST",
@@ -142,10 +134,7 @@ pub(super) fn task(
         Err(page) => AdminTask::Show(page),
         // A rule decides whom the gateway serves.
         Ok(_) if token_of(process).is_none() => AdminTask::Show(no_token()),
-        Ok(change) => AdminTask::Walk(AdminAction::Rule(RuleRequest {
-            change,
-            source: source.clone(),
-        })),
+        Ok(change) => AdminTask::Walk(AdminAction::Rule(change)),
     })
 }
 
@@ -262,19 +251,21 @@ impl RuleRow {
     }
 }
 
-impl RuleRequest {
-    /// Makes the change, which leaves a line in the process log, and returns the page about it.
-    pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
-        match &self.change {
-            RuleChange::Add(order) => self.add(order, process),
-            RuleChange::Remove(id) => self.remove(*id, process),
+impl RuleChange {
+    /// Makes the change, which leaves an audit line, and returns the page about it.
+    pub(super) fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
+        match self {
+            Self::Add(order) => order.add(operator, process),
+            Self::Remove(id) => remove(*id, operator, process),
         }
     }
+}
 
-    fn add(&self, order: &RuleOrder, process: &GatewayProcess) -> AdminPage {
+impl RuleOrder {
+    fn add(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
         let snapshot = process.shared.snapshot();
         let now = clock::now();
-        let rule = match order.rule(&snapshot, &process.shared.seed, &self.source.operator, now) {
+        let rule = match self.rule(&snapshot, &process.shared.seed, operator, now) {
             Ok(rule) => rule,
             Err(why) => return bad(&why),
         };
@@ -291,38 +282,17 @@ impl RuleRequest {
         let Ok(replaced) = snapshot.temporary.add(rule, now) else {
             let why = full();
             entry.change = format!("add {summary}");
-            audit::note_failed(process, &self.source.operator, &entry, &why);
+            audit::note_failed(process, operator, &entry, &why);
             return AdminPage::error(StatusCode::INSUFFICIENT_STORAGE, &why);
         };
         process.follow_temporary_rules();
-        note(process, &self.source.operator, &entry);
+        note(process, operator, &entry);
         AdminPage::json(&AddedPage {
             rule: row,
             replaced: replaced.iter().map(|rule| rule.id.to_string()).collect(),
         })
     }
 
-    fn remove(&self, id: RuleId, process: &GatewayProcess) -> AdminPage {
-        let now = clock::now();
-        let Some(rule) = process.shared.temporary.remove(id, now) else {
-            let why = "no temporary rule with this id is in force; /rules shows them";
-            return AdminPage::error(StatusCode::NOT_FOUND, why);
-        };
-        process.follow_temporary_rules();
-        let entry = AuditEntry {
-            action: "remove",
-            target: format!("temporary rule {id}"),
-            change: format!("removed {}", rule.summary()),
-            ..AuditEntry::default()
-        };
-        note(process, &self.source.operator, &entry);
-        AdminPage::json(&RemovedPage {
-            removed: RuleRow::new(&rule, now),
-        })
-    }
-}
-
-impl RuleOrder {
     /// Returns the rule that is ordered at `now`.
     ///
     /// # Errors
@@ -366,6 +336,25 @@ impl RuleOrder {
         let rule = TemporaryRule::new(RuleId::random(), effect, target, lifetime);
         Ok(rule.said(&self.reason, name(operator)).in_scope(scope))
     }
+}
+
+fn remove(id: RuleId, operator: &Operator, process: &GatewayProcess) -> AdminPage {
+    let now = clock::now();
+    let Some(rule) = process.shared.temporary.remove(id, now) else {
+        let why = "no temporary rule with this id is in force; /rules shows them";
+        return AdminPage::error(StatusCode::NOT_FOUND, why);
+    };
+    process.follow_temporary_rules();
+    let entry = AuditEntry {
+        action: "remove",
+        target: format!("temporary rule {id}"),
+        change: format!("removed {}", rule.summary()),
+        ..AuditEntry::default()
+    };
+    note(process, operator, &entry);
+    AdminPage::json(&RemovedPage {
+        removed: RuleRow::new(&rule, now),
+    })
 }
 
 /// Returns the metric of the rules.

@@ -16,7 +16,7 @@ use tracing::info;
 use super::audit::{self, AuditEntry};
 use super::ban_selection::{BanSelection, SelectedBans, SelectionUse};
 use super::key_edit::wait_for;
-use super::{AdminAction, AdminPage, AdminTask, Operator, RequestSource, limit_named, token_of};
+use super::{AdminAction, AdminPage, AdminTask, Operator, limit_named, token_of};
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
 
@@ -31,7 +31,6 @@ pub struct FleetUnbanService(pub Arc<GatewayProcess>);
 pub(super) struct UnbanOrder {
     selection: BanSelection,
     use_of: SelectionUse,
-    operator: Operator,
 }
 
 #[derive(Serialize)]
@@ -44,11 +43,7 @@ struct UnbanPage {
 }
 
 /// Returns the task of ending bans; `None` where the path is another one.
-pub(super) fn task(
-    request: &Parts,
-    sender: &RequestSource,
-    process: &GatewayProcess,
-) -> Option<AdminTask> {
+pub(super) fn task(request: &Parts, process: &GatewayProcess) -> Option<AdminTask> {
     if request.uri.path() != "/bans" {
         return None;
     }
@@ -65,17 +60,15 @@ pub(super) fn task(
     let query = request.uri.query().unwrap_or_default();
     Some(match BanSelection::parse(query, clock::now()) {
         Err(error) => refused(StatusCode::BAD_REQUEST, &error),
-        Ok((selection, use_of)) => AdminTask::Walk(AdminAction::Unban(UnbanOrder {
-            selection,
-            use_of,
-            operator: sender.operator.clone(),
-        })),
+        Ok((selection, use_of)) => {
+            AdminTask::Walk(AdminAction::Unban(UnbanOrder { selection, use_of }))
+        }
     })
 }
 
 impl UnbanOrder {
     /// Ends or counts the bans and returns the page with their number.
-    pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
+    pub(super) fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
         if let Some(limit) = &self.selection.limit
             && limit_named(process, limit).is_none_or(|limit| limit.bans.is_none())
         {
@@ -101,7 +94,7 @@ impl UnbanOrder {
             change: format!("lifted {} bans{}", found.bans, self.selection.to_words()),
             ..AuditEntry::default()
         };
-        audit::note(process, &self.operator, &entry);
+        audit::note(process, operator, &entry);
         let text = format!("Bans: {}.", entry.words());
         process.shared.mark(MarkKind::Unban, "", &text);
         if let Some(Err(error)) = published {
@@ -109,7 +102,7 @@ impl UnbanOrder {
                 change: format!("lift bans{} at other gateways", self.selection.to_words()),
                 ..entry
             };
-            audit::note_failed(process, &self.operator, &entry, &error);
+            audit::note_failed(process, operator, &entry, &error);
             let error = format!(
                 "{} bans of this gateway are lifted; the others were not told by the store: {error}",
                 found.bans
