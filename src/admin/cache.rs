@@ -10,7 +10,7 @@ use sluicegate_telemetry::exposition::SampledFamily;
 
 use super::audit::{self, AuditEntry};
 use super::query::decoded;
-use super::{AdminAction, AdminPage, AdminTask, JSON, Operator, token_of};
+use super::{AdminAction, AdminPage, AdminTask, JSON, Operator};
 use crate::cache::memory_storage::{MemoryStorage, StorageUsage};
 use crate::cache::purge::PurgeScope;
 use crate::history::MarkKind;
@@ -153,13 +153,12 @@ pub(super) fn families(view: Option<CacheView>) -> Vec<SampledFamily> {
 struct BadPurge;
 
 /// Returns the task of a purge; `None` where the path is another one.
-pub(super) fn task(request: &Parts, process: &GatewayProcess) -> Option<AdminTask> {
+pub(super) fn task(request: &Parts) -> Option<AdminTask> {
     if request.uri.path() != "/cache/purge" {
         return None;
     }
     Some(match purge(request.uri.query().unwrap_or_default()) {
         _ if request.method != Method::POST => AdminTask::Show(only_posts()),
-        _ if token_of(process).is_none() => AdminTask::Show(no_token()),
         Ok(purge) => AdminTask::Walk(AdminAction::Purge(purge)),
         Err(unnamed) => AdminTask::Show(unnamed.page()),
     })
@@ -200,12 +199,6 @@ impl BadPurge {
         );
         AdminPage::new(StatusCode::BAD_REQUEST, JSON, error.as_bytes())
     }
-}
-
-/// Returns the page that asks for a token: without one no peer may empty the cache.
-fn no_token() -> AdminPage {
-    let error = &br#"{"error":"only who has a token may purge; set [admin] token_file"}"#[..];
-    AdminPage::new(StatusCode::FORBIDDEN, JSON, error)
 }
 
 /// Returns the page that asks for POST.

@@ -15,7 +15,7 @@ use sluicegate_limiter::{ActiveBan, Cost, KeyHash, KeyPlacement, NEVER, Timestam
 use super::audit::{self, AuditEntry};
 use super::query::decoded;
 use super::top::seconds;
-use super::{AdminAction, AdminPage, AdminTask, Operator, key_edit, limit_named, rules, token_of};
+use super::{AdminAction, AdminPage, AdminTask, Operator, key_edit, limit_named, rules};
 use crate::admission::KeyState;
 use crate::config::read_duration;
 use crate::history::MarkKind;
@@ -131,12 +131,8 @@ impl TryFrom<serde_json::Number> for UsedUnits {
 }
 
 /// Returns the task of a request about a key; `None` where its path is another one.
-pub(super) fn task(request: &Parts, body: &[u8], process: &GatewayProcess) -> Option<AdminTask> {
+pub(super) fn task(request: &Parts, body: &[u8]) -> Option<AdminTask> {
     Some(match KeyRequest::of(request, body)? {
-        // A change of a key admits or rejects a client.
-        Ok(asked) if asked.is_change() && token_of(process).is_none() => {
-            AdminTask::Show(no_token())
-        }
         Ok(asked) => AdminTask::Walk(AdminAction::Key(asked)),
         Err(page) => AdminTask::Show(page),
     })
@@ -167,11 +163,6 @@ impl KeyRequest {
                 reason,
             })
         }))
-    }
-
-    /// Returns whether the request changes the key.
-    fn is_change(&self) -> bool {
-        self.change != KeyEdit::Look
     }
 
     /// Runs the request and returns the page with the key's state after it. A change leaves an audit line.
@@ -300,14 +291,6 @@ impl KeyRequestError {
             ),
         }
     }
-}
-
-/// Returns the page that asks for a token: without one no peer can prove that it may change a key.
-fn no_token() -> AdminPage {
-    AdminPage::error(
-        StatusCode::FORBIDDEN,
-        "only who has a token may change a key; set [admin] token_file",
-    )
 }
 
 /// Parses the method and the body into a change and its reason.

@@ -140,6 +140,13 @@ pub struct RequestSource {
     pub body: Vec<u8>,
 }
 
+impl AdminAction {
+    /// Returns whether the action is refused as a change where no token is configured.
+    fn needs_token(&self) -> bool {
+        !matches!(self, Self::Reload | Self::DryRun)
+    }
+}
+
 impl TableWalk {
     /// Walks and returns the response.
     #[must_use]
@@ -194,7 +201,10 @@ pub fn answer(
         AdminTask::Show(page) => AdminResponse::Ready(dressed(page, method)),
         AdminTask::Sample(make) => AdminResponse::Sample(walk(AdminAction::Sample(make))),
         AdminTask::Walk(errand) if is_reading(method) => AdminResponse::Walk(walk(errand)),
-        AdminTask::Walk(errand) => AdminResponse::Change(walk(errand)),
+        AdminTask::Walk(errand) => match change_refusal(process).filter(|_| errand.needs_token()) {
+            Some(page) => AdminResponse::Ready(dressed(page, method)),
+            None => AdminResponse::Change(walk(errand)),
+        },
         AdminTask::Stream => AdminResponse::Stream(operator.token),
     }
 }
@@ -343,7 +353,7 @@ fn no_token() -> AdminPage {
 
 /// Finds the endpoint among the others that the path names.
 fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> AdminTask {
-    keys::task(request, &sender.body, process)
+    keys::task(request, &sender.body)
         .or_else(|| ui::page(request).map(AdminTask::Show))
         .or_else(|| events::task(request))
         .or_else(|| explain::task(request, process))
@@ -353,11 +363,11 @@ fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
         .or_else(|| configuration::task(request))
         .or_else(|| history::task(request, process))
         .or_else(|| origins::task(request, &sender.operator, process))
-        .or_else(|| bans::task(request, process))
-        .or_else(|| unban::task(request, process))
-        .or_else(|| clear::task(request, process))
-        .or_else(|| rules::task(request, &sender.body, process))
-        .or_else(|| cache::task(request, process))
+        .or_else(|| bans::task(request))
+        .or_else(|| unban::task(request))
+        .or_else(|| clear::task(request))
+        .or_else(|| rules::task(request, &sender.body))
+        .or_else(|| cache::task(request))
         .or_else(|| top::task(request))
         .or_else(|| usage::task(request))
         .unwrap_or_else(|| AdminTask::Show(no_such_path()))
@@ -378,6 +388,13 @@ fn no_such_path() -> AdminPage {
 /// Returns the tokens of `[admin] token_file`; `None` where none is configured.
 fn token_of(process: &GatewayProcess) -> Option<AdminTokens> {
     process.shared.snapshot().rules.admin.token_file.clone()
+}
+
+/// Returns the page that refuses a change where no token is configured: no peer can prove there that it may make one.
+fn change_refusal(process: &GatewayProcess) -> Option<AdminPage> {
+    let error = "a change needs a token; set [admin] token_file";
+    let is_open = token_of(process).is_none();
+    is_open.then(|| AdminPage::error(StatusCode::FORBIDDEN, error))
 }
 
 /// Returns a handle of the limit of this name alone: a walk through its table may outlast a reload and must keep no snapshot alive.

@@ -16,7 +16,7 @@ use tracing::info;
 use super::audit::{self, AuditEntry};
 use super::origin_view::{ConcurrencyView, OriginView, ServerView};
 use super::query::decoded;
-use super::{AdminPage, AdminTask, JSON, Operator, token_of};
+use super::{AdminPage, AdminTask, JSON, Operator, change_refusal};
 use crate::config::rules::{OriginAddress, Role};
 use crate::history::MarkKind;
 use crate::origin::LatestFailure;
@@ -194,9 +194,9 @@ pub(super) fn task(
     Some(AdminTask::Show(
         match AddressedCommand::of(request.uri.path())? {
             Ok(_) if request.method != Method::POST => only_orders(),
-            // A drain affects every client, so reaching the listener is not enough.
-            Ok(_) if token_of(process).is_none() => no_token(),
-            Ok(instruction) => instruction.page(operator, process),
+            Ok(instruction) => {
+                change_refusal(process).unwrap_or_else(|| instruction.page(operator, process))
+            }
             Err(misasked) => misasked.page(),
         },
     ))
@@ -295,13 +295,6 @@ impl BadAddress {
 fn only_orders() -> AdminPage {
     let error = &br#"{"error":"a server is drained by POST; /origins shows how it stands"}"#[..];
     AdminPage::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error).with(ALLOW, "POST")
-}
-
-/// Returns the page that asks for a token: without one no peer can prove that it may command servers.
-fn no_token() -> AdminPage {
-    let error =
-        &br#"{"error":"only who has a token may drain a server; set [admin] token_file"}"#[..];
-    AdminPage::new(StatusCode::FORBIDDEN, JSON, error)
 }
 
 #[cfg(test)]
