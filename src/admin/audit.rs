@@ -11,6 +11,7 @@ use sluicegate_base::clock;
 use tracing::{info, warn};
 
 use super::{AdminPage, Operator};
+use crate::history::MarkKind;
 use crate::process::GatewayProcess;
 use crate::rfc3339;
 
@@ -67,6 +68,22 @@ pub(super) fn note(process: &GatewayProcess, operator: &Operator, entry: &AuditE
     if !write(process, operator, entry, AuditResult::Done) {
         info!("audit: {}: {operator} {}", entry.target, entry.words());
     }
+}
+
+/// Records a change, and marks it in the history as one of the object of this name.
+pub(super) fn note_and_mark(
+    process: &GatewayProcess,
+    operator: &Operator,
+    kind: MarkKind,
+    name: &str,
+    entry: &AuditEntry,
+) {
+    note(process, operator, entry);
+    let mut text = format!("{}: {}.", entry.target, entry.words());
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    process.shared.mark(kind, name, &text);
 }
 
 /// Records a change that failed, with the cause.

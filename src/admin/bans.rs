@@ -139,7 +139,6 @@ impl BanLift {
             }
             None => format!("cleared key {key}, which had no ban"),
         };
-        let text = format!("Limit {}: {change}.", self.limit);
         let entry = AuditEntry {
             action: "lift",
             target: format!("limit {}", self.limit),
@@ -147,12 +146,11 @@ impl BanLift {
             change,
             ..AuditEntry::default()
         };
-        audit::note(process, operator, &entry);
         let kind = match lifted {
             Some(_) => MarkKind::Unban,
             None => MarkKind::Key,
         };
-        process.shared.mark(kind, &self.limit, &text);
+        audit::note_and_mark(process, operator, kind, &self.limit, &entry);
         AdminPage::json(&BanLiftPage {
             limit: &self.limit,
             key,

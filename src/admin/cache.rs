@@ -184,9 +184,7 @@ pub(super) fn page(purge: &PurgeScope, operator: &Operator, process: &GatewayPro
         change: format!("took {purged} stored answers away"),
         ..AuditEntry::default()
     };
-    audit::note(process, operator, &entry);
-    let text = format!("Cache: {}.", entry.words());
-    process.shared.mark(MarkKind::Purge, "", &text);
+    audit::note_and_mark(process, operator, MarkKind::Purge, "", &entry);
     AdminPage::json(&serde_json::json!({ "purged": purged }))
 }
 

@@ -85,9 +85,7 @@ impl ClearOrder {
                 change: format!("cleared the counters of {keys} keys and {bans} bans"),
                 ..AuditEntry::default()
             };
-            audit::note(process, operator, &entry);
-            let text = format!("Limit {}: {}.", self.limit, entry.words());
-            process.shared.mark(MarkKind::Key, &self.limit, &text);
+            audit::note_and_mark(process, operator, MarkKind::Key, &self.limit, &entry);
         }
         AdminPage::json(&ClearPage {
             limit: &self.limit,

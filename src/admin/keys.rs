@@ -184,13 +184,11 @@ impl KeyRequest {
         if let Some(action) = self.change.action() {
             let change = self.act(&format!("key {}", page.key));
             let entry = self.entry(action, page.key.clone(), change);
-            audit::note(process, operator, &entry);
-            let text = format!("Limit {}: {}.", self.limit, entry.words());
             let kind = match self.change {
                 KeyEdit::Ban(_) => MarkKind::Ban,
                 KeyEdit::Look | KeyEdit::Clear | KeyEdit::Use(_) => MarkKind::Key,
             };
-            process.shared.mark(kind, &self.limit, &text);
+            audit::note_and_mark(process, operator, kind, &self.limit, &entry);
         }
         AdminPage::json(&page)
     }

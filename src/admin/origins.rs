@@ -253,9 +253,9 @@ impl AddressedCommand {
                 &br#"{"error":"no such origin, or no such server of it; /origins names them"}"#[..];
             return AdminPage::new(StatusCode::NOT_FOUND, JSON, error);
         };
-        let (action, verb) = match self.order {
-            ServerCommand::Drain => ("drain", "drained"),
-            ServerCommand::Undrain => ("undrain", "ended the drain of"),
+        let (action, verb, kind) = match self.order {
+            ServerCommand::Drain => ("drain", "drained", MarkKind::ServerDrain),
+            ServerCommand::Undrain => ("undrain", "ended the drain of", MarkKind::ServerUndrain),
         };
         let entry = AuditEntry {
             action,
@@ -263,13 +263,7 @@ impl AddressedCommand {
             change: format!("{verb} server {}", self.server),
             ..AuditEntry::default()
         };
-        audit::note(process, operator, &entry);
-        let kind = match self.order {
-            ServerCommand::Drain => MarkKind::ServerDrain,
-            ServerCommand::Undrain => MarkKind::ServerUndrain,
-        };
-        let text = format!("Origin {}: {}.", self.origin, entry.words());
-        process.shared.mark(kind, &self.origin, &text);
+        audit::note_and_mark(process, operator, kind, &self.origin, &entry);
         AdminPage::json(&CommandPage {
             origin: &self.origin,
             server: OriginServerSection::of(&server),

@@ -189,13 +189,6 @@ pub(super) fn ban_key(
     Ok(())
 }
 
-/// Records a change in the audit log, and marks it in the history.
-fn note(process: &GatewayProcess, operator: &Operator, entry: &AuditEntry) {
-    audit::note(process, operator, entry);
-    let text = format!("Temporary rule: {}.", entry.words());
-    process.shared.mark(MarkKind::Rule, &entry.target, &text);
-}
-
 /// Returns the name under which a rule is set.
 fn name(operator: &Operator) -> &str {
     let token = operator.token.as_ref();
@@ -284,7 +277,7 @@ impl RuleOrder {
             return AdminPage::error(StatusCode::INSUFFICIENT_STORAGE, &why);
         };
         process.follow_temporary_rules();
-        note(process, operator, &entry);
+        audit::note_and_mark(process, operator, MarkKind::Rule, &entry.target, &entry);
         AdminPage::json(&AddedPage {
             rule: row,
             replaced: replaced.iter().map(|rule| rule.id.to_string()).collect(),
@@ -349,7 +342,7 @@ fn remove(id: RuleId, operator: &Operator, process: &GatewayProcess) -> AdminPag
         change: format!("removed {}", rule.summary()),
         ..AuditEntry::default()
     };
-    note(process, operator, &entry);
+    audit::note_and_mark(process, operator, MarkKind::Rule, &entry.target, &entry);
     AdminPage::json(&RemovedPage {
         removed: RuleRow::new(&rule, now),
     })

@@ -89,9 +89,7 @@ impl UnbanOrder {
             change: format!("lifted {} bans{}", found.bans, self.selection.to_words()),
             ..AuditEntry::default()
         };
-        audit::note(process, operator, &entry);
-        let text = format!("Bans: {}.", entry.words());
-        process.shared.mark(MarkKind::Unban, "", &text);
+        audit::note_and_mark(process, operator, MarkKind::Unban, "", &entry);
         if let Some(Err(error)) = published {
             let entry = AuditEntry {
                 change: format!("lift bans{} at other gateways", self.selection.to_words()),
