@@ -8,9 +8,8 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::IpNet;
 use serde::Serialize;
 use sluicegate_base::bounds::UNBANNED_ADDRESSES;
 use sluicegate_base::clock;
@@ -88,8 +87,7 @@ impl BanSelection {
                 "limit" if selection.limit.is_none() => selection.limit = Some(value),
                 "since" if selection.since.is_none() => {
                     let ago = read_duration(&value)?;
-                    let since = now.as_nanos().saturating_sub(nanos(ago));
-                    selection.since = Some(Timestamp::from_nanos(since));
+                    selection.since = Some(now.saturating_sub(ago));
                 }
                 "cidr" if selection.network.is_none() => {
                     let address = || value.parse::<IpAddr>().map(IpNet::from);
@@ -222,8 +220,8 @@ impl BanSelection {
     fn includes(&self, bans: &Bans, banned: &ActiveBan, now: Timestamp) -> bool {
         let length = bans.rules().length(banned.level);
         let elapsed = length.saturating_sub(banned.left);
-        let begun = now.as_nanos().saturating_sub(nanos(elapsed));
-        self.since.is_none_or(|since| begun >= since.as_nanos())
+        let begun = now.saturating_sub(elapsed);
+        self.since.is_none_or(|since| begun >= since)
     }
 }
 
@@ -265,25 +263,13 @@ fn keys_of(
                 "{network} has more than {UNBANNED_ADDRESSES} networks of /{step}, by which it counts; name a smaller one"
             ));
         }
-        IpNet::V4(network) => subnets_v4(network, step),
-        IpNet::V6(network) => subnets_v6(network, step),
+        _ => {
+            let subnets = network.subnets(step).into_iter().flatten();
+            subnets.map(|subnet| subnet.network()).collect()
+        }
     };
     let name = |address: IpAddr| limit.name_key(&[address.to_string()], &shared.seed);
     networks.into_iter().map(name).collect()
-}
-
-fn subnets_v4(network: Ipv4Net, step: u8) -> Vec<IpAddr> {
-    let subnets = network.subnets(step).into_iter().flatten();
-    subnets.map(|subnet| subnet.network().into()).collect()
-}
-
-fn subnets_v6(network: Ipv6Net, step: u8) -> Vec<IpAddr> {
-    let subnets = network.subnets(step).into_iter().flatten();
-    subnets.map(|subnet| subnet.network().into()).collect()
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use super::audit::{self, AuditEntry};
 use super::key_edit::wait_for;
 use super::{AdminAction, AdminPage, AdminTask, Operator, limit_named};
 use crate::admission::{ActiveLimit, NamedKey};
+use crate::explain::counted;
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
 use crate::store::KeyChange;
@@ -82,7 +83,11 @@ impl ClearOrder {
             let entry = AuditEntry {
                 action: "clear",
                 target: format!("limit {}", self.limit),
-                change: format!("cleared the counters of {keys} keys and {bans} bans"),
+                change: format!(
+                    "cleared the counters of {} and {}",
+                    counted(keys as u64, "key"),
+                    counted(bans as u64, "ban")
+                ),
                 ..AuditEntry::default()
             };
             audit::note_and_mark(process, operator, MarkKind::Key, &self.limit, &entry);

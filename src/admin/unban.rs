@@ -17,6 +17,7 @@ use super::audit::{self, AuditEntry};
 use super::ban_selection::{BanSelection, SelectedBans, SelectionUse};
 use super::key_edit::wait_for;
 use super::{AdminAction, AdminPage, AdminTask, Operator, limit_named};
+use crate::explain::counted;
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
 
@@ -86,7 +87,11 @@ impl UnbanOrder {
         let entry = AuditEntry {
             action: "lift",
             target: "bans".to_owned(),
-            change: format!("lifted {} bans{}", found.bans, self.selection.to_words()),
+            change: format!(
+                "lifted {}{}",
+                counted(found.bans as u64, "ban"),
+                self.selection.to_words()
+            ),
             ..AuditEntry::default()
         };
         audit::note_and_mark(process, operator, MarkKind::Unban, "", &entry);
@@ -97,8 +102,8 @@ impl UnbanOrder {
             };
             audit::note_failed(process, operator, &entry, &error);
             let error = format!(
-                "{} bans of this gateway are lifted; the others were not told by the store: {error}",
-                found.bans
+                "this gateway has lifted {}; the others were not told by the store: {error}",
+                counted(found.bans as u64, "ban")
             );
             return AdminPage::error(StatusCode::BAD_GATEWAY, &error);
         }
@@ -135,8 +140,8 @@ impl FleetUnbanService {
             let ended = tokio::task::spawn_blocking(move || {
                 let found = selection.apply(&process.shared, SelectionUse::End);
                 info!(
-                    "lifted {} bans{}, as an operator did at another gateway",
-                    found.bans,
+                    "lifted {}{}, as an operator did at another gateway",
+                    counted(found.bans as u64, "ban"),
                     selection.to_words()
                 );
             });

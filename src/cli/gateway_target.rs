@@ -1,8 +1,12 @@
-//! Finds the admin listener of a running gateway: by a configuration, or by a URL with a file of the token.
+//! Finds the admin listener of a running gateway, by a configuration or by a URL with a file of the token, and asks it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::Args;
+use serde_json::Value;
+
+use super::config_file::named_or_packaged;
 use super::{FAILED, NO_ADMIN, USAGE};
 use crate::admin_client::AdminClient;
 use crate::config::rules::{AdminTokens, Rules};
@@ -14,6 +18,80 @@ const DEFAULT_URL: &str = "http://127.0.0.1:9180";
 
 /// The reason why a gateway cannot be asked, with the exit code for it.
 pub(super) type TargetError = (u8, String);
+
+/// The gateway that a command asks.
+#[derive(Args)]
+pub(super) struct RunningGateway {
+    /// The admin listener of the gateway. Default: that of the configuration, or http://127.0.0.1:9180.
+    #[arg(long, value_name = "URL", conflicts_with = "config")]
+    url: Option<String>,
+    /// A file with the token of the gateway. Default: one that [admin] token_file has and that is not a hash.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// The configuration that the gateway runs with. Default: /etc/sluicegate/gateway.toml, where it exists.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl RunningGateway {
+    /// Returns the client of the gateway; `file` is the configuration that another word of the command line names.
+    pub(super) fn client(
+        &self,
+        file: Option<&PathBuf>,
+        patience: Duration,
+    ) -> Result<AdminClient, TargetError> {
+        let token_file = self.token_file.as_ref();
+        match named_or_packaged(file.or(self.config.as_ref()).cloned()) {
+            Ok(file) if self.url.is_none() => {
+                of_config(&file, token_file, patience).map(|(_, client)| client)
+            }
+            _ => of_url(self.url.as_deref(), token_file, patience),
+        }
+    }
+}
+
+/// Sends a request and returns the answer of a success.
+pub(super) fn send(
+    client: &AdminClient,
+    method: &str,
+    target: &str,
+    body: Option<&Value>,
+) -> Result<Value, TargetError> {
+    let body = body.map(Value::to_string);
+    let (status, text) = client
+        .send_with_body(method, target, body.as_deref().unwrap_or_default())
+        .map_err(|error| failed(&error))?;
+    let answer: Option<Value> = serde_json::from_str(&text).ok();
+    match (status, answer) {
+        (200, Some(answer)) => Ok(answer),
+        (_, answer) => {
+            let error = answer.as_ref().and_then(|answer| answer["error"].as_str());
+            let authority = client.authority();
+            let error = error.unwrap_or(text.trim());
+            let code = if status == 400 { USAGE } else { FAILED };
+            Err((code, format!("sluicegate: {authority}: {error} ({status})")))
+        }
+    }
+}
+
+/// Returns the text with every byte percent-encoded that has a meaning in a URL.
+pub(super) fn encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                encoded.push(char::from(byte));
+            }
+            other => encoded.push_str(&format!("%{other:02X}")),
+        }
+    }
+    encoded
+}
+
+/// Returns the error of a command that did not succeed.
+pub(super) fn failed(why: &dyn std::fmt::Display) -> TargetError {
+    (FAILED, format!("sluicegate: {why}"))
+}
 
 /// Returns the rules of a configuration, and the client of the gateway that runs with it, with the token in a file or a token that the
 /// configuration has.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::config_file::{is_config_name, named_or_packaged};
-use super::gateway_target::of_config;
+use super::gateway_target::{encoded, of_config};
 use super::{FAILED, SUCCESS, USAGE, tell};
 
 /// The timeout of each step: the gateway may query its store.
@@ -121,19 +121,11 @@ impl KeyCommand {
 
 /// Returns the path and query of the request.
 fn target(limit: &str, values: &[String]) -> String {
-    let mut target = format!("/limits/{limit}/keys");
-    for (index, value) in values.iter().enumerate() {
-        target.push_str(if index == 0 { "?value=" } else { "&value=" });
-        for byte in value.bytes() {
-            match byte {
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                    target.push(char::from(byte));
-                }
-                other => target.push_str(&format!("%{other:02X}")),
-            }
-        }
-    }
-    target
+    let values = values
+        .iter()
+        .map(|value| format!("value={}", encoded(value)));
+    let query = values.collect::<Vec<_>>().join("&");
+    format!("/limits/{limit}/keys?{query}")
 }
 
 #[cfg(test)]

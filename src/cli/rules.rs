@@ -4,35 +4,18 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::config_file::named_or_packaged;
-use super::gateway_target::{TargetError, of_config, of_url};
+use super::gateway_target::{RunningGateway, TargetError, failed, send};
 use super::{FAILED, SUCCESS, USAGE, tell};
-use crate::admin_client::AdminClient;
 use crate::temporary_rules::RuleTarget;
 
 /// The timeout of each answer: the gateway writes a file.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// The gateway that a command changes.
-#[derive(Args)]
-pub(super) struct RunningGateway {
-    /// The admin listener of the gateway. Default: that of the configuration, or http://127.0.0.1:9180.
-    #[arg(long, value_name = "URL", conflicts_with = "config")]
-    url: Option<String>,
-    /// A file with the token of the gateway. Default: one that [admin] token_file has and that is not a hash.
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
-    /// The configuration that the gateway runs with. Default: /etc/sluicegate/gateway.toml, where it exists.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-}
 
 /// The end, the reason and the gateways of a rule.
 #[derive(Args)]
@@ -172,18 +155,6 @@ struct ListedRule {
     hits: u64,
 }
 
-impl RunningGateway {
-    fn client(&self) -> Result<AdminClient, TargetError> {
-        let token_file = self.token_file.as_ref();
-        match named_or_packaged(self.config.clone()) {
-            Ok(file) if self.url.is_none() => {
-                of_config(&file, token_file, PATIENCE).map(|(_, client)| client)
-            }
-            _ => of_url(self.url.as_deref(), token_file, PATIENCE),
-        }
-    }
-}
-
 impl RuleCommand {
     /// Sets a rule that blocks or exempts.
     pub(super) fn run(&self, action: &str) -> u8 {
@@ -225,7 +196,8 @@ impl RuleFacts {
         order["reason"] = json!(self.reason);
         order["scope"] = json!(if self.here { "here" } else { "fleet" });
         order["force"] = json!(self.force);
-        let answer = send(&self.gateway.client()?, "POST", "/rules", Some(&order))?;
+        let client = self.gateway.client(None, PATIENCE)?;
+        let answer = send(&client, "POST", "/rules", Some(&order))?;
         let rule: ListedRule = read(&answer["rule"])?;
         let mut text = format!(
             "{} {} until {}, by rule {}; `sluicegate rules remove {}` ends it\n",
@@ -266,7 +238,7 @@ impl UnblockCommand {
         let target = self.target.as_deref().map(RuleTarget::parse).transpose();
         let target = target.map_err(|why| usage(&why))?;
         let target = target.map(|target| target.to_string());
-        let client = self.gateway.client()?;
+        let client = self.gateway.client(None, PATIENCE)?;
         let list: RuleList = read(&send(&client, "GET", "/rules", None)?)?;
         let blocks = |rule: &&ListedRule| {
             matches!(rule.action.as_str(), "block" | "ban")
@@ -298,7 +270,8 @@ impl RulesCommand {
     }
 
     fn list(&self) -> Result<String, TargetError> {
-        let answer = send(&self.gateway.client()?, "GET", "/rules", None)?;
+        let client = self.gateway.client(None, PATIENCE)?;
+        let answer = send(&client, "GET", "/rules", None)?;
         match self.json {
             true => serde_json::to_string_pretty(&answer)
                 .map(|text| text + "\n")
@@ -315,7 +288,8 @@ fn remove(id: &str, gateway: &RunningGateway) -> Result<String, TargetError> {
             "{id:?} is no id; `sluicegate rules` lists them"
         )));
     }
-    let answer = send(&gateway.client()?, "DELETE", &format!("/rules/{id}"), None)?;
+    let client = gateway.client(None, PATIENCE)?;
+    let answer = send(&client, "DELETE", &format!("/rules/{id}"), None)?;
     let rule: ListedRule = read(&answer["removed"])?;
     let ListedRule { action, object, .. } = rule;
     Ok(format!("rule {id} is removed: {action} {object}\n"))
@@ -364,40 +338,12 @@ fn remaining(seconds: f64) -> String {
     }
 }
 
-/// Sends a request and returns the answer of a success.
-fn send(
-    client: &AdminClient,
-    method: &str,
-    target: &str,
-    body: Option<&Value>,
-) -> Result<Value, TargetError> {
-    let body = body.map(Value::to_string);
-    let (status, text) = client
-        .send_with_body(method, target, body.as_deref().unwrap_or_default())
-        .map_err(|error| failed(&error))?;
-    let answer: Option<Value> = serde_json::from_str(&text).ok();
-    match (status, answer) {
-        (200, Some(answer)) => Ok(answer),
-        (_, answer) => {
-            let error = answer.as_ref().and_then(|answer| answer["error"].as_str());
-            let authority = client.authority();
-            let error = error.unwrap_or(text.trim());
-            let code = if status == 400 { USAGE } else { FAILED };
-            Err((code, format!("sluicegate: {authority}: {error} ({status})")))
-        }
-    }
-}
-
 fn read<T: for<'d> Deserialize<'d>>(answer: &Value) -> Result<T, TargetError> {
     T::deserialize(answer).map_err(|error| {
         failed(&format_args!(
             "the answer is not that of this version: {error}"
         ))
     })
-}
-
-fn failed(why: &dyn std::fmt::Display) -> TargetError {
-    (FAILED, format!("sluicegate: {why}"))
 }
 
 fn usage(why: &str) -> TargetError {
