@@ -13,6 +13,7 @@ use tracing::warn;
 
 use super::audit::{self, AuditEntry};
 use super::key_edit::wait_for;
+use super::keys::{BadKey, hash};
 use super::limit_view::BansView;
 use super::status::BansSection;
 use super::top::seconds;
@@ -82,10 +83,6 @@ pub(super) struct BanLift {
     key: KeyHash,
 }
 
-/// The path does not end in a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct BadKey;
-
 /// Returns the task of lifting a ban; `None` where the path is another one.
 pub(super) fn task(request: &Parts) -> Option<AdminTask> {
     Some(match BanLift::of(request.uri.path())? {
@@ -102,11 +99,9 @@ impl BanLift {
         if limit.is_empty() || limit.contains('/') {
             return None;
         }
-        let hex = key.len() == 16 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let bits = hex.then(|| u64::from_str_radix(key, 16).ok()).flatten();
-        Some(bits.ok_or(BadKey).map(|bits| Self {
+        Some(hash(key).map(|key| Self {
             limit: limit.to_owned(),
-            key: KeyHash::from_bits(bits),
+            key,
         }))
     }
 
@@ -168,13 +163,6 @@ struct BanLiftPage<'a> {
     lifted: bool,
     level: u8,
     left: f64,
-}
-
-impl BadKey {
-    fn page(self) -> AdminPage {
-        let error = &br#"{"error":"a key is written as 16 hex digits, as /limits/NAME/bans and the access log show it"}"#[..];
-        AdminPage::new(StatusCode::BAD_REQUEST, JSON, error)
-    }
 }
 
 /// Returns the page for a limit without bans.

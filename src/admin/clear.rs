@@ -42,7 +42,6 @@ pub(super) fn task(request: &Parts) -> Option<AdminTask> {
     if limit.is_empty() || limit.contains('/') {
         return None;
     }
-    let refused = |status, error| AdminPage::error(status, error);
     let dry_run = match request.uri.query().unwrap_or_default() {
         "" => Some(false),
         "dry_run=true" => Some(true),
@@ -51,10 +50,10 @@ pub(super) fn task(request: &Parts) -> Option<AdminTask> {
     Some(match dry_run {
         _ if request.method != Method::POST => {
             let error = "a limit is cleared by POST";
-            let page = refused(StatusCode::METHOD_NOT_ALLOWED, error);
+            let page = AdminPage::error(StatusCode::METHOD_NOT_ALLOWED, error);
             AdminTask::Show(page.with(ALLOW, "POST"))
         }
-        None => AdminTask::Show(refused(
+        None => AdminTask::Show(AdminPage::error(
             StatusCode::BAD_REQUEST,
             "what may follow the question mark is dry_run=true",
         )),

@@ -96,6 +96,10 @@ pub(super) enum KeyRequestError {
 /// The state of a key, or the reason why there is none.
 pub(super) type KeyResult = Result<KeyView, KeyRequestError>;
 
+/// The path does not end in the hash of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BadKey;
+
 /// The body of PUT.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with `used` or `ban`")]
@@ -148,7 +152,9 @@ impl KeyRequest {
             .split_once('/')?;
         let which = match rest.strip_prefix("keys")? {
             "" => values(request.uri.query().unwrap_or_default()).map(KeySelector::Values),
-            path => hash(path.strip_prefix('/')?).map(KeySelector::Hash),
+            path => hash(path.strip_prefix('/')?)
+                .map(KeySelector::Hash)
+                .map_err(BadKey::page),
         };
         if limit.is_empty() {
             return None;
@@ -332,13 +338,19 @@ fn put(body: &[u8]) -> Result<(KeyEdit, String), String> {
 }
 
 /// Parses the hash of a key.
-fn hash(text: &str) -> Result<KeyHash, AdminPage> {
+pub(super) fn hash(text: &str) -> Result<KeyHash, BadKey> {
     let hex = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let bits = hex.then(|| u64::from_str_radix(text, 16).ok()).flatten();
-    bits.map(KeyHash::from_bits).ok_or_else(|| {
-        let error = "a key is written as 16 hex digits, as the access log shows it; or write keys?value=VALUE";
+    bits.map(KeyHash::from_bits).ok_or(BadKey)
+}
+
+impl BadKey {
+    /// Returns the page that explains the hash.
+    pub(super) fn page(self) -> AdminPage {
+        let error = "a key is written as 16 hex digits, as /limits/NAME/bans and the access log show it; \
+                     or write /limits/NAME/keys?value=VALUE";
         AdminPage::error(StatusCode::BAD_REQUEST, error)
-    })
+    }
 }
 
 /// Parses the values of a query: `value=…`, once for each part of the key, percent-encoded.

@@ -255,18 +255,24 @@ impl AdminPage {
     }
 
     fn json(value: &impl Serialize) -> Self {
-        match serde_json::to_vec_pretty(value) {
+        Self::written(serde_json::to_vec_pretty(value))
+    }
+
+    /// Returns the page of a value on one line: a line for each number of an array would be most of the answer.
+    fn json_line(value: &impl Serialize) -> Self {
+        Self::written(serde_json::to_vec(value))
+    }
+
+    fn written(json: serde_json::Result<Vec<u8>>) -> Self {
+        match json {
             Ok(mut body) => {
                 body.push(b'\n');
                 Self::new(StatusCode::OK, JSON, body)
             }
             Err(error) => {
                 tracing::error!("admin: an answer cannot be written: {error}");
-                Self::new(
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    JSON,
-                    &br#"{"error":"the answer cannot be written"}"#[..],
-                )
+                let error = "the answer cannot be written";
+                Self::error(StatusCode::INTERNAL_SERVER_ERROR, error)
             }
         }
     }

@@ -91,11 +91,8 @@ impl TopQuery {
         match self.about {
             TopSubject::Fullest => match active {
                 Some(active) => {
-                    let page = TopPage::sample(&active, self.most, clock::now());
-                    AdminPage::json(&TopPage {
-                        key_values_hidden: key_texts::hidden(process),
-                        ..page
-                    })
+                    let hidden = key_texts::hidden(process);
+                    AdminPage::json(&TopPage::sample(&active, self.most, hidden, clock::now()))
                 }
                 None => AdminPage::new(
                     StatusCode::NOT_FOUND,
@@ -162,8 +159,14 @@ struct TopRate {
 }
 
 impl TopPage {
-    /// Samples the limit at `now`, with up to `most` of its keys, the banned and the fullest first.
-    fn sample(active: &ActiveLimit, most: usize, now: Timestamp) -> Self {
+    /// Samples the limit at `now`, with up to `most` of its keys, the banned and the fullest first. `key_values_hidden` is the reason for
+    /// which no values of keys are shown.
+    fn sample(
+        active: &ActiveLimit,
+        most: usize,
+        key_values_hidden: Option<&'static str>,
+        now: Timestamp,
+    ) -> Self {
         let view = LimitView::of(active, now);
         let moment = active.moment(now);
         let ranked = active.rank_keys(most, now);
@@ -175,7 +178,7 @@ impl TopPage {
             keys: view.keys,
             overflow: OverflowSection::of(&view),
             ages: active.limit.ages(moment).map(KeyAges::new),
-            key_values_hidden: None,
+            key_values_hidden,
             top: ranked
                 .iter()
                 .map(|ranked| TopKey::new(ranked, active.known_values(ranked.key), now))
@@ -240,7 +243,8 @@ mod tests {
         let process = gateway(None);
         let now = Timestamp::from_secs(1_795_245_038);
         let active = used_limit(&process, now);
-        let mut object = serde_json::to_value(TopPage::sample(&active, 20, now)).expect("JSON");
+        let mut object =
+            serde_json::to_value(TopPage::sample(&active, 20, None, now)).expect("JSON");
         let keys = object["top"].take();
         assert_eq!(
             object,
@@ -266,7 +270,7 @@ mod tests {
         assert_eq!(keys[0]["key_values"], json!(null));
         assert_eq!(keys[0]["rates"][0]["rate"], json!("5 per 3s"));
         assert_eq!(keys[0]["rates"][0]["remaining"], json!(3));
-        assert_eq!(TopPage::sample(&active, 1, now).top.len(), 1);
+        assert_eq!(TopPage::sample(&active, 1, None, now).top.len(), 1);
     }
 
     /// Goal: what is asked is bounded, and a slip is told rather than guessed at. Method: paths and queries around the right ones.

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Clients of each group that are shown.
+pub(super) const SHOWN_CLIENTS: usize = 5;
+
 /// The clients that are rejected most, in groups.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

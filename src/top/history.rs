@@ -3,17 +3,15 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use sluicegate_base::bounds::{HISTORY_MARKS, HISTORY_STEP, HISTORY_STEPS};
 
 use super::numbers::short;
 
-/// Steps and marks that are kept: those of the gateway.
-const MOST_STEPS: usize = 361;
-const MOST_MARKS: usize = 256;
 /// Milliseconds that the bars cover at most, and those of a gateway that has just started.
-const SPAN: u64 = 3_600_000;
+const SPAN: u64 = HISTORY_STEPS as u64 * HISTORY_STEP.as_secs() * 1_000;
 const LEAST_SPAN: u64 = 300_000;
 /// Seconds over which the rate of the unfinished step is taken.
-const STEP_SECONDS: f64 = 10.0;
+const STEP_SECONDS: f64 = HISTORY_STEP.as_secs() as f64;
 /// Columns of a figure beside its bars: two blanks and the peak.
 const PEAK: usize = 15;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -119,8 +117,9 @@ impl PastHour {
         }
         self.marks
             .extend(answer.marks.into_iter().map(|mark| (mark.id, mark)));
-        keep_last(&mut self.steps, MOST_STEPS);
-        keep_last(&mut self.marks, MOST_MARKS);
+        // As many as the gateway keeps: the unfinished step too, and as many marks of problems as of commands.
+        keep_last(&mut self.steps, HISTORY_STEPS + 1);
+        keep_last(&mut self.marks, 2 * HISTORY_MARKS);
     }
 
     /// Returns the marks, the latest first.

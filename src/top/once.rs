@@ -8,7 +8,7 @@ use ratatui::layout::Size;
 use serde::Serialize;
 use sluicegate_limiter::Timestamp;
 
-use super::client_view::RejectedClientList;
+use super::client_view::{RejectedClientList, SHOWN_CLIENTS};
 use super::feed::GatewayFeed;
 use super::key_view::NearestKeys;
 use super::render::{draw, whole_height};
@@ -16,9 +16,6 @@ use super::sample::GatewaySample;
 use super::state::{ColorPalette, TopState};
 use super::view::{GatewayView, ServerRow};
 use crate::admin_client::AdminError;
-
-/// Clients of each group that a frame has.
-const CLIENTS: usize = 5;
 
 /// Most lines of a frame.
 const MOST_LINES: u16 = 2_000;
@@ -82,7 +79,7 @@ pub fn text(report: &TopReport, width: u16, now: Timestamp) -> String {
     let mut text: String = frame.split_inclusive('\n').take(lines).collect();
     let rejected = report.rejected_clients.as_ref();
     let rejected = rejected.filter(|clients| clients.rejected > 0);
-    for line in rejected.map_or_else(Vec::new, |clients| clients.lines(CLIENTS)) {
+    for line in rejected.map_or_else(Vec::new, |clients| clients.lines(SHOWN_CLIENTS)) {
         let line = line.chars().filter(|character| !character.is_control());
         text.extend(line.take(width.into()));
         text.push('\n');

@@ -5,13 +5,11 @@ use ratatui::layout::{Constraint, Layout};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Borders, Clear, Paragraph, Wrap};
 
+use super::client_view::SHOWN_CLIENTS;
 use super::history::EventMark;
 use super::key_view::{KeyDetail, written_values};
 use super::numbers::per_second;
 use super::state::TopState;
-
-/// Clients of each group that are shown.
-const CLIENTS: usize = 5;
 
 /// The keys of the help.
 const HELP: [(&str, &str); 10] = [
@@ -67,7 +65,7 @@ pub(super) fn draw_key(frame: &mut Frame<'_>, state: &TopState) {
 /// Draws the clients that are rejected most.
 pub(super) fn draw_clients(frame: &mut Frame<'_>, state: &TopState) {
     let lines = match &state.rejected {
-        Some(clients) => clients.lines(CLIENTS),
+        Some(clients) => clients.lines(SHOWN_CLIENTS),
         None => vec!["only who has a token is shown clients; set [admin] token_file".to_owned()],
     };
     draw_overlay(frame, "rejected clients", lines);

@@ -241,7 +241,7 @@ impl TopState {
     fn leave_overlay(&mut self, code: KeyCode) -> KeyReaction {
         match code {
             KeyCode::Char('q') => return KeyReaction::Quit,
-            KeyCode::Esc | KeyCode::Enter | KeyCode::Left | KeyCode::Char('?' | 'e') => {
+            KeyCode::Esc | KeyCode::Enter | KeyCode::Left | KeyCode::Char('?' | 'e' | 'c') => {
                 self.overlay = ScreenOverlay::None;
                 (self.entered_key, self.detail) = (None, None);
             }
@@ -388,6 +388,12 @@ pub(super) mod tests {
         );
         press(&mut state, KeyCode::Esc);
         assert_eq!(state.pane, ScreenPane::Limits);
+        for code in ['?', 'e', 'c'].map(KeyCode::Char) {
+            press(&mut state, code);
+            assert_ne!(state.overlay, ScreenOverlay::None);
+            press(&mut state, code);
+            assert_eq!(state.overlay, ScreenOverlay::None);
+        }
         // The keys of one limit are not shown as those of another.
         press(&mut state, KeyCode::Down);
         assert_eq!(state.focus().limit.as_deref(), Some("search"));

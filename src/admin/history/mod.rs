@@ -12,7 +12,8 @@ use http::request::Parts;
 use serde::Serialize;
 
 use super::configuration::ReloadSection;
-use super::{AdminPage, AdminTask, JSON, is_reading, only_reading};
+use super::query::decoded;
+use super::{AdminPage, AdminTask, is_reading, only_reading};
 use crate::process::GatewayProcess;
 
 pub(super) use page::HistoryPage;
@@ -52,20 +53,7 @@ fn history(query: Option<&str>, process: &GatewayProcess) -> AdminPage {
         let error = "write /history or /history?since=TIME, in milliseconds since 1970 or as 2026-11-21T07:10:38Z";
         return AdminPage::error(StatusCode::BAD_REQUEST, error);
     };
-    // On one line: a line for each number of an array would be most of the answer.
-    match serde_json::to_vec(&HistoryPage::since(since, process)) {
-        Ok(mut body) => {
-            body.push(b'\n');
-            AdminPage::new(StatusCode::OK, JSON, body)
-        }
-        Err(error) => {
-            tracing::error!("admin: the history cannot be written: {error}");
-            AdminPage::error(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "the answer cannot be written",
-            )
-        }
-    }
+    AdminPage::json_line(&HistoryPage::since(since, process))
 }
 
 /// Parses `since=TIME` into milliseconds since 1970; 0 where there is none.
@@ -73,12 +61,10 @@ fn parse_since(query: &str) -> Option<u64> {
     if query.is_empty() {
         return Some(0);
     }
-    let value = query.strip_prefix("since=")?;
+    let value = decoded(query.strip_prefix("since=")?)?;
     if let Ok(millis) = value.parse() {
         return Some(millis);
     }
-    // A colon needs no encoding in a query, but some programs encode it.
-    let value = value.replace("%3A", ":").replace("%3a", ":");
     let at: jiff::Timestamp = value.parse().ok()?;
     u64::try_from(at.as_millisecond()).ok()
 }
