@@ -94,7 +94,7 @@ pub(super) fn limit_view(name: &str) -> LimitView {
             name: name.to_owned(),
             key: "client.ip".to_owned(),
             algorithm: "sliding-window",
-            rates: vec!["5 per 3s".to_owned(), "20 per 60s".to_owned()],
+            rates: vec!["5 per 3s".to_owned(), "20 per 1m".to_owned()],
             action: "reject",
             enforce: "10%".to_owned(),
             shadow_rates: Vec::new(),

@@ -244,7 +244,7 @@ mod tests {
         for part in [
             "sluicegate 0.1.0 at 127.0.0.1:9180  up 1 d 1 h  10 requests/s  3 in flight",
             "limits (2), 1 condition active",
-            "otp         reject 10      5.0     0       0       512    5 per 3s, 20 per 60s",
+            "otp         reject 10      5.0     0       0       512    5 per 3s, 20 per 1m",
             "keys nearest to otp (client.ip/32,/64)",
             "8a3b0c55f1d2e97c 100 %  reject",
             "0123456789abcdef 40 %   banned banned for 300 s",

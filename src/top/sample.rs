@@ -290,7 +290,7 @@ pub(super) mod tests {
             "requests": { "all": 0, "rejected": REJECTED, "failed_by_gateway": FAILED, "failed_by_origins": SECONDS, "clients_gone": 4 },
             "recent": { "seconds": 10.0, "latency_ms": { "p50": 1.24, "p90": 1.5, "p99": 2500.0 } },
             "limits": [
-                { "name": "otp", "key": "client.ip/32,/64", "rates": ["5 per 3s", "20 per 60s"], "action": "reject", "keys": 512,
+                { "name": "otp", "key": "client.ip/32,/64", "rates": ["5 per 3s", "20 per 1m"], "action": "reject", "keys": 512,
                   "capacity": 1024 },
                 { "name": "search", "key": "header.x-api-key", "rates": ["100 per 1s"], "action": "shadow", "keys": 7,
                   "capacity": 262144, "conditions": [

@@ -85,7 +85,7 @@ async fn light_addresses_hide_no_heavy_key() {
     for part in [
         "# keys that used more than 1 are counted one by one; the others are estimated",
         "# warning: 3 of ",
-        " keys reached 5 per 3600s",
+        " keys reached 5 per 1h",
     ] {
         assert!(
             suggestion.contains(part),
@@ -121,8 +121,7 @@ async fn light_addresses_hide_no_heavy_key() {
     let mut page = browser
         .open(&format!("{}/ui/#/limit/otp", url(&gateway)))
         .await;
-    page.shows("At today's 5 per 3600s, at most 3 keys of")
-        .await;
+    page.shows("At today's 5 per 1h, at most 3 keys of").await;
     page.shows("3 keys reached today's 5 and may have wanted more")
         .await;
     page.shows("Keys that used more than 1 are counted one by one")
@@ -236,7 +235,7 @@ async fn a_key_is_shown_as_its_next_request_is_treated() {
         (&keys[0]["next"], &keys[0]["refused"]),
         (&json!("admitted"), &json!(false))
     );
-    assert_eq!(keys[0]["rates"][1]["rate"], "60 per 3600s");
+    assert_eq!(keys[0]["rates"][1]["rate"], "60 per 1h");
     let exempt = read(&gateway, "/limits/otp/keys?value=203.0.113.8").await;
     assert_eq!(
         (&exempt["next"], &exempt["admits"]),

@@ -12,9 +12,9 @@ const OTP: &str = "[limit.otp]\nkey = \"client.ip\"\nrates = [\"2 per 1h\"]\ncap
                    [[route]]\nname = \"login\"\npath = \"/login\"\nlimits = [\"otp\"]\nrespond = { status = 200 }\n";
 
 /// What `/limits/NAME/usage` answers, put in the place of the gateway's own answer before the page loads.
-const USAGE: &str = r#"{"limit":"otp","at":"2026-11-25T09:00:00.000Z","algorithm":"sliding-window","rates":[{"rate":"20 per 60s",
+const USAGE: &str = r#"{"limit":"otp","at":"2026-11-25T09:00:00.000Z","algorithm":"sliding-window","rates":[{"rate":"20 per 1m",
     "limit":20,"window_seconds":60,"keys":600,"sampled":false,"peaks":[{"used":1,"keys":500},{"used":5,"keys":60},
-    {"used":12,"keys":30},{"used":20,"keys":10}]}],"shadow_rates":[{"rate":"50 per 60s","limit":50,"window_seconds":60,"keys":600,
+    {"used":12,"keys":30},{"used":20,"keys":10}]}],"shadow_rates":[{"rate":"50 per 1m","limit":50,"window_seconds":60,"keys":600,
     "sampled":true,"complete_above":28,"keys_error":40,"peaks":[{"used":1,"keys":595},{"used":30,"keys":5}]}],"banned_keys":1}"#;
 
 fn guarded(rules: &str) -> Setup {
@@ -106,34 +106,34 @@ async fn a_limit_shows_its_keys_and_what_another_number_would_do() {
     page.go(&ui(&gateway, "limit/otp")).await;
     page.until("document.querySelectorAll('section[aria-label=Keys] tbody tr').length === 1")
         .await;
-    page.shows("0 of 2 per 3600s").await;
+    page.shows("0 of 2 per 1h").await;
     page.shows("Rejected by a ban").await;
-    page.shows("At today's 20 per 60s, at most 10 keys of 600 (1.7 %) could be hit.")
+    page.shows("At today's 20 per 1m, at most 10 keys of 600 (1.7 %) could be hit.")
         .await;
     page.fill("input[type=range]", "4").await;
-    page.shows("At 4 per 60s, 100 keys of 600 (17 %) would have been hit.")
+    page.shows("At 4 per 1m, 100 keys of 600 (17 %) would have been hit.")
         .await;
     page.until("document.querySelectorAll('.bar.hit').length > 0")
         .await;
     page.fill("input[type=number]", "30").await;
-    page.shows("At 30 per 60s, no more keys than today would be hit: at most 10 keys.")
+    page.shows("At 30 per 1m, no more keys than today would be hit: at most 10 keys.")
         .await;
     page.shows("may have wanted more").await;
-    page.fill("main select", "60s, in shadow").await;
-    page.shows("At shadow's 50 per 60s, at most 0 keys of 600 (0 %) could be hit.")
+    page.fill("main select", "1m, in shadow").await;
+    page.shows("At shadow's 50 per 1m, at most 0 keys of 600 (0 %) could be hit.")
         .await;
     page.fill("input[type=range]", "25").await;
-    page.shows("At 25 per 60s, about 5 keys of 600 (0.8 %) would have been hit.")
+    page.shows("At 25 per 1m, about 5 keys of 600 (0.8 %) would have been hit.")
         .await;
     page.shows("Keys that used more than 28 are counted one by one, the others estimated: all keys within 40. 1 key is banned now.")
         .await;
     page.fill("input[type=range]", "28").await;
-    page.shows("At 28 per 60s, 5 keys of 600 (0.8 %) would have been hit.")
+    page.shows("At 28 per 1m, 5 keys of 600 (0.8 %) would have been hit.")
         .await;
     assert_eq!(page.complaints().await, Vec::<String>::new());
 
     let mut own = browser.open(&ui(&gateway, "limit/otp")).await;
-    own.shows("At today's 2 per 3600s, at most 1 key of 1 (100 %) could be hit.")
+    own.shows("At today's 2 per 1h, at most 1 key of 1 (100 %) could be hit.")
         .await;
     assert_eq!(own.complaints().await, Vec::<String>::new());
 }
@@ -151,10 +151,10 @@ async fn the_number_of_a_bucket_is_what_it_holds() {
     }
     let browser = Browser::start().await;
     let mut page = browser.open(&ui(&gateway, "limit/bucket")).await;
-    page.shows("At today's bucket of 3 at 20 per 3600s, at most 0 keys of 1 (0 %) could be hit.")
+    page.shows("At today's bucket of 3 at 20 per 1h, at most 0 keys of 1 (0 %) could be hit.")
         .await;
     page.fill("input[type=range]", "1").await;
-    page.shows("At a bucket of 1 at 20 per 3600s, 1 key of 1 (100 %) would have been hit.")
+    page.shows("At a bucket of 1 at 20 per 1h, 1 key of 1 (100 %) would have been hit.")
         .await;
     page.shows("a key may have used up to 1 more than is shown")
         .await;

@@ -60,7 +60,7 @@ async fn one_frame_has_the_counts_of_limits_and_servers() {
     assert_eq!(otp["rejected"]["per_second"], json!(0.0));
     assert_eq!(
         (&otp["keys"], &otp["rates"]),
-        (&json!(2), &json!(["5 per 3600s"]))
+        (&json!(2), &json!(["5 per 1h"]))
     );
     let tried = limit("tried");
     assert_eq!(

@@ -64,7 +64,7 @@ async fn the_largest_use_of_each_key_is_kept_through_reloads() {
             &rate["window_seconds"],
             &rate["keys"]
         ),
-        (&json!("10 per 3600s"), &json!(10), &json!(3_600), &json!(3))
+        (&json!("10 per 1h"), &json!(10), &json!(3_600), &json!(3))
     );
     assert_eq!(
         (&rate["sampled"], &rate["keys_at_limit"]),

@@ -40,6 +40,17 @@ impl Period {
     }
 }
 
+impl fmt::Display for Period {
+    /// Writes the longest unit of which it is a whole number, as a configuration has it: "10m", "90s", "36h".
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(24 * 60 * 60, 'd'), (60 * 60, 'h'), (60, 'm')];
+        let mut units = units.into_iter();
+        let longest = units.find(|(secs, _)| self.0.is_multiple_of(*secs));
+        let (secs, unit) = longest.unwrap_or((1, 's'));
+        write!(into, "{}{unit}", self.0 / secs)
+    }
+}
+
 /// "5 per 10m": at most `count` units of cost in a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rate {
@@ -74,7 +85,7 @@ impl Rate {
 
 impl fmt::Display for Rate {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(into, "{} per {}s", self.count, self.period.0)
+        write!(into, "{} per {}", self.count, self.period)
     }
 }
 
@@ -226,6 +237,21 @@ mod tests {
         assert_eq!(Rate::new(0, second), Err(RateError::Count { got: 0 }));
         assert!(Rate::new(MAX_COUNT, second).is_ok());
         assert!(Rate::new(MAX_COUNT + 1, second).is_err());
+    }
+
+    /// Goal: a rate reads as its operator wrote it. Method: periods that are whole numbers of each unit, and of none but seconds.
+    #[test]
+    fn a_period_is_written_in_its_longest_whole_unit() {
+        for (secs, text) in [
+            (1, "5 per 1s"),
+            (90, "5 per 90s"),
+            (600, "5 per 10m"),
+            (5_400, "5 per 90m"),
+            (36 * 3600, "5 per 36h"),
+            (7 * 86_400, "5 per 7d"),
+        ] {
+            assert_eq!(rate(5, secs).to_string(), text);
+        }
     }
 
     /// Goal: one order whatever the operator wrote. Method: unsorted, empty, doubled and too many rates.

@@ -482,7 +482,7 @@ fn policies_that_cannot_be_are_refused() {
     let long = Policy::new(Algorithm::Exact, rates(&[(5, 1), (1025, 60)])).expect_err("too long");
     assert_eq!(
         long.to_string(),
-        "`exact` keeps 1024 admissions of a key, too few for 1025 per 60s; \
-         write at most 1024 per 60s, or `sliding-window`"
+        "`exact` keeps 1024 admissions of a key, too few for 1025 per 1m; \
+         write at most 1024 per 1m, or `sliding-window`"
     );
 }

@@ -380,7 +380,7 @@ mod tests {
             banned_keys: None,
             note: String::new(),
             rates: vec![RatePage {
-                rate: "20 per 60s".to_owned(),
+                rate: "20 per 1m".to_owned(),
                 limit: 20,
                 window_seconds: 60,
                 keys,
@@ -422,7 +422,7 @@ mod tests {
         assert_eq!(found.rates, ["40 per 1m"]);
         assert_eq!(found.confidence.confidence, "low");
         assert!(
-            found.warnings[0].contains("10 of 410 keys reached 20 per 60s"),
+            found.warnings[0].contains("10 of 410 keys reached 20 per 1m"),
             "{found}"
         );
         assert!(
@@ -460,7 +460,7 @@ mod tests {
             "# keys that used more than 1 are counted one by one; the others are estimated from a sample",
             "and all keys are 20,011 within 749\n",
             "# 2 keys are banned now\n",
-            "3 of 20,011 keys reached 20 per 60s",
+            "3 of 20,011 keys reached 20 per 1m",
         ] {
             assert!(text.contains(part), "{part:?} is not in:\n{text}");
         }
@@ -497,7 +497,7 @@ mod tests {
             ("leaky-bucket", "queue = 19\nmax_wait = \"58s\"\n"),
         ] {
             let found = LimitSuggestion::of(&bucket(algorithm, &[(1, 400), (10, 90)])).unwrap();
-            assert_eq!(found.rates, ["20 per 60s"]);
+            assert_eq!(found.rates, ["20 per 1m"]);
             assert_eq!(found.bucket, Some(20));
             assert_eq!(found.config, format!("[limit.otp]\n{number}"));
             assert!(
@@ -518,7 +518,7 @@ mod tests {
         let refused = LimitSuggestion::of(&several).unwrap_err().0;
         assert!(refused.contains("a burst belongs to one rate"), "{refused}");
         let mut slow = bucket("leaky-bucket", &[(1, 400), (10, 90)]);
-        slow.rates[0].rate = "1 per 60s".to_owned();
+        slow.rates[0].rate = "1 per 1m".to_owned();
         let found = LimitSuggestion::of(&slow).unwrap();
         assert!(found.config.ends_with("max_wait = \"10m\"\n"), "{found}");
         assert!(

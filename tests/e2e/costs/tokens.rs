@@ -404,7 +404,7 @@ async fn units_in_reserve_are_shown_while_they_are_held() {
     let mut page = browser.open(&page).await;
     page.shows("1,400 units of requests in flight").await;
     gateway.write_rules(&limited(&lines.replace("5000", "6000")), Writing::Rename);
-    page.shows("6000 per 3600s").await;
+    page.shows("6000 per 1h").await;
     page.shows("1,400 units of requests in flight").await;
     drop(waiting);
     eventually("the reserves have ended", async || {

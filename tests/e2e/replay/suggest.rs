@@ -203,7 +203,7 @@ async fn a_limit_in_shadow_gets_its_number_from_the_gateway() {
     assert_eq!(code, 0, "{stderr}");
     for part in [
         "confidence: low",
-        "1 of 40 keys reached 20 per 3600s",
+        "1 of 40 keys reached 20 per 1h",
         "raise the rate of the limit in shadow to 40 per 1h",
         "[limit.tried]\nkey = \"client.ip/32,/64\"\nrates = [\"40 per 1h\"]\naction = \"shadow\"",
     ] {
@@ -218,7 +218,7 @@ async fn a_limit_in_shadow_gets_its_number_from_the_gateway() {
     .await;
     assert_eq!(
         (&bucket["bucket"], &bucket["rates"]),
-        (&40.into(), &serde_json::json!(["100 per 3600s"]))
+        (&40.into(), &serde_json::json!(["100 per 1h"]))
     );
     assert_eq!(bucket["config"], "[limit.bucket]\nburst = 40\n");
     let (code, text, stderr) = of("owed", &[]).await;

@@ -309,8 +309,8 @@ impl fmt::Display for PolicyError {
             Self::Count { rate } => write!(
                 into,
                 "`exact` keeps {MAX_ENTRIES} admissions of a key, too few for {rate}; \
-                 write at most {MAX_ENTRIES} per {}s, or `sliding-window`",
-                rate.period().as_secs()
+                 write at most {MAX_ENTRIES} per {}, or `sliding-window`",
+                rate.period()
             ),
             Self::Burst { got } => {
                 write!(
