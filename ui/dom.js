@@ -76,16 +76,17 @@ export function say(node, text) {
 export const announce = (text) => say(document.getElementById('said'), text);
 
 /**
- * Makes a table. Columns: { label, number?, head? }; rows: lists of cells, each a text or a node.
- * On a narrow screen each row becomes a block with the labels beside the cells (`stack`), or stays a line (`line`).
+ * Makes a table. Columns: { label, number?, wide? }; rows: lists of cells, each a text or a node.
+ * On a narrow screen each row becomes a block with the labels beside the cells (`stack`), or stays a line (`line`) without its `wide` columns.
  */
 export function table(caption, columns, rows, empty = 'None.', form = 'stack') {
   if (!rows.length) return h('p.quiet', {}, empty);
-  const cell = (content, at) => h(`${at === 0 ? 'th' : 'td'}${columns[at].number ? '.number' : ''}`,
+  const kind = ({ number, wide }) => `${number ? '.number' : ''}${wide ? '.wide' : ''}`;
+  const cell = (content, at) => h(`${at === 0 ? 'th' : 'td'}${kind(columns[at])}`,
     { 'data-label': columns[at].label, scope: at === 0 ? 'row' : null }, content);
   return h('div.scroll', {}, h(`table.${form}`, {},
     h('caption.hidden', {}, caption),
-    h('thead', {}, h('tr', {}, columns.map((column) => h(column.number ? 'th.number' : 'th', { scope: 'col' }, column.label)))),
+    h('thead', {}, h('tr', {}, columns.map((column) => h(`th${kind(column)}`, { scope: 'col' }, column.label)))),
     h('tbody', {}, rows.map((row) => h('tr', {}, row.map(cell))))));
 }
 

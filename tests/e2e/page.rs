@@ -360,6 +360,16 @@ async fn every_view_fits_on_a_phone() {
         let wide = page.value("document.documentElement.scrollWidth").await;
         assert!(wide.as_u64().unwrap() <= 390, "{view}: {wide} pixels");
     }
+    // A rejection is one line, whatever the length of its client.
+    client.get("/login").await;
+    let row = "document.querySelector('[role=log] tbody tr')";
+    page.until(row).await;
+    let client = format!(
+        "{row}.querySelector('code').textContent = '2001:db8:1234:5678:9abc:def0:1234:5678'"
+    );
+    page.value(&client).await;
+    let high = page.value(&format!("{row}.offsetHeight")).await;
+    assert!(high.as_u64().unwrap() < 45, "{high} pixels");
     assert_eq!(page.complaints().await, Vec::<String>::new());
 }
 

@@ -42,12 +42,13 @@ export default function limits({ series }) {
       const rates = known?.rates;
       const values = {
         admitted: rates?.admitted ?? 0, rejected: rates?.rejected ?? 0, shadow: rates?.shadow ?? 0, all: series.sum(name, REJECTED),
-        load: known?.load ? known.load.keys / row.limit.capacity : null,
+        // A limit that all requests share has one key, and its table is no load.
+        load: known?.load && row.limit.capacity > 1 ? known.load.keys / row.limit.capacity : null,
       };
       row.values = values;
       for (const id of ['admitted', 'rejected', 'shadow']) say(row.cells[id], values[id] ? perSecond(values[id]) : '–');
       say(row.cells.all, count(values.all));
-      say(row.cells.load, values.load === null ? '…' : percent(values.load) + (known.load.overflow ? ', overflow' : ''));
+      say(row.cells.load, row.limit.capacity === 1 ? '–' : values.load === null ? '…' : percent(values.load) + (known.load.overflow ? ', overflow' : ''));
       row.cells.load.classList.toggle('bad', Boolean(known?.load?.overflow));
       row.cells.rejected.classList.toggle('bad', values.rejected > 0);
     }

@@ -51,12 +51,13 @@ export default function rejections({ series }) {
     const text = (row) => [row.client, row.limit, row.route, row.key, ...row.key_values, row.groups?.user_agent, row.outcome, row.status, row.reason].join(' ').toLowerCase();
     const shown = (paused ?? series.rejections).filter((row) => isChosen(row) && (!wanted || text(row).includes(wanted))).slice(0, ROWS);
     fill(rows, table('Rejected requests, the latest first', [
-      { label: 'Time' }, { label: 'Client' }, { label: 'Limit' }, { label: 'Route' }, { label: 'Key' }, { label: 'Status', number: true }, { label: 'Reason' },
+      { label: 'Time' }, { label: 'Client' }, { label: 'Limit' }, { label: 'Route', wide: true }, { label: 'Key', wide: true }, { label: 'Status', number: true },
+      { label: 'Reason', wide: true },
     ], shown.map((row) => [clock(row.at), row.client ? link(`keys?value=${part(row.client)}`, h('code', {}, row.client)) : '–',
       row.limit ? link(`limit/${part(row.limit)}`, row.limit) : '–', row.route ?? '–',
       row.key && row.limit ? keyLink(row.limit, row, !row.key_values.length) : '–', String(row.status || '–'),
       [row.outcome, row.retry_after ? `, again in ${span(row.retry_after)}` : '', row.reason ? `: ${row.reason}` : '']]),
-    wanted || only ? 'None of the rejections fits.' : 'None since this page was opened.'));
+    wanted || only ? 'None of the rejections fits.' : 'None since this page was opened.', 'line'));
   }
 
   function tell() {
