@@ -218,13 +218,16 @@ async fn a_dialog_says_its_question_and_gives_the_focus_back() {
     page.until("document.querySelector('dialog[open]')").await;
     let spoken = page.spoken().await;
     assert_eq!(spoken.names("dialog"), ["Ban"]);
-    assert_eq!(spoken.names("textbox"), ["Duration, such as 30m or 1h"]);
+    assert_eq!(
+        spoken.names("textbox"),
+        ["For how long, such as 30m or 1h", "Why"]
+    );
     // What is behind a dialog is out of reach.
     assert_eq!(spoken.names("button"), ["Ban", "Cancel"]);
     let described = page
         .value("document.getElementById(document.querySelector('dialog').getAttribute('aria-describedby')).textContent")
         .await;
-    assert_eq!(described, "Ban this key at limit otp? For how long:");
+    assert_eq!(described, "Ban this key at limit otp?");
     page.until("document.querySelector('dialog').contains(document.activeElement)")
         .await;
     page.press("dialog[open]", "Cancel").await;

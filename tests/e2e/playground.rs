@@ -1,4 +1,4 @@
-//! The fields that the playground shows are those of the gateway's responses.
+//! The playground as a part of the page; the fields that it shows are those of the gateway's responses.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -15,6 +15,8 @@ use sluicegate::response::{
 };
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_limiter::{Ask, Decision, KeyHash, Limit, Outcome, Timestamp, Verdict, decide};
+
+use crate::harness::*;
 
 /// Limits with one rate and with two, and rejections that never end.
 const LIMITS: &str = "listener = [{ address = '127.0.0.1:1' }]\n\
@@ -134,4 +136,29 @@ fn the_playground_shows_the_fields_of_the_gateway() {
         .iter()
         .filter(|line| line.starts_with("retry-after"));
     assert!((30..170).contains(&refused.count()));
+}
+
+#[tokio::test]
+async fn the_playground_is_a_part_of_the_page() {
+    // Goal: an operator comes from the page to the playground, which runs under the policies of the page, and back. Method: its entry in
+    // the navigation, the scene of an attack at a window's edge at its end, and the link at its top.
+    let gateway = Gateway::start("[[route]]\npath = \"/*\"\nrespond = { status = 204 }\n").await;
+    let browser = Browser::start().await;
+    let mut page = browser
+        .open(&format!("http://{}/ui/", gateway.admin_address()))
+        .await;
+    page.until("document.querySelector('#nav a[href=\"playground/playground.html\"]') !== null")
+        .await;
+    let address = gateway.admin_address();
+    let scene = format!("http://{address}/ui/playground/playground.html#scene=edge&at=end");
+    let mut page = browser.open(&scene).await;
+    page.shows("at most 20 in 10 s").await;
+    page.shows("at most 11 in 10 s").await;
+    let mut complaints = page.complaints().await;
+    // A browser looks for an icon by itself where a page names none.
+    complaints.retain(|said| !said.contains("/favicon.ico"));
+    assert_eq!(complaints, Vec::<String>::new());
+    page.value("document.querySelector('#back:not([hidden]) a').click()")
+        .await;
+    page.shows("Requests a second").await;
 }

@@ -343,4 +343,6 @@ function listenToHit(button) {
 
 buildControls();
 listen();
+// The file of the docs has no gateway to lead back to.
+byId('back').hidden = !location.pathname.endsWith('/ui/playground/playground.html');
 load();

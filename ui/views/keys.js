@@ -135,7 +135,7 @@ function status(series, page, path, again) {
     type: 'button', disabled: why !== '', title: why,
     async onclick() {
       const given = await ask(question, label, typeof body === 'function');
-      if (given === null || given === false) return;
+      if (!given) return;
       try {
         await change(path, method, typeof body === 'function' ? body(given) : body);
         again();
@@ -159,16 +159,19 @@ function status(series, page, path, again) {
     h('div.row', { role: 'group', 'aria-label': `Actions on limit ${page.limit}` },
       act('Clear', `Clear the counters and the ban of this key at limit ${page.limit}?`, 'DELETE'),
       act('Grant', `Give this key all of limit ${page.limit} again? A ban stays.`, 'PUT', { used: 0 }),
-      act('Ban', `Ban this key at limit ${page.limit}? For how long:`, 'PUT', (length) => ({ ban: { for: length, reason: 'by hand, on the page' } }), '.danger',
+      act('Ban', `Ban this key at limit ${page.limit}?`, 'PUT', (given) => ({ ban: given }), '.danger',
         mayAct() && !bans && !path.includes('?') ? 'This limit has no ban in the configuration, so look the key up by its value.' : undefined)), said);
 }
 
-/** Asks before an action; with `length` also for a duration. The duration, true, or false. */
-export function ask(question, label, length = false) {
+/** Asks before an action. What was given: true, with `isTimed` a duration and a reason; false where the answer is no. */
+export function ask(question, label, isTimed = false) {
   return new Promise((done) => {
-    const field = length ? h('input', { name: 'length', value: '1h', required: true, pattern: '[0-9]+(s|m|h|d)', 'aria-label': 'Duration, such as 30m or 1h' }) : null;
-    const dialog = h('dialog', { 'aria-label': label, 'aria-describedby': 'question', onclose() { dialog.remove(); done(dialog.returnValue === 'yes' ? field?.value ?? true : false); } },
-      h('form', { method: 'dialog', role: 'none' }, h('p', { id: 'question' }, question), field,
+    const length = h('input', { name: 'for', value: '1h', required: true, pattern: '[0-9]+(s|m|h|d)' });
+    const reason = h('input', { name: 'reason', maxlength: '200', autocomplete: 'off' });
+    const given = () => (isTimed ? { for: length.value, reason: reason.value.trim() } : true);
+    const dialog = h('dialog', { 'aria-label': label, 'aria-describedby': 'question', onclose() { dialog.remove(); done(dialog.returnValue === 'yes' && given()); } },
+      h('form', { method: 'dialog', role: 'none' }, h('p', { id: 'question' }, question),
+        isTimed && [h('label', {}, 'For how long, such as 30m or 1h', length), h('label', {}, 'Why', reason)],
         h('div.row', {}, h('button.main', { value: 'yes' }, label), h('button', { value: 'no', formnovalidate: true }, 'Cancel'))));
     document.body.append(dialog);
     dialog.showModal();
