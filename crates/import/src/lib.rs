@@ -29,6 +29,7 @@
 // A test that unwraps fails where it should.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
+mod addresses;
 pub mod bounds;
 mod caddy;
 mod cells;

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use ipnet::IpNet;
-
 use super::tree::CaddyDirective;
+use crate::addresses;
 use crate::cells::PathTerm;
 use crate::client_fields;
 use crate::ledger::EntryId;
@@ -297,27 +296,22 @@ pub(super) const PRIVATE_RANGES: [&str; 6] = [
 pub(super) fn blocks(words: &[String]) -> Result<Vec<String>, String> {
     let mut found = Vec::new();
     for word in words {
-        let is_address = word.parse::<std::net::IpAddr>().is_ok();
         match word.as_str() {
-            "private_ranges" => found.extend(PRIVATE_RANGES.map(str::to_owned)),
+            "private_ranges" => {
+                found.extend(PRIVATE_RANGES.into_iter().filter_map(addresses::block));
+            }
             "forwarded" => {
                 return Err(
                     "`forwarded` believes any client; write client_ip and [client]".to_owned(),
                 );
             }
-            word if is_address => found.push(word.to_owned()),
-            word => match word.parse::<IpNet>() {
-                Ok(block) => found.push(block.trunc().to_string()),
-                Err(_) => return Err(format!("{word} is no block of addresses")),
-            },
+            word => {
+                let block = addresses::block(word);
+                found.push(block.ok_or_else(|| format!("{word} is no block of addresses"))?);
+            }
         }
     }
-    // `127.0.0.1/8` is the block that contains it.
-    let whole = |block: String| {
-        let parsed = block.parse::<IpNet>().map(|it| it.trunc().to_string());
-        parsed.unwrap_or(block)
-    };
-    Ok(found.into_iter().map(whole).collect())
+    Ok(found)
 }
 
 /// Returns the conditions on fields or parameters, each with the name.

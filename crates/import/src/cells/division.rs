@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use super::intersection::with_intersections;
 use super::partition;
 use super::terms::{ConditionTerm, PathTerm, RuleCondition, SignedTerm, TermTruth};
+use crate::addresses;
 use crate::bounds;
 use crate::model::RouteValue;
 
@@ -346,10 +347,10 @@ pub(crate) fn covers_host(term: &str, host: &str) -> bool {
 
 /// Returns true if one of the blocks contains a whole block.
 fn covers_block(blocks: &[String], block: &str) -> bool {
-    let network = partition::network(block);
+    let network = addresses::network(block);
     blocks
         .iter()
-        .any(|it| match (partition::network(it), network) {
+        .any(|it| match (addresses::network(it), network) {
             (Some(outer), Some(inner)) => outer.contains(&inner),
             _ => it == block,
         })

@@ -8,6 +8,8 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use crate::addresses;
+
 /// The numbers of the conditions that hold in a part.
 type HoldingConditions = BTreeSet<usize>;
 
@@ -62,14 +64,14 @@ fn named_blocks<'l>(lists: &[&'l [String]]) -> Vec<NamedBlock<'l>> {
     let mut order = 0;
     for (list, texts) in lists.iter().enumerate() {
         for text in texts.iter() {
-            let Some(network) = network(text) else {
+            let Some(network) = addresses::network(text) else {
                 continue;
             };
             order += 1;
             let block = blocks
                 .entry((network.network(), network.prefix_len()))
                 .or_insert_with(|| NamedBlock {
-                    network: network.trunc(),
+                    network,
                     text,
                     lists: HoldingConditions::new(),
                     order,
@@ -78,12 +80,6 @@ fn named_blocks<'l>(lists: &[&'l [String]]) -> Vec<NamedBlock<'l>> {
         }
     }
     blocks.into_values().collect()
-}
-
-/// Returns the block that a text names.
-pub(super) fn network(text: &str) -> Option<IpNet> {
-    let network = text.parse::<IpNet>().ok();
-    network.or_else(|| Some(text.parse::<IpAddr>().ok()?.into()))
 }
 
 /// Returns the parts into which lists of methods divide requests, in the order in which they are named.

@@ -1,12 +1,12 @@
 //! Reads conditions: `acl` lines, and what stands behind `if` and `unless`.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use ipnet::IpNet;
 
 use super::samples::{self, TableCounter, counter, pieces, with_converters};
 use super::sections::{ConfigSection, SectionLine};
+use crate::addresses;
 use crate::cells::{ConditionTerm, PathTerm, RuleCondition, SignedTerm, TermTruth};
 use crate::ledger::EntryId;
 
@@ -324,14 +324,12 @@ fn other_term(name: &str, matching: Option<&str>, values: &[String]) -> Option<C
 
 /// Returns a block of addresses; `None` for a name, which HAProxy resolves as it starts.
 fn block(text: &str) -> Option<String> {
-    let is_block = text.parse::<IpNet>().is_ok() || text.parse::<IpAddr>().is_ok();
-    if is_block {
-        return Some(text.to_owned());
-    }
-    // The mask may be written as an address.
-    let (address, mask) = text.split_once('/')?;
-    let network = IpNet::with_netmask(address.parse().ok()?, mask.parse().ok()?).ok()?;
-    Some(network.trunc().to_string())
+    addresses::block(text).or_else(|| {
+        // The mask may be written as an address.
+        let (address, mask) = text.split_once('/')?;
+        let network = IpNet::with_netmask(address.parse().ok()?, mask.parse().ok()?).ok()?;
+        Some(network.trunc().to_string())
+    })
 }
 
 /// Returns a host in lower case and without a port.

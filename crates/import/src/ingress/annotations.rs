@@ -1,8 +1,7 @@
 //! Reads the annotations of an Ingress that ingress-nginx knows.
 
-use ipnet::IpNet;
-
 use super::yaml::YamlNode;
+use crate::addresses;
 use crate::ledger::{EntryId, Ledger};
 use crate::shapes::LARGEST_COUNT;
 
@@ -173,11 +172,7 @@ fn count(id: EntryId, text: &str) -> Result<Option<(EntryId, u64)>, String> {
 /// Returns the blocks of a list.
 pub(crate) fn blocks(text: &str) -> Result<Vec<String>, String> {
     let parse = |block: &str| {
-        let network = block.parse::<IpNet>().map(|it| it.trunc().to_string());
-        let address = || block.parse::<std::net::IpAddr>().map(|it| it.to_string());
-        network
-            .or_else(|_| address())
-            .map_err(|_| format!("{block:?} is no block of addresses"))
+        addresses::block(block).ok_or_else(|| format!("{block:?} is no block of addresses"))
     };
     text.split(',')
         .map(str::trim)

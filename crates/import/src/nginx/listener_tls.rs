@@ -39,26 +39,27 @@ pub(super) fn add_certificates(
 }
 
 fn add_authorities(scope: &SettingScope<'_>, listener: &mut Listener, ledger: &mut Ledger) {
-    if let Some(verify) = scope.verify_client
-        && !matches!(verify.word(0), Some("on" | "optional" | "off"))
-    {
-        let reason = "a listener verifies each certificate that it requests; nginx leaves that to what reads $ssl_client_verify";
-        ledger.left_out(verify.id, reason);
-        return;
-    }
-    let (Some(ca), Some(verify)) = (scope.client_ca, scope.verify_client) else {
-        if let Some(verify) = scope.verify_client {
-            ledger.left_out(
-                verify.id,
-                "no ssl_client_certificate names the authorities; write client_ca_file",
-            );
-        }
+    let Some(verify) = scope.verify_client else {
         return;
     };
     let is_optional = match verify.word(0) {
         Some("on") => false,
         Some("optional") => true,
-        _ => return,
+        Some("off") => {
+            let reason = "a listener requests no certificate without client_ca_file";
+            ledger.left_out(verify.id, reason);
+            return;
+        }
+        _ => {
+            let reason = "a listener verifies each certificate that it requests; nginx leaves that to what reads $ssl_client_verify";
+            ledger.left_out(verify.id, reason);
+            return;
+        }
+    };
+    let Some(ca) = scope.client_ca else {
+        let reason = "no ssl_client_certificate names the authorities; write client_ca_file";
+        ledger.left_out(verify.id, reason);
+        return;
     };
     let file = ca.word(0).unwrap_or_default();
     if listener

@@ -8,6 +8,7 @@ use ipnet::{IpNet, Ipv4Subnets, Ipv6Subnets};
 use super::choice::{JOINT, RequestProperty, ValueChoice};
 use super::keys::{self, TextPiece};
 use super::tree::Directive;
+use crate::addresses;
 use crate::bounds;
 use crate::ledger::{EntryId, Ledger};
 use crate::model::{KeyPart, RouteValue};
@@ -454,11 +455,8 @@ fn geo(source: &str, entries: &[Directive]) -> VariableKind {
 
 /// Returns the blocks of an address, a block or a range.
 pub(super) fn network(text: &str) -> Option<Vec<IpNet>> {
-    if let Ok(block) = text.parse::<IpNet>() {
-        return Some(vec![block.trunc()]);
-    }
-    if let Ok(address) = text.parse::<IpAddr>() {
-        return Some(vec![address.into()]);
+    if let Some(block) = addresses::network(text) {
+        return Some(vec![block]);
     }
     let (first, last) = text.split_once('-')?;
     match (first.parse().ok()?, last.parse().ok()?) {
