@@ -19,15 +19,15 @@ pub const MADE_BY_UNIT: [&str; 2] = ["/var/lib/sluicegate", "/var/log/sluicegate
 /// The file of a state directory that the start locks.
 const STATE_LOCK: &str = "lock";
 
-/// Returns the path of a log; `None` where it cannot be opened, which is reported then.
-pub(super) fn log_file(field: &KeyField<'_>, path: PathBuf) -> Option<PathBuf> {
+/// Returns the path of the log `name`; `None` where it cannot be opened, which is reported then.
+pub(super) fn log_file(field: &KeyField<'_>, path: PathBuf, name: &str) -> Option<PathBuf> {
     let mistake = match field.report.environment.kind_of(&path) {
         PathKind::Folder | PathKind::SharedFolder => {
             let message = format!(
                 "{} is a directory, and lines are written to a file",
                 shown(&path)
             );
-            let inside = shown(&path.join("access.log"));
+            let inside = shown(&path.join(format!("{name}.log")));
             let advice = format!("write the path of a file in it: {inside}");
             Some(ParseError::with_advice(message, advice))
         }
@@ -36,10 +36,13 @@ pub(super) fn log_file(field: &KeyField<'_>, path: PathBuf) -> Option<PathBuf> {
                 "{} is a socket, and lines are written to a file",
                 shown(&path)
             ),
-            format!(
-                "for a syslog server write access = \"syslog\", and [log.syslog] with server = \"unix:{}\"",
-                path.display()
-            ),
+            match name {
+                "access" => format!(
+                    "for a syslog server write access = \"syslog\", and [log.syslog] with server = \"unix:{}\"",
+                    path.display()
+                ),
+                name => format!("write the path of a file: \"/var/log/sluicegate/{name}.log\""),
+            },
         )),
         PathKind::Absent => creation_mistake(field, &path),
         PathKind::File | PathKind::Unknown => writing_mistake(field, &path),

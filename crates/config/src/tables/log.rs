@@ -162,10 +162,7 @@ fn access(field: &KeyField<'_>) -> Option<AccessLogTarget> {
         "off" => Some(AccessLogTarget::Off),
         "syslog" => Some(AccessLogTarget::Syslog),
         text if let Some(mistake) = syslog_server(text) => field.mistaken(mistake),
-        path => {
-            let words = "\"stdout\", \"off\", \"syslog\"";
-            log_path(field, path, words, "access").map(AccessLogTarget::File)
-        }
+        path => log_path(field, path, &ACCESS).map(AccessLogTarget::File),
     }
 }
 
@@ -174,27 +171,46 @@ fn audit(field: &KeyField<'_>) -> Option<AuditLogTarget> {
     match field.text()? {
         "stdout" => Some(AuditLogTarget::Stdout),
         "stderr" => Some(AuditLogTarget::Stderr),
-        path => {
-            let words = "\"stdout\", \"stderr\"";
-            log_path(field, path, words, "audit").map(AuditLogTarget::File)
-        }
+        path => log_path(field, path, &AUDIT).map(AuditLogTarget::File),
     }
 }
 
-/// Reads the path of the log `name`, whose targets that are not files are `words`.
-fn log_path(field: &KeyField<'_>, text: &str, words: &str, name: &str) -> Option<PathBuf> {
+/// A log in messages.
+struct NamedLog {
+    name: &'static str,
+    /// The words for targets that are not files.
+    words: &'static str,
+    /// All its targets.
+    targets: &'static str,
+}
+
+const ACCESS: NamedLog = NamedLog {
+    name: "access",
+    words: "\"stdout\", \"off\", \"syslog\"",
+    targets: "a file, the standard output or a syslog server",
+};
+
+const AUDIT: NamedLog = NamedLog {
+    name: "audit",
+    words: "\"stdout\", \"stderr\"",
+    targets: "a file, the standard output or the standard error",
+};
+
+/// Reads the path of a log.
+fn log_path(field: &KeyField<'_>, text: &str, log: &NamedLog) -> Option<PathBuf> {
+    let NamedLog { name, words, .. } = log;
     match text {
         path if path.is_empty() || path.ends_with('/') || path.contains('\0') => field.refuse(
             "this is not the path of a file",
             format!("write {words} or \"/var/log/sluicegate/{name}.log\""),
         ),
-        text if let Some(mistake) = no_file(text) => field.mistaken(mistake),
+        text if let Some(mistake) = no_file(text, log) => field.mistaken(mistake),
         // A word without a slash or dot is more likely a slip than a file in the working directory.
         slip if !slip.contains(['/', '.']) => field.refuse(
             format!("{slip:?} is none of {words}"),
             format!("write one of them, or \"./{slip}\" if a file is meant"),
         ),
-        path => opened_paths::log_file(field, field.report.path(path)),
+        path => opened_paths::log_file(field, field.report.path(path), name),
     }
 }
 
@@ -220,7 +236,7 @@ fn syslog_server(text: &str) -> Option<ParseError> {
 }
 
 /// Returns the mistake of a text that other programs take for a destination, and that would be the name of an odd file here.
-fn no_file(text: &str) -> Option<ParseError> {
+fn no_file(text: &str, log: &NamedLog) -> Option<ParseError> {
     const FORWARDED: &str =
         "write \"stdout\", and let the service manager or a log shipper forward the lines";
     if text.trim_start().starts_with('|') {
@@ -236,8 +252,7 @@ fn no_file(text: &str) -> Option<ParseError> {
         ));
     }
     OTHER_DESTINATIONS.contains(&scheme).then(|| {
-        let message =
-            format!("lines are written to a file or the standard output, not to {scheme}");
+        let message = format!("lines are written to {}, not to {scheme}", log.targets);
         ParseError::with_advice(message, FORWARDED)
     })
 }
