@@ -61,15 +61,12 @@ impl LogParser {
             Some(_) => found.unwrap_or_else(known),
             None => found?,
         };
-        let mut reader = Self::new(found.layers.clone(), found.format.clone());
+        let mut reader = Self::new(found.layers, found.format);
         for line in format::lines(sample) {
             // What a line is does not matter here: the reader remembers the services whose lines are requests.
             let _ = reader.parse(line, &mut ParsedLine::default());
         }
-        Some(Self {
-            services: reader.services,
-            ..Self::new(found.layers, found.format)
-        })
+        Some(reader.restarted())
     }
 
     /// Returns a parser of the same log that has read nothing yet.
