@@ -8,8 +8,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::hex::hex_bytes;
+
 /// The name of a token that stands alone in its file.
-pub const ONLY_TOKEN: &str = "admin";
+const ONLY_TOKEN: &str = "admin";
 /// The maximum number of tokens: each request is compared with all of them.
 const MAX_TOKENS: usize = 64;
 /// The minimum length of a token that is written as it is beside a name.
@@ -180,8 +182,8 @@ fn named(line: &str) -> Result<AdminToken, TokenFileError> {
 /// Parses a token, which has at least `min` characters where it is written as it is.
 fn secret(word: &str, min: usize) -> Result<TokenSecret, TokenFileError> {
     if let Some(digits) = word.strip_prefix("sha256:") {
-        let hash =
-            hash(digits).ok_or_else(|| error("the hash has not 64 hexadecimal digits", HASH))?;
+        let hash = hex_bytes(digits)
+            .ok_or_else(|| error("the hash has not 64 hexadecimal digits", HASH))?;
         return Ok(TokenSecret::Sha256(hash));
     }
     if !word.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -196,17 +198,6 @@ fn secret(word: &str, min: usize) -> Result<TokenSecret, TokenFileError> {
         return Err(error(message, NEW_TOKEN));
     }
     Ok(TokenSecret::Plain(word.into()))
-}
-
-fn hash(digits: &str) -> Option<[u8; 32]> {
-    if digits.len() != 64 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    let mut hash = [0; 32];
-    for (index, byte) in hash.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(digits.get(2 * index..2 * index + 2)?, 16).ok()?;
-    }
-    Some(hash)
 }
 
 /// Checks that no name and no token stands there twice: a request has one name and one role.

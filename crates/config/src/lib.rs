@@ -48,6 +48,7 @@ mod field;
 mod file;
 mod form;
 mod forward_auth;
+mod hex;
 mod host;
 mod include;
 mod key;

@@ -40,9 +40,6 @@ pub struct Problem {
     pub(super) excerpt: Option<Excerpt>,
 }
 
-/// A problem in the words that every reader may see.
-struct ShownProblem<'a>(&'a Problem);
-
 /// Everything that is wrong with a file, in the order of the places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems(Vec<Problem>);
@@ -125,7 +122,7 @@ impl Problems {
     pub fn for_readers(&self) -> String {
         let lines = self
             .iter()
-            .map(|problem| format!("{}\n", ShownProblem(problem)));
+            .map(|problem| problem.line_with(&problem.shown) + "\n");
         lines.collect::<String>() + &self.counted()
     }
 
@@ -145,16 +142,17 @@ impl Problems {
 }
 
 impl Problem {
-    /// Writes the place, and the sentence behind it.
-    fn write(&self, sentence: fmt::Arguments<'_>, into: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(into, "{}:{}:{}: ", self.file, self.line, self.column)?;
+    /// Returns the place, and the sentence behind it.
+    fn line_with(&self, sentence: &str) -> String {
+        let mut text = format!("{}:{}:{}: ", self.file, self.line, self.column);
         if self.severity == Severity::Warning {
-            into.write_str("warning: ")?;
+            text.push_str("warning: ");
         }
         if !self.key_path.is_empty() {
-            write!(into, "{}: ", self.key_path)?;
+            text.push_str(&self.key_path);
+            text.push_str(": ");
         }
-        into.write_fmt(sentence)
+        text + sentence
     }
 }
 
@@ -169,13 +167,8 @@ impl<'a> IntoIterator for &'a Problems {
 
 impl fmt::Display for Problem {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(format_args!("{}; {}", self.message, self.advice), into)
-    }
-}
-
-impl fmt::Display for ShownProblem<'_> {
-    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.write(format_args!("{}", self.0.shown), into)
+        let sentence = format!("{}; {}", self.message, self.advice);
+        into.write_str(&self.line_with(&sentence))
     }
 }
 

@@ -21,9 +21,7 @@ use super::condition::Condition;
 use super::written::WrittenConfig;
 
 pub use super::activation::ActivationRules;
-pub use super::admin_tokens::{
-    AdminRole, AdminToken, AdminTokens, ONLY_TOKEN, TokenFileError, TokenSecret,
-};
+pub use super::admin_tokens::{AdminRole, AdminToken, AdminTokens, TokenFileError, TokenSecret};
 pub use super::override_rows::{OverrideRows, TierIndex};
 pub use super::tables::acme::{AccountBinding, AcmeRules};
 pub use super::tables::adaptive_concurrency::AdaptiveConcurrencyRules;

@@ -147,7 +147,7 @@ fn socket_path(path: &str) -> Result<SocketPath, ParseError> {
 }
 
 /// Checks the shape of `name:port`, so that the resolver is not asked about slips.
-fn name_and_port(text: &str) -> Result<(), ParseError> {
+pub(super) fn name_and_port(text: &str) -> Result<(), ParseError> {
     // nginx and others write http://unix:/run/app.sock, and some only the path.
     let path = text.split_once("unix:").map_or(text, |(_, path)| path);
     if path.starts_with('/') {
@@ -210,7 +210,7 @@ fn name_and_port(text: &str) -> Result<(), ParseError> {
             ),
         ));
     }
-    host::matched(name)
+    host::exact(name)
         .map(|_| ())
         .map_err(|_| ParseError::new(format!("{} is neither an address nor a name", quoted(name))))
 }

@@ -12,6 +12,7 @@ use super::store_login::{LoginExamples, LoginKeys};
 use crate::declaration::{DurationIn, Flag, IntegerIn, ReadBy};
 use crate::field::{KeyField, all, quoted, text_of};
 use crate::form::ValueKind;
+use crate::hex::hex_bytes;
 use crate::report::{KeyPlace, PlacedValue};
 use crate::rules::{HostPort, Login, ReadyWhen, StoreSeed, Topology};
 use crate::section::TableSection;
@@ -347,21 +348,7 @@ fn seed(field: &KeyField<'_>) -> Option<StoreSeed> {
         field,
         "put 32 hexadecimal digits there: openssl rand -hex 16",
     )?;
-    let digits = text.trim();
-    let mut seed = [0; 16];
-    let right = digits.len() == 32
-        && seed
-            .iter_mut()
-            .zip(digits.as_bytes().chunks(2))
-            .all(|(byte, pair)| {
-                let read = str::from_utf8(pair)
-                    .ok()
-                    .and_then(|pair| u8::from_str_radix(pair, 16).ok());
-                // `from_str_radix` takes a sign, which is no digit.
-                let read = read.filter(|_| pair.iter().all(u8::is_ascii_hexdigit));
-                read.map(|read| *byte = read).is_some()
-            });
-    if right {
+    if let Some(seed) = hex_bytes(text.trim()) {
         return Some(StoreSeed(seed));
     }
     field.refuse(

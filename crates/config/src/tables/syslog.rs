@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use sluicegate_config_derive::Table;
 
+use super::servers::name_and_port;
 use crate::declaration::{ChoiceOf, ParsedText};
 use crate::field::quoted;
 use crate::problem::ParseError;
+use crate::rules::SocketPath;
 
 /// A syslog server, with access = "syslog". Each line is a message of RFC 5424 with severity informational and MSGID "access". While the
 /// server cannot be reached, lines are kept in memory, then dropped and counted; no request waits.
@@ -80,31 +82,15 @@ fn server(text: &str) -> Result<SyslogAddress, ParseError> {
     if let Some(path) = text.strip_prefix("unix:") {
         // `unix:///dev/log` is the same path by the notation of URLs.
         let path = path.strip_prefix("//").unwrap_or(path);
-        if !path.starts_with('/') || path.contains('\0') {
-            return Err(wrong("has no absolute path"));
-        }
-        return Ok(SyslogAddress::Unix(path.into()));
+        let path = SocketPath::parse(path).map_err(|mistake| {
+            ParseError::with_advice(format!("{}: {mistake}", quoted(text)), SERVERS)
+        })?;
+        return Ok(SyslogAddress::Unix(path.as_str().into()));
     }
     let (scheme, place) = text
         .split_once("://")
         .ok_or_else(|| wrong("names no protocol"))?;
-    let port = place
-        .rsplit_once(':')
-        .map(|(name, port)| (name, port.parse::<u16>()));
-    let Some((name, Ok(1..))) = port else {
-        return Err(wrong("has no port"));
-    };
-    let is_name = |name: &str| {
-        let ok = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-        !name.is_empty() && name.bytes().all(ok)
-    };
-    let is_address = name
-        .strip_prefix('[')
-        .and_then(|name| name.strip_suffix(']'))
-        .is_some_and(|address| address.parse::<std::net::Ipv6Addr>().is_ok());
-    if !is_name(name) && !is_address {
-        return Err(wrong("has no name or address before the port"));
-    }
+    name_and_port(place).map_err(|_| wrong("has no name or address with a port"))?;
     match scheme {
         "udp" => Ok(SyslogAddress::Udp(place.into())),
         "tcp" => Ok(SyslogAddress::Tcp(place.into())),
@@ -152,6 +138,7 @@ mod tests {
                 "tcp://[fd00::1]:601",
                 SyslogAddress::Tcp("[fd00::1]:601".into()),
             ),
+            ("udp://log_1:514", SyslogAddress::Udp("log_1:514".into())),
             (
                 "tcp://logs.internal:601",
                 SyslogAddress::Tcp("logs.internal:601".into()),
@@ -168,6 +155,9 @@ mod tests {
             "udp://10.0.0.9",
             "udp://:514",
             "udp://a:0",
+            "udp://a:+514",
+            "udp://*.a:514",
+            "unix:/run/",
             "udp://a:70000",
             "tls://a:6514",
             "udp://fd00::1:514",
