@@ -24,8 +24,8 @@ pub(crate) fn block(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Goal: each spelling of a block gives the one that the configuration takes. Method: addresses and blocks of both families, bits behind
-    /// the prefix, and texts that are none.
+    /// Goal: each spelling of a block gives the one that the configuration takes. Method: addresses and blocks of both families, bits
+    /// behind the prefix, and texts that are none.
     #[test]
     fn a_block_has_no_bits_behind_its_prefix() {
         for (text, expected) in [

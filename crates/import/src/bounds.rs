@@ -1,4 +1,6 @@
-//! Caps on what is read. Larger input is an error, never cut.
+//! Caps on what is read. Larger input is an error, never cut. The ranges at the end are those of keys that are written.
+
+use std::ops::RangeInclusive;
 
 /// Bytes of one input with all that it includes. The largest generated configurations have a few MiB.
 pub const INPUT_BYTES: usize = 16 * 1024 * 1024;
@@ -51,3 +53,21 @@ pub const ROUTES_COMPARED_BY_CASE: usize = 1024;
 
 /// Alternatives of one rule of Traefik.
 pub const RULE_ALTERNATIVES: usize = 256;
+
+/// Milliseconds that `client_header_timeout` of `[server]` takes.
+pub const CLIENT_HEADER_MILLIS: RangeInclusive<u64> = 1..=3_600_000;
+
+/// Milliseconds that `client_read_timeout` and `client_write_timeout` of `[server]` take.
+pub const CLIENT_IO_MILLIS: RangeInclusive<u64> = 1..=86_400_000;
+
+/// Milliseconds that `keepalive_timeout` of `[server]` takes.
+pub const KEEPALIVE_MILLIS: RangeInclusive<u64> = 1_000..=86_400_000;
+
+/// Bytes that `max_header_bytes` of `[server]` takes.
+pub const HEADER_BYTES: RangeInclusive<u64> = 1 << 10..=1 << 20;
+
+/// Fields that `max_headers` of `[server]` takes.
+pub const HEADER_FIELDS: RangeInclusive<u64> = 1..=256;
+
+/// Streams that `http2.max_streams` of `[server]` takes.
+pub const HTTP2_STREAMS: RangeInclusive<u64> = 1..=1024;

@@ -106,6 +106,12 @@ impl Ledger {
         self.fill_in(format!("{comment}: {what}"));
     }
 
+    /// Records the reason for which a directive is left out, and that the operator has to write what it does.
+    pub(crate) fn lose(&mut self, id: EntryId, reason: &str) {
+        self.left_out(id, reason);
+        self.fill_in_for(id, reason);
+    }
+
     /// Records that the operator has to write what a directive does that is left out, unless a line says so.
     pub(crate) fn require(&mut self, id: EntryId) {
         if let EntryTreatment::LeftOut(reason) = self.entry(id).treatment.clone()

@@ -27,6 +27,17 @@ pub(crate) fn encoded(text: &str) -> Result<String, char> {
     Ok(out)
 }
 
+/// Returns an expression for a text.
+pub(crate) fn escaped(text: &str) -> String {
+    regex::escape(text).replace("\\-", "-")
+}
+
+/// Returns an expression without the anchor at its end; `None` where it has none.
+fn without_end(expression: &str) -> Option<&str> {
+    let inner = expression.strip_suffix('$')?;
+    (!inner.ends_with('\\')).then_some(inner)
+}
+
 /// Returns an expression that matches every path with this beginning, which is decoded; the rest is its first group.
 ///
 /// # Errors
@@ -37,10 +48,7 @@ pub(crate) fn beginning_with(prefix: &str) -> Result<String, String> {
         return Err(format!("{c:?} in a path without a slash at its end"));
     }
     let text = decoded_paths::text_in_normal_form(prefix);
-    checked(format!(
-        "^{}(.*)$",
-        regex::escape(&text).replace("\\-", "-")
-    ))
+    checked(format!("^{}(.*)$", escaped(&text)))
 }
 
 /// Returns an expression over a whole path for one that is searched in it.
@@ -73,8 +81,10 @@ fn whole(expression: &str) -> String {
     } else {
         "^.*"
     };
-    let ends = expression.ends_with('$') && !expression.ends_with("\\$");
-    let end = if ends { "" } else { ".*$" };
+    let end = match without_end(expression) {
+        Some(_) => "",
+        None => ".*$",
+    };
     format!("{begin}{expression}{end}")
 }
 
@@ -84,7 +94,7 @@ pub(crate) fn below_prefix(prefix: &str, expression: &str) -> Option<String> {
         return Some(expression.to_owned());
     }
     let is_whole = !has_alternatives(expression);
-    let text = regex::escape(prefix).replace("\\-", "-");
+    let text = escaped(prefix);
     match expression.strip_prefix('^') {
         Some(inner) if is_whole => {
             let rest = inner
@@ -113,11 +123,11 @@ pub(crate) fn below_expression(outer: &str, inner: &str) -> Option<String> {
         return None;
     }
     let begins = |expression: &str| expression.starts_with('^');
-    let ends = |expression: &str| expression.ends_with('$') && !expression.ends_with("\\$");
+    let ends = |expression: &str| without_end(expression).is_some();
     if begins(outer) && !ends(outer) {
         let beginning = &outer[1..];
         let literal = literal_beginning(beginning);
-        if regex::escape(&literal).replace("\\-", "-") == beginning || literal == beginning {
+        if escaped(&literal) == beginning || literal == beginning {
             return below_prefix(&literal, inner);
         }
         return (!begins(inner)).then(|| format!("^{}.*{inner}", without_groups(beginning)));
@@ -166,14 +176,12 @@ fn split_literal(expression: &str) -> (String, &str) {
 /// Returns the expressions over whole paths with this beginning in which another one is found, without anchors; `None` where they are not
 /// known.
 pub(crate) fn found_behind(beginning: &str, expression: &str) -> Option<Vec<String>> {
-    let escaped = |text: &str| regex::escape(text).replace("\\-", "-");
     if has_alternatives(expression) {
         return None;
     }
-    let ends = expression.ends_with('$') && !expression.ends_with("\\$");
-    let (expression, end) = match ends {
-        true => (&expression[..expression.len() - 1], ""),
-        false => (expression, ".*"),
+    let (expression, end, anchor) = match without_end(expression) {
+        Some(expression) => (expression, "", "$"),
+        None => (expression, ".*", ""),
     };
     if let Some(inner) = expression.strip_prefix('^') {
         let (literal, rest) = split_literal(inner);
@@ -183,7 +191,7 @@ pub(crate) fn found_behind(beginning: &str, expression: &str) -> Option<Vec<Stri
         // Anything behind a text is a search behind it.
         let tail = beginning.strip_prefix(literal.as_str())?;
         let searched = rest.strip_prefix(".*")?;
-        let found = found_behind(tail, &format!("{searched}{}", if ends { "$" } else { "" }))?;
+        let found = found_behind(tail, &format!("{searched}{anchor}"))?;
         let literal = escaped(&literal);
         return Some(found.iter().map(|it| format!("{literal}{it}")).collect());
     }

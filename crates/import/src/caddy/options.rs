@@ -5,6 +5,7 @@ use super::omissions::{leave, leave_quietly};
 use super::order::DirectiveOrder;
 use super::tree::CaddyDirective;
 use super::units;
+use crate::bounds;
 use crate::ledger::{EntryId, Ledger};
 use crate::model::GatewayModel;
 use crate::toml::{duration, quoted};
@@ -196,7 +197,7 @@ impl GlobalOptions {
             "timeouts" => timeouts(line, gateway, ledger)?,
             "max_header_size" => {
                 let text = line.word(0);
-                if !(1 << 10..=1 << 20).contains(&units::bytes(text)?) {
+                if !bounds::HEADER_BYTES.contains(&units::bytes(text)?) {
                     return Err(format!(
                         "max_header_bytes of [server] is 1KiB to 1MiB, not {text}"
                     ));

@@ -256,10 +256,7 @@ impl TextIslands {
     }
 
     fn expression(&self) -> String {
-        let texts = self
-            .0
-            .iter()
-            .map(|it| regex::escape(it).replace("\\-", "-"));
+        let texts = self.0.iter().map(|it| paths::escaped(it));
         texts.collect::<Vec<_>>().join(".*")
     }
 }

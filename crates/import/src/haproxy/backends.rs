@@ -48,10 +48,7 @@ pub(super) fn origin(
                 }
             }
             Err(ServerOmission::Unused(reason)) => ledger.left_out(line.id, reason),
-            Err(ServerOmission::Lost(reason)) => {
-                ledger.left_out(line.id, reason.clone());
-                ledger.fill_in(format!("{}: {reason}", ledger.comment(line.id)));
-            }
+            Err(ServerOmission::Lost(reason)) => ledger.lose(line.id, &reason),
         }
     }
     servers.bound_connections(backend, ledger);

@@ -6,6 +6,7 @@ use super::rules::ListenerTls;
 use super::sections::{ConfigSection, SectionLine};
 use super::tables::millis;
 use super::tls::{self, TlsDefaults, TlsWord};
+use crate::bounds;
 use crate::ledger::{EntryId, Ledger};
 use crate::model::{GatewayModel, Listener};
 
@@ -95,8 +96,7 @@ pub(super) fn listeners(
                     gateway.listeners.push(listener);
                 }
                 Err(reason) => {
-                    ledger.left_out(line.id, reason.clone());
-                    ledger.fill_in(format!("{}: {reason}", ledger.comment(line.id)));
+                    ledger.lose(line.id, &reason);
                 }
             }
         }
@@ -251,9 +251,17 @@ fn address(place: &str) -> Result<String, String> {
 /// Sets the times that hold for clients. `lines` are those of the frontend and of its defaults, the strongest first.
 pub(super) fn times(lines: &[&SectionLine], gateway: &mut GatewayModel, ledger: &mut Ledger) {
     let times = [
-        ("client", "client_read_timeout", 1..=86_400_000),
-        ("http-request", "client_header_timeout", 1..=3_600_000),
-        ("http-keep-alive", "keepalive_timeout", 1_000..=86_400_000),
+        ("client", "client_read_timeout", bounds::CLIENT_IO_MILLIS),
+        (
+            "http-request",
+            "client_header_timeout",
+            bounds::CLIENT_HEADER_MILLIS,
+        ),
+        (
+            "http-keep-alive",
+            "keepalive_timeout",
+            bounds::KEEPALIVE_MILLIS,
+        ),
     ];
     for (name, key, range) in times {
         let Some(line) = lines.iter().find(|line| line.starts(&["timeout", name])) else {
@@ -300,7 +308,7 @@ pub(super) fn head_bounds(lines: &[&SectionLine], gateway: &mut GatewayModel, le
             id,
             key: "max_header_bytes",
             most,
-            range: 1_024..=1_048_576,
+            range: bounds::HEADER_BYTES,
             value: crate::toml::quoted(&format!("{most}B")),
         }
     });
@@ -308,7 +316,7 @@ pub(super) fn head_bounds(lines: &[&SectionLine], gateway: &mut GatewayModel, le
         id,
         key: "max_headers",
         most,
-        range: 1..=256,
+        range: bounds::HEADER_FIELDS,
         value: most.to_string(),
     });
     let sources = rewrite.filter(|_| bytes.is_some()).map(|(id, _)| id);
@@ -333,8 +341,7 @@ fn set_head_bound(bound: HeadBound, gateway: &mut GatewayModel, ledger: &mut Led
         range.start(),
         range.end()
     );
-    ledger.left_out(id, reason.clone());
-    ledger.fill_in_for(id, &reason);
+    ledger.lose(id, &reason);
 }
 
 /// Sets the maximum number of connections: the smaller one of the process and of the frontend. `lines` are those of the frontend and of

@@ -14,7 +14,7 @@ use super::tls::TlsDefaults;
 use crate::cells::{self, CellDivision, RequestCell, TermList};
 use crate::client_fields;
 use crate::ledger::Ledger;
-use crate::model::{ClientList, FieldEdits, GatewayModel, Route, RouteAction, TableRemarks};
+use crate::model::{ClientList, GatewayModel, Route, RouteAction, TableRemarks};
 use crate::names::NamePool;
 
 /// Translates frontends of a configuration.
@@ -173,8 +173,7 @@ impl<'s> FrontendImporter<'s> {
         } = match rules.cells() {
             Ok(division) => division,
             Err(reason) => {
-                ledger.left_out(frontend.id, reason.clone());
-                ledger.fill_in(format!("{}: {reason}", ledger.comment(frontend.id)));
+                ledger.lose(frontend.id, &reason);
                 return;
             }
         };
@@ -359,21 +358,12 @@ impl<'s> FrontendImporter<'s> {
         self.gateway.routes.push(Route {
             remarks,
             host: cell.host.clone(),
-            path,
             case,
-            listeners: Vec::new(),
             methods: cell.method.clone().unwrap_or_default(),
-            values: Vec::new(),
             client: cell.client.clone().unwrap_or_default(),
             limits,
-            allow: Vec::new(),
-            block: Vec::new(),
-            action,
-            max_body: None,
             request_fields: effect.request_fields.clone(),
-            response_fields: FieldEdits::default(),
-            status: None,
-            keys: Vec::new(),
+            ..Route::new(path, action)
         });
     }
 

@@ -156,8 +156,7 @@ fn leave_foreign(name: &str, id: EntryId, ledger: &mut Ledger) {
         return;
     }
     let reason = "only annotations of ingress-nginx are read; another controller may limit, restrict or authenticate by this one";
-    ledger.left_out(id, reason);
-    ledger.fill_in_for(id, reason);
+    ledger.lose(id, reason);
 }
 
 /// Returns a number above 0; with 0 the annotation is off.

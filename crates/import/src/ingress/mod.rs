@@ -17,8 +17,8 @@ use self::settings::ControllerSettings;
 use self::yaml::YamlNode;
 use crate::ledger::{EntryId, Ledger};
 use crate::model::{
-    ClientList, FieldEdits, GatewayModel, KeyPart, Limit, LimitAction, LimitAlgorithm, Listener,
-    Route, RouteAction, TableRemarks,
+    ClientList, GatewayModel, KeyPart, Limit, LimitAction, LimitAlgorithm, Listener, Route,
+    RouteAction, TableRemarks,
 };
 use crate::names::NamePool;
 use crate::paths;
@@ -364,31 +364,23 @@ impl IngressImporter {
         };
         let mut sources = shared.sources.clone();
         sources.extend(rule.sources);
+        let action = RouteAction::Forward {
+            origin,
+            strip_prefix: None,
+            rewrite: rule.rewrite,
+        };
         let route = Route {
             remarks: TableRemarks {
                 sources,
                 differences: Vec::new(),
             },
             host,
-            path: rule.path,
             case: rule.case,
-            listeners: Vec::new(),
-            methods: Vec::new(),
-            values: Vec::new(),
-            client: Vec::new(),
             limits: shared.limits.clone(),
             allow: shared.allow.clone(),
             block: shared.block.clone(),
-            action: RouteAction::Forward {
-                origin,
-                strip_prefix: None,
-                rewrite: rule.rewrite,
-            },
             max_body: annotations.max_body.clone(),
-            request_fields: FieldEdits::default(),
-            response_fields: FieldEdits::default(),
-            status: None,
-            keys: Vec::new(),
+            ..Route::new(rule.path, action)
         };
         let Some((_, blocks)) = &annotations.only else {
             self.gateway.routes.push(route);

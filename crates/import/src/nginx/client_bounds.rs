@@ -5,8 +5,13 @@ use std::ops::RangeInclusive;
 use super::listens::{self, ServerBlock};
 use super::tree::Directive;
 use super::{units, zones};
+use crate::bounds::{
+    CLIENT_HEADER_MILLIS, CLIENT_IO_MILLIS, HEADER_BYTES, HEADER_FIELDS, HTTP2_STREAMS,
+    KEEPALIVE_MILLIS,
+};
 use crate::ledger::Ledger;
 use crate::model::GatewayModel;
+use crate::toml::{duration, quoted};
 
 /// A bound, and the directive that states it.
 struct StatedBound<'d> {
@@ -29,24 +34,28 @@ pub(super) fn set(
         (
             "client_header_timeout",
             "client_header_timeout",
-            1..=3_600_000,
+            CLIENT_HEADER_MILLIS,
         ),
-        ("client_body_timeout", "client_read_timeout", 1..=86_400_000),
-        ("send_timeout", "client_write_timeout", 1..=86_400_000),
-        ("keepalive_timeout", "keepalive_timeout", 1_000..=86_400_000),
+        (
+            "client_body_timeout",
+            "client_read_timeout",
+            CLIENT_IO_MILLIS,
+        ),
+        ("send_timeout", "client_write_timeout", CLIENT_IO_MILLIS),
+        ("keepalive_timeout", "keepalive_timeout", KEEPALIVE_MILLIS),
     ];
     for (name, key, range) in times {
         let bounds = stated(named(name), units::millis, &range, key, ledger);
         if let Some(least) = take_least(&bounds, gateway, ledger) {
-            gateway.server.push((key, crate::toml::duration(least)));
+            gateway.server.push((key, duration(least)));
         }
     }
     let counts = [
-        ("max_headers", "max_headers", 1..=256),
+        ("max_headers", "max_headers", HEADER_FIELDS),
         (
             "http2_max_concurrent_streams",
             "http2.max_streams",
-            1..=1024,
+            HTTP2_STREAMS,
         ),
     ];
     for (name, key, range) in counts {
@@ -130,7 +139,9 @@ fn set_head_bytes(directives: &[&Directive], gateway: &mut GatewayModel, ledger:
         });
         heads.push(StatedBound {
             directive,
-            value: size.saturating_mul(count).clamp(1 << 10, 1 << 20),
+            value: size
+                .saturating_mul(count)
+                .clamp(*HEADER_BYTES.start(), *HEADER_BYTES.end()),
         });
         let what = format!(
             "a field has at most {size} bytes in nginx; here the head has at most max_header_bytes, and a field no bound of its own"
@@ -140,12 +151,9 @@ fn set_head_bytes(directives: &[&Directive], gateway: &mut GatewayModel, ledger:
     if let Some(line) = take_least(&lines, gateway, ledger)
         && let Some(head) = take_least(&heads, gateway, ledger)
     {
-        gateway
-            .server
-            .push(("max_header_bytes", format!("\"{head}B\"")));
-        gateway
-            .server
-            .push(("max_uri_bytes", format!("\"{line}B\"")));
+        let bytes = |most: u64| quoted(&format!("{most}B"));
+        gateway.server.push(("max_header_bytes", bytes(head)));
+        gateway.server.push(("max_uri_bytes", bytes(line)));
     }
 }
 
@@ -160,7 +168,7 @@ fn pass_underscores(directives: &[&Directive], gateway: &mut GatewayModel, ledge
         gateway.server_sources.push(directive.id);
     }
     if !directives.is_empty() {
-        gateway.server.push(("underscores", "\"pass\"".to_owned()));
+        gateway.server.push(("underscores", quoted("pass")));
     }
 }
 

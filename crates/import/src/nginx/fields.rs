@@ -59,8 +59,7 @@ fn header_edits(scope: &SettingScope<'_>, ledger: &mut Ledger) -> FieldEdits {
             }
             _ => {
                 let reason = "no slot of request_headers is this; `[route.request_headers]` sets and removes fields";
-                ledger.left_out(directive.id, reason);
-                ledger.fill_in_for(directive.id, reason);
+                ledger.lose(directive.id, reason);
             }
         }
     }

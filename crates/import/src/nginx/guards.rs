@@ -55,9 +55,7 @@ fn require_level(directives: &[Directive], proof: ClientProof, ledger: &mut Ledg
     let is_overridden = directives.iter().any(is_block) && has_all_routes(directives, ledger);
     for directive in directives {
         let rule = directives::find(&directive.name);
-        if rule.is_some_and(|rule| {
-            rule.treatment == DirectiveTreatment::Guard || rule.reason == NOT_TAKEN
-        }) {
+        if rule.is_some_and(|rule| rule.reason == NOT_TAKEN) {
             match is_overridden && !is_block(directive) {
                 true => ledger.without_effect(directive.id, "no level below takes it"),
                 false => ledger.left_out_with(directive.id, NOT_TAKEN),

@@ -93,8 +93,7 @@ pub(super) fn say_if_left_out(server: &Directive, ledger: &mut Ledger) {
     for id in lost {
         let reason =
             "its address has other server blocks too, which a redirect of the listener would hide";
-        ledger.left_out(id, reason);
-        ledger.fill_in_for(id, reason);
+        ledger.lose(id, reason);
     }
 }
 

@@ -109,8 +109,7 @@ impl LimitMaker {
             if result.choices.len() == bounds::ROUTE_LIMITS {
                 let most = bounds::ROUTE_LIMITS;
                 let reason = format!("a route has at most {most} limits");
-                ledger.fill_in_for(directive.id, &reason);
-                ledger.left_out(directive.id, reason);
+                ledger.lose(directive.id, &reason);
                 continue;
             }
             self.add(&zone_use, server, &mut result, &mut statuses, ledger);

@@ -59,11 +59,7 @@ impl<'d> OriginMaker<'d> {
     pub(super) fn define(&mut self, directive: &'d Directive, ledger: &mut Ledger) {
         let reason = "no route leads there";
         ledger.left_out(directive.id, reason);
-        for child in directive
-            .children()
-            .iter()
-            .filter(|it| it.name != "include")
-        {
+        for child in directive.children() {
             ledger.left_out_with(child.id, reason);
         }
         if let Some(name) = directive.word(0) {

@@ -80,8 +80,7 @@ fn header<'d>(
                 let what = format!(
                     "client_ip_header of [client] is {known} for all routes, so clients that {name} names count as their proxy"
                 );
-                ledger.left_out(directive.id, what.clone());
-                ledger.fill_in_for(directive.id, &what);
+                ledger.lose(directive.id, &what);
                 continue;
             }
             _ => found = Some(name),

@@ -230,8 +230,7 @@ impl<'d> RouteMaker<'d> {
                 for id in sources {
                     let reason =
                         "access and limits of one location both depend on the client's address";
-                    ledger.left_out(*id, reason);
-                    ledger.fill_in_for(*id, reason);
+                    ledger.lose(*id, reason);
                 }
                 self.routes.push(route);
             }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use super::account::TreeAccount;
 use super::notations::TraefikConfig;
 use super::tree::{self, at, is_on, member, millis, number, text, texts};
+use crate::bounds;
 use crate::ingress::yaml::YamlNode;
 use crate::model::{GatewayModel, Listener, TableRemarks};
 use crate::toml::duration;
@@ -140,8 +141,8 @@ fn entry_point(
             "proxyprotocol" => announced(value, &place, &mut listener, account),
             "transport" => times(value, gateway, account),
             "http2" => {
-                let most =
-                    number(value, "maxConcurrentStreams").filter(|it| (1..=1024).contains(it));
+                let most = number(value, "maxConcurrentStreams")
+                    .filter(|it| bounds::HTTP2_STREAMS.contains(it));
                 if let Some(most) = most {
                     set(gateway, "http2.max_streams", most.to_string(), value);
                 }
@@ -193,7 +194,7 @@ fn http(
             // Routers have it.
             "tls" => {}
             "maxheaderbytes" => match value.text().and_then(|it| it.trim().parse::<u64>().ok()) {
-                Some(most) if (1_024..=1 << 20).contains(&most) => {
+                Some(most) if bounds::HEADER_BYTES.contains(&most) => {
                     set(gateway, "max_header_bytes", format!("\"{most}B\""), value);
                     account.translated(value);
                 }

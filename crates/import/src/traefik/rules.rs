@@ -4,6 +4,7 @@ use crate::bounds;
 use crate::cells::{ConditionTerm, PathTerm, SignedTerm, TermTruth};
 use crate::ingress::annotations::blocks;
 use crate::model::RouteValue;
+use crate::paths;
 
 /// The conditions of a router.
 #[derive(Clone, Debug)]
@@ -400,7 +401,7 @@ fn expression_of_v2(text: &str, matcher: &str) -> Result<String, String> {
         }
         rest = &rest[start + end + 1..];
     }
-    out.push_str(&regex::escape(rest).replace("\\-", "-"));
+    out.push_str(&paths::escaped(rest));
     if matcher != "PathPrefix" {
         out.push('$');
     }
