@@ -1,16 +1,22 @@
 //! Decides which server block takes which requests: those for a host, at some of the listeners.
 //!
 //! nginx chooses among the blocks of the address that a connection came to: the block that names the host, else the default of the address.
-//! So no host leads to a block at an address that the block does not listen on, and one host may belong to a block at each address.
+//! So no host leads to a block at an address that the block does not listen on, and one host may belong to a block at each address. A
+//! listener of several addresses cannot keep their blocks apart: what it does otherwise is to be filled in.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::address_groups::{AddressGroup, AddressGroups};
 use super::https_redirect;
-use super::listens::{ServerBlock, bound_addresses, default_of};
+use super::listens::ServerBlock;
 use super::tree::Directive;
 use crate::ledger::Ledger;
 use crate::model::{Listener, Route};
 use crate::names::NamePool;
+
+/// Why a block of an address has no routes.
+pub(super) const OF_ANOTHER_ADDRESS: &str =
+    "a server block of another address has its hosts at the listener of both";
 
 /// A host that a server block takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,11 +28,16 @@ pub(super) struct ServerHost {
 }
 
 /// Returns the hosts of each server block. A block without hosts has no routes.
-pub(super) fn assign(servers: &[ServerBlock<'_>], ledger: &mut Ledger) -> Vec<Vec<ServerHost>> {
-    let table = HostTable::new(servers);
+pub(super) fn assign(
+    servers: &[ServerBlock<'_>],
+    addresses: &AddressGroups,
+    ledger: &mut Ledger,
+) -> Vec<Vec<ServerHost>> {
+    let table = HostTable::new(servers, addresses);
     let blocks = servers.iter().zip(&table.blocks).enumerate();
     let hosts = blocks.map(|(number, (server, block))| {
         record_names(&table, server, number, ledger);
+        table.record_apart(server, number, ledger);
         match block.serves {
             true => table.hosts(number),
             false => Vec::new(),
@@ -55,51 +66,70 @@ pub(super) fn name_listeners(listeners: &mut [Listener], routes: &mut [Route]) {
 }
 
 /// The addresses and names of all server blocks.
-struct HostTable {
+struct HostTable<'t> {
+    addresses: &'t AddressGroups,
     blocks: Vec<BlockNames>,
-    /// The addresses at which some block has routes.
+    /// The block that has a host at an address, in nginx.
+    of_address: BTreeMap<(&'t str, String), usize>,
+    /// The block that has a host at a listener.
+    of_listener: BTreeMap<(&'t str, String), usize>,
+    /// The listeners at which some block has routes.
     served: BTreeSet<String>,
 }
 
 struct BlockNames {
     names: Vec<String>,
-    addresses: BTreeSet<String>,
-    /// The addresses whose other hosts are its own.
+    /// The addresses of its listeners.
+    listeners: BTreeSet<String>,
+    /// The listeners whose other hosts are its own.
     default_at: BTreeSet<String>,
     /// True unless its requests are redirected to HTTPS or fail to connect.
     serves: bool,
 }
 
-impl HostTable {
-    fn new(servers: &[ServerBlock<'_>]) -> Self {
-        let addresses = bound_addresses(servers);
-        let blocks: Vec<BlockNames> = servers
-            .iter()
-            .enumerate()
-            .map(|(number, server)| BlockNames {
+impl<'t> HostTable<'t> {
+    fn new(servers: &[ServerBlock<'_>], addresses: &'t AddressGroups) -> Self {
+        let new_block = |(number, server): (usize, &ServerBlock<'_>)| {
+            let groups = addresses.groups();
+            let own = groups.filter(|group| group.blocks.contains(&number));
+            let listeners: BTreeSet<String> = own.map(|group| group.bound.clone()).collect();
+            let is_default = |bound: &&String| addresses.default_at(bound) == Some(number);
+            BlockNames {
                 names: names(server.directive),
-                addresses: addresses[number].iter().cloned().collect(),
-                default_at: addresses[number]
-                    .iter()
-                    .filter(|address| default_of(servers, &addresses, address) == Some(number))
-                    .cloned()
-                    .collect(),
+                default_at: listeners.iter().filter(is_default).cloned().collect(),
+                listeners,
                 serves: !https_redirect::is_all_of(server) && !server.refuses_handshakes(),
-            })
-            .collect();
+            }
+        };
+        let blocks: Vec<BlockNames> = servers.iter().enumerate().map(new_block).collect();
         let serving = blocks.iter().filter(|it| it.serves);
-        let served = serving.flat_map(|it| it.addresses.iter().cloned());
+        let served = serving.flat_map(|it| it.listeners.iter().cloned());
+        let mut of_address = BTreeMap::new();
+        let mut of_listener = BTreeMap::new();
+        for group in addresses.groups() {
+            for number in &group.blocks {
+                for name in blocks.get(*number).iter().flat_map(|it| &it.names) {
+                    let address = (group.address.as_str(), name.clone());
+                    of_address.entry(address).or_insert(*number);
+                    let listener = (group.bound.as_str(), name.clone());
+                    of_listener.entry(listener).or_insert(*number);
+                }
+            }
+        }
         Self {
             served: served.collect(),
+            addresses,
             blocks,
+            of_address,
+            of_listener,
         }
     }
 
     fn hosts(&self, number: usize) -> Vec<ServerHost> {
         let block = &self.blocks[number];
-        let all = |addresses: BTreeSet<String>| match addresses.is_superset(&self.served) {
+        let all = |listeners: BTreeSet<String>| match listeners.is_superset(&self.served) {
             true => Vec::new(),
-            false => addresses.into_iter().collect(),
+            false => listeners.into_iter().collect(),
         };
         let mut hosts = Vec::new();
         if !block.default_at.is_empty() {
@@ -109,49 +139,113 @@ impl HostTable {
             });
         }
         for name in &block.names {
-            let addresses = self.addresses(number, name);
-            let is_other = |address: &&String| {
-                !block.default_at.contains(*address) || self.is_in_wildcard(number, name, address)
+            let listeners = self.listeners(number, name);
+            let is_other = |bound: &&String| {
+                !block.default_at.contains(*bound) || self.is_in_wildcard(number, name, bound)
             };
-            if addresses.iter().any(|it| is_other(&it)) {
+            if listeners.iter().any(|it| is_other(&it)) {
                 hosts.push(ServerHost {
                     name: Some(name.clone()),
-                    listeners: all(addresses),
+                    listeners: all(listeners),
                 });
             }
         }
         hosts
     }
 
-    /// Returns the addresses at which a host belongs to a block: those where no block before names it.
-    fn addresses(&self, number: usize, name: &str) -> BTreeSet<String> {
-        let block = &self.blocks[number];
-        let before = &self.blocks[..number];
-        let is_free = |address: &&String| {
-            let names = |it: &&BlockNames| it.names.iter().any(|known| known == name);
-            let mut others = before.iter().filter(names);
-            !others.any(|it| it.addresses.contains(*address))
+    /// Returns the listeners at which a host belongs to a block.
+    fn listeners(&self, number: usize, name: &str) -> BTreeSet<String> {
+        let listeners = self.blocks[number].listeners.iter();
+        let is_own = |bound: &&String| {
+            let key = (bound.as_str(), name.to_owned());
+            self.of_listener.get(&key) == Some(&number)
         };
-        block.addresses.iter().filter(is_free).cloned().collect()
+        listeners.filter(is_own).cloned().collect()
+    }
+
+    /// Returns true if a host belongs to a block at one of its addresses in nginx.
+    fn has_in_nginx(&self, number: usize, name: &str) -> bool {
+        let mut groups = self.addresses.groups();
+        groups.any(|group| self.has_at(group, number, name))
+    }
+
+    fn has_at(&self, group: &AddressGroup, number: usize, name: &str) -> bool {
+        let key = (group.address.as_str(), name.to_owned());
+        self.of_address.get(&key) == Some(&number)
     }
 
     /// Returns true if a wildcard of another block contains a host, and would go before the routes without a host.
-    fn is_in_wildcard(&self, number: usize, name: &str, address: &str) -> bool {
+    fn is_in_wildcard(&self, number: usize, name: &str, bound: &str) -> bool {
         let contains = |wildcard: &String| {
             let parent = wildcard.strip_prefix('*');
             parent.is_some_and(|parent| name.ends_with(parent) && *wildcard != name)
         };
         let mut others = self.blocks.iter().enumerate();
         others.any(|(other, block)| {
-            other != number && block.addresses.contains(address) && block.names.iter().any(contains)
+            other != number && block.listeners.contains(bound) && block.names.iter().any(contains)
         })
+    }
+
+    /// Records that a listener of several addresses takes hosts of a block that nginx takes at some of them alone, or the other way round.
+    fn record_apart(&self, server: &ServerBlock<'_>, number: usize, ledger: &mut Ledger) {
+        let block = &self.blocks[number];
+        for bound in &block.listeners {
+            let groups: Vec<&AddressGroup> = self.addresses.behind(bound).collect();
+            let is_in = |group: &&AddressGroup| group.blocks.contains(&number);
+            let is_widened = block.serves && groups.iter().any(|it| it.is_wide() && !is_in(it));
+            let lost = self.lost_hosts(&groups, number, bound);
+            let own = groups.iter().find(|it| is_in(it));
+            let Some(own) = own.filter(|_| is_widened || !lost.is_empty()) else {
+                continue;
+            };
+            let mut addresses = groups.iter().map(|it| it.address.as_str());
+            let last = addresses.next_back().unwrap_or_default();
+            let others: Vec<&str> = addresses.collect();
+            let mut what = format!(
+                "{bound} is one listener for {} and {last}, at which nginx chooses among different server blocks; write a listener for \
+                 each address of this machine",
+                others.join(", ")
+            );
+            if !lost.is_empty() {
+                what += &format!(", and routes of this block for {}", lost.join(", "));
+            }
+            let listens = server.listens.iter();
+            let directive = listens.filter(|it| it.address == own.address);
+            let id = directive
+                .filter_map(|it| it.directive)
+                .map(|it| it.id)
+                .next();
+            ledger.fill_in_for(id.unwrap_or(server.directive.id), &what);
+        }
+    }
+
+    /// Returns the hosts of a block that another one has at a listener.
+    fn lost_hosts(&self, groups: &[&AddressGroup], number: usize, bound: &str) -> Vec<&str> {
+        let block = &self.blocks[number];
+        let is_lost = |name: &&String| {
+            let mut groups = groups.iter();
+            groups.any(|it| self.has_at(it, number, name))
+                && !self.listeners(number, name).contains(bound)
+        };
+        let is_default = groups.iter().any(|it| it.default == number);
+        let mut lost: Vec<&str> = Vec::new();
+        if is_default && !block.default_at.contains(bound) {
+            lost.push("all other hosts");
+        }
+        lost.extend(block.names.iter().filter(is_lost).map(String::as_str));
+        lost
     }
 }
 
 /// Records what becomes of `server_name`.
-fn record_names(table: &HostTable, server: &ServerBlock<'_>, number: usize, ledger: &mut Ledger) {
+fn record_names(
+    table: &HostTable<'_>,
+    server: &ServerBlock<'_>,
+    number: usize,
+    ledger: &mut Ledger,
+) {
     let block = &table.blocks[number];
-    let is_default = block.default_at == block.addresses;
+    let is_default = block.default_at == block.listeners;
     for directive in server.directive.children() {
         if directive.name != "server_name" {
             continue;
@@ -161,8 +255,11 @@ fn record_names(table: &HostTable, server: &ServerBlock<'_>, number: usize, ledg
                 match host {
                     // Its requests are redirected, whichever block they are for, or end before a host is read.
                     _ if !block.serves || is_default => ledger.translated(directive.id),
-                    Ok(host) if !table.addresses(number, &host).is_empty() => {
+                    Ok(host) if !table.listeners(number, &host).is_empty() => {
                         ledger.translated(directive.id);
+                    }
+                    Ok(host) if table.has_in_nginx(number, &host) => {
+                        ledger.left_out(directive.id, OF_ANOTHER_ADDRESS);
                     }
                     Ok(_) => {
                         let reason = "nginx ignores a name that another block of the address has";

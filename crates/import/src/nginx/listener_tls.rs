@@ -1,6 +1,7 @@
 //! Makes `tls` of a listener: the certificates of all blocks of its address, and the properties that nginx takes of the default server.
 
 use super::encryption;
+use super::listens::ServerBlock;
 use super::scope::{SettingScope, is_on};
 use crate::ledger::Ledger;
 use crate::model::Listener;
@@ -115,21 +116,83 @@ pub(super) fn leave_unused(scope: &SettingScope<'_>, ledger: &mut Ledger) {
     }
 }
 
-/// Records the versions of a block that are those of its listener.
-pub(super) fn record_equal(scope: &SettingScope<'_>, listener: &Listener, ledger: &mut Ledger) {
+/// Records what the versions of blocks are at their listener, the default server first. nginx, too, takes them of the default server.
+pub(super) fn compare_versions(
+    servers: &[&ServerBlock<'_>],
+    listener: &Listener,
+    ledger: &mut Ledger,
+) {
     let least = match listener.tls.contains(&("min_version", "1.3")) {
         true => "1.3",
         false => "1.2",
     };
-    if let Some(protocols) = scope.protocols
-        && encryption::least_version(protocols) == Some(least)
-    {
-        ledger.translated(protocols.id);
-        if protocols
-            .arguments()
-            .any(|word| OLD_VERSIONS.contains(&word))
-        {
-            ledger.differs(protocols.id, "versions before TLS 1.2 are refused");
+    let default = servers.first().and_then(|it| it.scope.protocols);
+    for server in servers {
+        let stated = server.scope.protocols.map(encryption::least_version);
+        let Some(protocols) = server.scope.protocols.or(default) else {
+            continue;
+        };
+        match stated {
+            Some(Some(own)) if own == least => {
+                ledger.translated(protocols.id);
+                let mut words = protocols.arguments();
+                if words.any(|word| OLD_VERSIONS.contains(&word)) {
+                    ledger.differs(protocols.id, "versions before TLS 1.2 are refused");
+                }
+            }
+            Some(Some("1.3")) => {
+                let reason =
+                    "a listener has one min_version, and that of its default server is 1.2";
+                ledger.lose(protocols.id, reason);
+            }
+            Some(None) => {}
+            // One that is looser, or none.
+            _ if least == "1.3" => {
+                let difference = format!(
+                    "{} is reached by TLS 1.3 alone: a listener has the versions of its default server, as in nginx",
+                    server.shown(ledger)
+                );
+                ledger.differs(protocols.id, difference);
+            }
+            _ => {}
         }
     }
+}
+
+/// Records the blocks of a listener that ask less of a client than the listener does.
+pub(super) fn compare_client_auth(
+    servers: &[&ServerBlock<'_>],
+    listener: &Listener,
+    ledger: &mut Ledger,
+) {
+    let is_optional = listener.tls.contains(&("client_auth", "optional"));
+    let asked = match &listener.client_ca {
+        None => return,
+        Some(_) if is_optional => ClientAuth::Optional,
+        Some(_) => ClientAuth::Required,
+    };
+    let auth = |server: &ServerBlock<'_>| match server.scope.verify_client?.word(0)? {
+        "on" => Some(ClientAuth::Required),
+        "optional" => Some(ClientAuth::Optional),
+        _ => None,
+    };
+    let is_asking = |it: &&&ServerBlock<'_>| auth(it) == Some(asked);
+    let asking = servers.iter().find(is_asking);
+    let Some(verify) = asking.and_then(|it| it.scope.verify_client) else {
+        return;
+    };
+    for server in servers.iter().filter(|it| auth(it) < Some(asked)) {
+        let what = format!(
+            "client_ca_file and client_auth hold for all hosts of a listener, so {} asks for a certificate too; give it another address",
+            server.shown(ledger)
+        );
+        ledger.fill_in_for(verify.id, &what);
+    }
+}
+
+/// The certificate that a client has to show.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum ClientAuth {
+    Optional,
+    Required,
 }

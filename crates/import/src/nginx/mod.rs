@@ -3,6 +3,7 @@
 //! A whole file has its servers in `http { }`; a part of one, such as a file of `conf.d`, begins with them or with what stands in a server.
 
 mod access;
+mod address_groups;
 mod cases;
 mod choice;
 mod client_bounds;
@@ -17,6 +18,7 @@ mod keys;
 mod lexer;
 mod limits;
 mod listener_tls;
+mod listeners;
 mod listens;
 mod location_index;
 mod locations;
@@ -35,6 +37,7 @@ mod units;
 mod variables;
 mod zones;
 
+use self::address_groups::AddressGroups;
 use self::listens::ServerBlock;
 use self::routes::RouteMaker;
 use self::scope::SettingScope;
@@ -107,24 +110,26 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
     let mut servers: Vec<ServerBlock<'_>> = named("server")
         .map(|directive| listens::server_block(directive, &scope, ledger))
         .collect();
-    listens::share_properties(&mut servers);
+    let addresses = AddressGroups::new(&servers);
+    listens::share_properties(&mut servers, &addresses);
     let mut gateway = GatewayModel {
         client: real_ip::client(http, &servers, ledger),
         ..GatewayModel::default()
     };
     client_bounds::set(http, &servers, &mut gateway, ledger);
-    let hosts = hosts::assign(&servers, ledger);
-    let imported: Vec<&ServerBlock<'_>> = servers
-        .iter()
-        .zip(&hosts)
-        .filter(|(server, hosts)| {
-            let is_listener_alone =
-                https_redirect::is_all_of(server) || server.refuses_handshakes();
-            !hosts.is_empty() || is_listener_alone
-        })
-        .map(|(server, _)| server)
-        .collect();
-    gateway.listeners = listens::listeners(&imported, &gateway.client.trusted_proxies, ledger);
+    let hosts = hosts::assign(&servers, &addresses, ledger);
+    let is_imported = |number: usize| {
+        let server = &servers[number];
+        let is_listener_alone = https_redirect::is_all_of(server) || server.refuses_handshakes();
+        !hosts[number].is_empty() || is_listener_alone
+    };
+    gateway.listeners = listeners::make(
+        &servers,
+        is_imported,
+        &addresses,
+        &gateway.client.trusted_proxies,
+        ledger,
+    );
     let mut maker = RouteMaker {
         zones,
         limits: limits::LimitMaker::default(),
@@ -147,7 +152,7 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
             continue;
         }
         if hosts.is_empty() {
-            leave_server_out(server, ledger);
+            leave_server_out(server, number, &addresses, ledger);
             continue;
         }
         ledger.translated(server.directive.id);
@@ -178,13 +183,22 @@ fn server_without_routes(server: &ServerBlock<'_>, ledger: &mut Ledger) {
     }
 }
 
-/// Leaves a server block out that no host leads to. It changes no answer where no request comes to it.
-fn leave_server_out(server: &ServerBlock<'_>, ledger: &mut Ledger) {
+/// Leaves a server block out that no host leads to. It changes no answer where no request comes to it in nginx.
+fn leave_server_out(
+    server: &ServerBlock<'_>,
+    number: usize,
+    addresses: &AddressGroups,
+    ledger: &mut Ledger,
+) {
     let directive = server.directive;
-    let children = directive.children().iter();
-    let mut names = children.filter(|it| it.name == "server_name");
+    let is_default = addresses.groups().any(|it| it.default == number);
+    let names = directive.children().iter();
+    let mut names = names.filter(|it| it.name == "server_name");
+    let is_of_another = |it: &Directive| ledger.reason(it.id) == Some(hosts::OF_ANOTHER_ADDRESS);
     if server.listens.is_empty() {
         leave_out(directive, "no listener has one of its addresses", ledger);
+    } else if is_default || names.clone().any(is_of_another) {
+        leave_out(directive, hosts::OF_ANOTHER_ADDRESS, ledger);
     } else if names.any(|it| ledger.has_lost_effect(it.id)) {
         leave_out(directive, "no host leads to this server block", ledger);
     } else {

@@ -279,6 +279,11 @@ impl<'d> RouteMaker<'d> {
                 Ok(action) => {
                     ledger.translated(directive.id);
                     remarks.sources.push(directive.id);
+                    if directive.word(0) == Some("444") {
+                        let difference = "nginx closes the connection; here the answer is 403";
+                        ledger.differs(directive.id, difference);
+                        remarks.differences.push(difference.to_owned());
+                    }
                     return action;
                 }
                 Err(reason) => {
