@@ -6,6 +6,7 @@ use super::address_groups::AddressGroups;
 use super::https_redirect;
 use super::listener_tls;
 use super::listens::{ListenAddress, ServerBlock};
+use super::real_ip;
 use crate::ledger::Ledger;
 use crate::model::Listener;
 
@@ -17,7 +18,6 @@ pub(super) fn make(
     servers: &[ServerBlock<'_>],
     is_imported: impl Fn(usize) -> bool,
     addresses: &AddressGroups,
-    proxies: &[String],
     ledger: &mut Ledger,
 ) -> Vec<Listener> {
     let imported = (servers.iter().enumerate()).filter(|(number, _)| is_imported(*number));
@@ -37,18 +37,13 @@ pub(super) fn make(
         let default = addresses.default_at(address).and_then(|it| servers.get(it));
         let default = default.map(|server| server.directive.id);
         behind.sort_by_key(|(server, _)| Some(server.directive.id) != default);
-        listeners.push(listener(address, &behind, proxies, ledger));
+        listeners.push(listener(address, &behind, ledger));
     }
     listeners
 }
 
 /// Makes the listener of blocks, the default server first.
-fn listener(
-    address: &str,
-    behind: &[BlockAddress<'_, '_>],
-    proxies: &[String],
-    ledger: &mut Ledger,
-) -> Listener {
+fn listener(address: &str, behind: &[BlockAddress<'_, '_>], ledger: &mut Ledger) -> Listener {
     let mut listener = Listener {
         address: address.to_owned(),
         ..Listener::default()
@@ -56,12 +51,14 @@ fn listener(
     record_addresses(&mut listener, behind, ledger);
     set_tls(&mut listener, behind, ledger);
     if behind.iter().any(|(_, it)| it.has_proxy_protocol) {
+        let blocks: Vec<&ServerBlock<'_>> = behind.iter().map(|(server, _)| *server).collect();
+        let proxies = real_ip::announcers(&blocks, ledger);
         if proxies.is_empty() {
             ledger.fill_in(format!(
                 "[[listener]] {address}: proxy_protocol_from, the addresses of the proxies in front; nginx believes everybody"
             ));
         }
-        listener.proxy_protocol_from = Some(proxies.to_vec());
+        listener.proxy_protocol_from = Some(proxies);
     }
     if (behind.iter()).all(|(server, _)| https_redirect::is_all_of(server)) {
         listener.redirect_to_https = Some("true".to_owned());

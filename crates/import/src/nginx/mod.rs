@@ -123,13 +123,7 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
         let is_listener_alone = https_redirect::is_all_of(server) || server.refuses_handshakes();
         !hosts[number].is_empty() || is_listener_alone
     };
-    gateway.listeners = listeners::make(
-        &servers,
-        is_imported,
-        &addresses,
-        &gateway.client.trusted_proxies,
-        ledger,
-    );
+    gateway.listeners = listeners::make(&servers, is_imported, &addresses, ledger);
     let mut maker = RouteMaker {
         zones,
         limits: limits::LimitMaker::default(),

@@ -42,6 +42,10 @@ pub(super) struct SettingScope<'d> {
     server_assignments: usize,
     /// `allow` and `deny`: all of the innermost level that has some.
     pub(super) access: Vec<&'d Directive>,
+    /// `set_real_ip_from`: all of the innermost level that has some.
+    pub(super) real_ip_from: Vec<&'d Directive>,
+    pub(super) real_ip_header: Option<&'d Directive>,
+    pub(super) real_ip_recursive: Option<&'d Directive>,
     /// `ssl_certificate`, `ssl_certificate_key`.
     pub(super) certificates: Vec<&'d Directive>,
     pub(super) certificate_keys: Vec<&'d Directive>,
@@ -63,7 +67,7 @@ impl<'d> SettingScope<'d> {
                 .filter(|directive| names.contains(&directive.name.as_str()))
                 .collect()
         };
-        let lists: [(&mut Vec<&'d Directive>, &[&str]); 9] = [
+        let lists: [(&mut Vec<&'d Directive>, &[&str]); 10] = [
             (&mut scope.add_headers, &["add_header"]),
             (
                 &mut scope.hidden,
@@ -73,6 +77,7 @@ impl<'d> SettingScope<'d> {
             (&mut scope.connections, &["limit_conn"]),
             (&mut scope.set_headers, &["proxy_set_header"]),
             (&mut scope.access, &["allow", "deny"]),
+            (&mut scope.real_ip_from, &["set_real_ip_from"]),
             (&mut scope.error_pages, &["error_page"]),
             (&mut scope.certificates, &["ssl_certificate"]),
             (&mut scope.certificate_keys, &["ssl_certificate_key"]),
@@ -83,7 +88,7 @@ impl<'d> SettingScope<'d> {
                 *list = own;
             }
         }
-        let settings: [(&mut Option<&'d Directive>, &str); 16] = [
+        let settings: [(&mut Option<&'d Directive>, &str); 18] = [
             (&mut scope.requests_status, "limit_req_status"),
             (&mut scope.connections_status, "limit_conn_status"),
             (&mut scope.requests_dry_run, "limit_req_dry_run"),
@@ -95,6 +100,8 @@ impl<'d> SettingScope<'d> {
             (&mut scope.http_version, "proxy_http_version"),
             (&mut scope.index, "index"),
             (&mut scope.internal, "internal"),
+            (&mut scope.real_ip_header, "real_ip_header"),
+            (&mut scope.real_ip_recursive, "real_ip_recursive"),
             (&mut scope.client_ca, "ssl_client_certificate"),
             (&mut scope.verify_client, "ssl_verify_client"),
             (&mut scope.ssl, "ssl"),
