@@ -51,6 +51,9 @@ pub const ARRANGED_LOCATIONS: usize = 4096;
 /// Routes of one host that are compared with each other by the case of their paths; those of larger hosts regard it.
 pub const ROUTES_COMPARED_BY_CASE: usize = 1024;
 
+/// Locations that the paths of one `rewrite` of nginx are divided by.
+pub const REWRITE_PARTS: usize = 64;
+
 /// Alternatives of one rule of Traefik.
 pub const RULE_ALTERNATIVES: usize = 256;
 

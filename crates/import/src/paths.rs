@@ -251,6 +251,25 @@ pub(crate) fn may_end(expression: &str, ending: &str) -> bool {
     text.contains('|') || literal.ends_with(&ending) || ending.ends_with(literal)
 }
 
+/// Returns the number of groups of an expression that capture.
+pub(crate) fn group_count(expression: &str) -> usize {
+    let mut count = 0;
+    let mut in_class = false;
+    let mut characters = expression.chars().peekable();
+    while let Some(c) = characters.next() {
+        match c {
+            '\\' => {
+                characters.next();
+            }
+            '[' => in_class = true,
+            ']' => in_class = false,
+            '(' if !in_class && characters.peek() != Some(&'?') => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
 /// Returns an expression whose groups capture nothing.
 fn without_groups(expression: &str) -> String {
     let mut out = String::new();
@@ -311,7 +330,7 @@ pub(crate) fn checked(expression: String) -> Result<String, String> {
 }
 
 /// Returns true if alternatives stand outside of all groups and classes.
-fn has_alternatives(expression: &str) -> bool {
+pub(crate) fn has_alternatives(expression: &str) -> bool {
     let mut depth = 0_usize;
     let mut in_class = false;
     let mut characters = expression.chars();

@@ -60,6 +60,42 @@ async fn limits_behind_a_jump_hold() {
 }
 
 #[tokio::test]
+async fn paths_of_a_rewrite_have_the_limits_of_their_own_locations() {
+    // Goal: a rewritten path meets what holds at the location that it reaches. Method: rewrites of the server block and of a location into
+    // prefixes, an exact path and an expression; the limit counts the paths before and behind the rewrite together.
+    let text = nginx(
+        "limit_req_zone $binary_remote_addr zone=login:1m rate=1r/m;",
+        "rewrite ^/v1/(.*)$ /$1 last;
+         rewrite ^/(en|de)/(.*)$ /$2;
+         location /admin { deny all; }
+         location = /login { limit_req zone=login; proxy_pass http://127.0.0.1:8081; }
+         location ~ \\.(env|git) { deny all; }
+         location /v2/ { rewrite ^/v2/(.*)$ /$1 last; }
+         location /v2/own/ { proxy_pass http://127.0.0.1:8081; }
+         location / { proxy_pass http://127.0.0.1:8081; }",
+    );
+    let steps: [Step; 13] = [
+        (A, || get("/v1/admin")),
+        (A, || get("/en/administration/x")),
+        (A, || get("/v2/admin/x")),
+        (A, || get("/v2/own/admin")),
+        (A, || get("/v1/a")),
+        (A, || get("/v1/.env")),
+        (A, || get("/de/x.git")),
+        (A, || get("/v2/x.git")),
+        (A, || get("/v1/login")),
+        (A, || get("/login")),
+        (A, || get("/v2/login")),
+        (B, || get("/de/login")),
+        (B, || get("/v1/login")),
+    ];
+    let expected = [
+        403, 403, 403, 200, 200, 403, 403, 403, 200, 503, 503, 200, 503,
+    ];
+    same_as_nginx(&text, &steps, &expected).await;
+}
+
+#[tokio::test]
 async fn origins_behind_a_jump_get_the_same_path() {
     // Goal: the path behind `try_files`, `rewrite` and targets with variables. Method: one of each, and the path that the origin received.
     let text = nginx(

@@ -4,8 +4,7 @@
 //! has met them: nginx then skips limits of the same kind in the location behind, and compares the client with the `allow` and `deny` of
 //! both.
 
-use std::collections::BTreeSet;
-
+use super::divisions;
 use super::location_index::LocationIndex;
 use super::locations::{LocationBlock, LocationMatch};
 use super::redirects;
@@ -13,7 +12,6 @@ use super::scope::SettingScope;
 use super::templates::{self, PathChange};
 use super::tree::Directive;
 use crate::bounds;
-use crate::ledger::Ledger;
 
 /// Statuses that nginx answers where a file is missing, is a directory, or is written to.
 const FILE_STATUSES: [&str; 3] = ["404", "403", "405"];
@@ -46,6 +44,18 @@ pub(super) struct Destination<'d> {
     pub(super) unmet: Vec<SettingScope<'d>>,
     /// The locations before.
     pub(super) left: Vec<LocationBlock<'d>>,
+    /// The steps by paths.
+    pub(super) steps: Vec<PathStep<'d>>,
+}
+
+/// A step of which the path decides where it leads.
+pub(super) struct PathStep<'d> {
+    pub(super) directive: &'d Directive,
+    pub(super) from: LocationBlock<'d>,
+    /// The location that is taken.
+    pub(super) to: LocationBlock<'d>,
+    /// True where further routes have the paths that reach others.
+    pub(super) is_divided: bool,
 }
 
 impl<'d> Destination<'d> {
@@ -80,8 +90,8 @@ enum JumpKind {
 
 /// All locations of a server block.
 pub(super) struct JumpTable<'d> {
-    locations: Vec<LocationBlock<'d>>,
-    index: LocationIndex,
+    pub(super) locations: Vec<LocationBlock<'d>>,
+    pub(super) index: LocationIndex,
 }
 
 impl<'d> JumpTable<'d> {
@@ -101,6 +111,7 @@ impl<'d> JumpTable<'d> {
             files: Vec::new(),
             unmet: Vec::new(),
             left: Vec::new(),
+            steps: Vec::new(),
         };
         let mut counted = SettingScope::default();
         for _ in 0..bounds::JUMPS {
@@ -125,6 +136,13 @@ impl<'d> JumpTable<'d> {
                 found.files.extend(jump.via.first());
             }
             found.max_body_before.extend(scope.max_body);
+            let by_path = jump.via.iter().find(|it| leads_by_path(it));
+            found.steps.extend(by_path.map(|directive| PathStep {
+                directive,
+                from: found.location.clone(),
+                to: jump.target.clone(),
+                is_divided: found.left.is_empty() && jump.kind == JumpKind::Rewrite,
+            }));
             found.jumps.extend(jump.via);
             if jump.path != PathChange::Unchanged {
                 found.path = jump.path;
@@ -141,83 +159,33 @@ impl<'d> JumpTable<'d> {
         found
     }
 
-    /// Records the directives that pass requests to locations with guards that the route does not have.
-    pub(super) fn require_others(&self, destination: &Destination<'d>, ledger: &mut Ledger) {
-        for location in destination.left.iter().chain([&destination.location]) {
-            let pages = location.scope.error_pages.iter().copied();
-            let pages = pages.chain(location.scope.index);
-            let directives = location.children.iter().chain(pages);
-            let passes_on = |it: &&Directive| !targets(it, location).is_empty();
-            let is_followed = |it: &Directive| {
-                // A `rewrite` of a part of the paths has a route of its own.
-                destination.jumps.iter().any(|jump| jump.id == it.id)
-                    || (it.name == "rewrite" && ledger.is_translated(it.id))
-            };
-            let others = directives.filter(passes_on).filter(|it| !is_followed(it));
-            let others: Vec<&Directive> = others.take(bounds::JUMP_DIRECTIVES + 1).collect();
-            if let Some(last) = others.get(bounds::JUMP_DIRECTIVES) {
-                let what = "the limits of locations that this one and further directives pass requests on to";
-                ledger.fill_in_for(last.id, what);
-            }
-            for directive in others.into_iter().take(bounds::JUMP_DIRECTIVES) {
-                self.require_other(directive, location, destination, ledger);
-            }
-        }
+    /// Returns all locations but those within others that no path is known for.
+    pub(super) fn locations(&self) -> impl Iterator<Item = &LocationBlock<'d>> {
+        self.locations.iter()
     }
 
-    fn require_other(
-        &self,
-        directive: &Directive,
-        location: &LocationBlock<'d>,
-        destination: &Destination<'d>,
-        ledger: &mut Ledger,
-    ) {
-        for target in targets(directive, location) {
-            let target = self.locate(&target);
-            if let Some(target) = target
-                && !answers_at_once(target)
-                && !is_guarded_like(&target.scope, destination)
-            {
-                let what = format!(
-                    "the limits and lists of {} do not hold for requests that it passes on",
-                    target.shown()
-                );
-                ledger.fill_in_for(directive.id, &what);
-            }
+    /// Returns the location that paths with a beginning reach unless a narrower one takes them.
+    pub(super) fn base(&self, beginning: &str) -> Option<&LocationBlock<'d>> {
+        let widest = self.widest(beginning);
+        if widest.is_some_and(|it| it.match_kind == LocationMatch::FinalPrefix) {
+            return widest;
         }
+        let expression = self.index.whole_expression(beginning);
+        expression
+            .and_then(|place| self.locations.get(place))
+            .or(widest)
     }
 
-    /// Leaves out the locations that no route takes. One that no directive names has no requests.
-    pub(super) fn leave_unreached(&self, server: &[Directive], ledger: &mut Ledger) {
-        let mut named = BTreeSet::new();
-        add_names(server, &mut named);
-        let pages = self
-            .locations
-            .iter()
-            .flat_map(|it| it.scope.error_pages.first());
-        for page in pages {
-            named.extend(page.arguments());
-        }
-        for location in &self.locations {
-            let Some(directive) = location.directive else {
-                continue;
-            };
-            if location.match_kind != LocationMatch::Named || ledger.is_translated(directive.id) {
-                continue;
-            }
-            match named.contains(location.text.as_str()) {
-                true => super::leave_out(
-                    directive,
-                    "no route takes the requests that come to it",
-                    ledger,
-                ),
-                false => super::leave_without_effect(
-                    directive,
-                    "no directive passes requests on to it",
-                    ledger,
-                ),
-            }
-        }
+    /// Returns the location with the longest prefix of a text.
+    pub(super) fn widest(&self, text: &str) -> Option<&LocationBlock<'d>> {
+        self.locations.get(self.index.widest(text)?)
+    }
+
+    /// Returns the `rewrite` that passes on all paths of a location to others.
+    pub(super) fn rewrite_of_all(&self, location: &LocationBlock<'d>) -> Option<&'d Directive> {
+        let jump = self.next(location, location, &PathChange::Unchanged)?;
+        let rewrite = jump.via.last().copied();
+        rewrite.filter(|it| jump.kind == JumpKind::Rewrite && it.name == "rewrite")
     }
 
     /// Returns the next step of requests of a location; `first` is the location that they came to.
@@ -330,10 +298,9 @@ impl<'d> JumpTable<'d> {
             return None;
         }
         let path = templates::rewritten(expression, replacement, location, first, changed)?;
-        let stays = rewrite.word(2) == Some("break") && location.directive.is_some();
-        let target = match stays && location.rewrite.is_none() {
+        let target = match stays_in(rewrite, location) {
             true => location,
-            false => self.locate(replacement)?,
+            false => self.target_of(rewrite, location)?,
         };
         Some(LocationJump {
             via: vec![rewrite],
@@ -341,6 +308,25 @@ impl<'d> JumpTable<'d> {
             kind,
             path,
         })
+    }
+
+    /// Returns the location that a `rewrite` leads to.
+    fn target_of(
+        &self,
+        rewrite: &'d Directive,
+        location: &LocationBlock<'d>,
+    ) -> Option<&LocationBlock<'d>> {
+        if location.passes_to.is_some() {
+            return self.passed_to(location);
+        }
+        divisions::base(location, rewrite, self).or_else(|| self.locate(rewrite.word(1)?))
+    }
+
+    /// Returns the location that a part of the paths of a `rewrite` reaches.
+    pub(super) fn passed_to(&self, part: &LocationBlock<'d>) -> Option<&LocationBlock<'d>> {
+        let id = part.passes_to?.id;
+        let mut all = self.locations.iter();
+        all.find(|it| it.directive.is_some_and(|it| it.id == id))
     }
 
     /// Returns the step by `if (!-f $request_filename) { … }`.
@@ -387,7 +373,21 @@ fn same(a: &LocationBlock<'_>, b: &LocationBlock<'_>) -> bool {
     id(a) == id(b) && a.rewrite.is_none() && b.rewrite.is_none()
 }
 
-fn has_handler(location: &LocationBlock<'_>) -> bool {
+/// Returns true for a directive with the path that requests are passed on by.
+fn leads_by_path(directive: &Directive) -> bool {
+    matches!(
+        directive.name.as_str(),
+        "rewrite" | "try_files" | "error_page"
+    )
+}
+
+/// Returns the directive by which a location answers, unless with files.
+pub(super) fn handler<'d>(location: &LocationBlock<'d>) -> Option<&'d Directive> {
+    let answers = |it: &&Directive| it.name == "return" || HANDLERS.contains(&it.name.as_str());
+    location.children.iter().find(answers)
+}
+
+pub(super) fn has_handler(location: &LocationBlock<'_>) -> bool {
     let mut children = location.children.iter();
     children.any(|it| HANDLERS.contains(&it.name.as_str()))
 }
@@ -398,47 +398,14 @@ fn leads_on(location: &LocationBlock<'_>) -> bool {
     has_handler(location) || location.children.iter().any(passes_on)
 }
 
-fn answers_at_once(location: &LocationBlock<'_>) -> bool {
+pub(super) fn answers_at_once(location: &LocationBlock<'_>) -> bool {
     location.children.iter().any(|it| it.name == "return") || redirects::answer(location).is_some()
 }
 
-/// Collects the names of locations that directives pass requests on to.
-fn add_names<'d>(directives: &'d [Directive], names: &mut BTreeSet<&'d str>) {
-    for directive in directives {
-        if directive.name != "location" {
-            names.extend(directive.arguments().filter(|word| word.starts_with('@')));
-        }
-        add_names(directive.children(), names);
-    }
-}
-
-/// Returns the paths and names that a directive of a location passes requests on to.
-fn targets(directive: &Directive, location: &LocationBlock<'_>) -> Vec<String> {
-    let words = || directive.arguments().map(str::to_owned);
-    match directive.name.as_str() {
-        "rewrite" if !is_redirect(directive) => words().nth(1).into_iter().collect(),
-        "try_files" | "error_page" => words().last().into_iter().collect(),
-        "index" if !has_handler(location) => {
-            let folder = location.text.trim_end_matches('/').to_owned() + "/";
-            words().map(|file| folder.clone() + &file).collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// Returns true if the guards of a level hold for requests at a destination.
-fn is_guarded_like(scope: &SettingScope<'_>, destination: &Destination<'_>) -> bool {
-    let own = &destination.location.scope;
-    let is_held = |directive: &&Directive| {
-        let lists = [&own.requests, &own.connections, &own.access];
-        let mut held = lists
-            .into_iter()
-            .chain(&destination.access_before)
-            .flatten();
-        held.any(|it| it.id == directive.id)
-    };
-    let lists = [&scope.requests, &scope.connections, &scope.access];
-    lists.into_iter().flatten().all(is_held)
+/// Returns true if the location goes on with the new path.
+pub(super) fn stays_in(rewrite: &Directive, location: &LocationBlock<'_>) -> bool {
+    let is_of_location = location.directive.is_some() && location.rewrite.is_none();
+    is_of_location && rewrite.word(2) == Some("break")
 }
 
 /// Returns true if clients are sent elsewhere.

@@ -7,6 +7,7 @@ use regex::bytes::{RegexSet, RegexSetBuilder};
 use super::locations::{LocationBlock, LocationMatch};
 use super::templates;
 use crate::bounds;
+use crate::paths;
 
 /// The places of the locations of a server block, by their texts.
 pub(super) struct LocationIndex {
@@ -16,6 +17,8 @@ pub(super) struct LocationIndex {
     expressions: RegexSet,
     /// The places of `expressions`.
     expression_places: Vec<usize>,
+    /// The texts of expressions that take each path with a text at its beginning, with their places.
+    beginnings: Vec<(String, usize)>,
 }
 
 impl LocationIndex {
@@ -26,6 +29,7 @@ impl LocationIndex {
             prefixes: BTreeMap::new(),
             expressions: RegexSet::empty(),
             expression_places: Vec::new(),
+            beginnings: Vec::new(),
         };
         let mut expressions = Vec::new();
         for (place, location) in locations.iter().enumerate() {
@@ -38,6 +42,8 @@ impl LocationIndex {
                     if let Some(expression) = location.expression()
                         && expression_set([&expression]).is_some()
                     {
+                        let text = expression.strip_prefix('^').and_then(paths::literal);
+                        index.beginnings.extend(text.map(|text| (text, place)));
                         expressions.push(expression);
                         index.expression_places.push(place);
                     }
@@ -50,6 +56,44 @@ impl LocationIndex {
         index
     }
 
+    /// Returns the place of the first expression that takes all paths with a beginning.
+    pub(super) fn whole_expression(&self, beginning: &str) -> Option<usize> {
+        let mut all = self.beginnings.iter();
+        let (_, place) = all.find(|(text, _)| beginning.starts_with(text))?;
+        Some(*place)
+    }
+
+    /// Returns the place of the longest prefix of a text.
+    pub(super) fn widest(&self, text: &str) -> Option<usize> {
+        let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+        let mut prefixes = ends.rev().filter_map(|end| self.prefixes.get(&text[..end]));
+        prefixes.next().copied()
+    }
+
+    /// Returns the places of all locations that a path with variables can reach; none where it has no variable.
+    pub(super) fn possible(&self, text: &str, locations: &[LocationBlock<'_>]) -> Vec<usize> {
+        let Some((head, tail)) = templates::ends(text) else {
+            return Vec::new();
+        };
+        let below = |texts: &BTreeMap<String, usize>| -> Vec<usize> {
+            let texts = texts.range(head.clone()..);
+            let texts = texts.take_while(|(text, _)| text.starts_with(&head));
+            texts.map(|(_, place)| *place).collect()
+        };
+        let text_of = |place: &usize| locations.get(*place).map_or("", |it| it.text.as_str());
+        let exact = below(&self.exact).into_iter();
+        let mut places: Vec<usize> = exact.filter(|it| text_of(it).ends_with(&tail)).collect();
+        places.extend(self.widest(&head));
+        places.extend(below(&self.prefixes));
+        let may_match = |place: &&usize| {
+            let expression = locations.get(**place).and_then(LocationBlock::expression);
+            expression.is_some_and(|it| paths::may_begin(&it, &head) && paths::may_end(&it, &tail))
+        };
+        places.extend(self.expression_places.iter().filter(may_match));
+        places.dedup();
+        places
+    }
+
     /// Returns the place of the location of a path or of a name; variables stand for some text.
     pub(super) fn place(&self, text: &str, locations: &[LocationBlock<'_>]) -> Option<usize> {
         let path = text.split('?').next()?;
@@ -60,21 +104,20 @@ impl LocationIndex {
         if let Some(place) = self.exact.get(&path) {
             return Some(*place);
         }
-        let ends = path.char_indices().map(|(at, _)| at).chain([path.len()]);
-        let longest = ends.rev().find_map(|end| self.prefixes.get(&path[..end]));
+        let longest = self.widest(&path);
         let is_final = |place: &usize| {
             locations
                 .get(*place)
                 .is_some_and(|it| it.match_kind == LocationMatch::FinalPrefix)
         };
-        if longest.is_some_and(is_final) {
-            return longest.copied();
+        if longest.as_ref().is_some_and(is_final) {
+            return longest;
         }
         let matches = self.expressions.matches(path.as_bytes());
         let places = matches
             .iter()
             .filter_map(|at| self.expression_places.get(at));
-        places.min().or(longest).copied()
+        places.min().copied().or(longest)
     }
 }
 

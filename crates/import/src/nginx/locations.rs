@@ -28,6 +28,8 @@ pub(super) struct LocationBlock<'d> {
     pub(super) rest: &'static str,
     /// The `rewrite` that takes these paths, where they are not those of a location.
     pub(super) rewrite: Option<&'d Directive>,
+    /// The location that this leads to, where the paths decide that.
+    pub(super) passes_to: Option<&'d Directive>,
     /// The prefixes that it stands within, from the outermost on.
     pub(super) outer: Vec<OuterPrefix>,
 }
@@ -129,6 +131,7 @@ pub(super) fn collect<'d>(
             children,
             rest: "",
             rewrite: None,
+            passes_to: None,
             outer,
         };
         collect(children, &location.scope, Some(&location), found, ledger);

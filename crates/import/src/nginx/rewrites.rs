@@ -3,6 +3,7 @@
 //! Those of the server block come before nginx looks for a location, so they are expressions before all others. One of a location takes a
 //! prefix of its own if no other location is in between.
 
+use super::divisions;
 use super::jumps::{JumpTable, is_redirect};
 use super::listens::ServerBlock;
 use super::location_index::expression_set;
@@ -20,6 +21,7 @@ pub(super) fn split<'d>(
 ) {
     let mut added = Vec::new();
     for location in locations.iter() {
+        added.extend(parts(location, table));
         for (rewrite, prefix) in prefixes(location) {
             let is_between = |other: &LocationBlock<'_>| {
                 matches!(
@@ -35,7 +37,7 @@ pub(super) fn split<'d>(
                 ..location.clone()
             };
             if leads_on(&part, table) && !locations.iter().any(is_between) {
-                added.push(part);
+                added.extend(with_parts(part, table));
             }
         }
     }
@@ -53,10 +55,12 @@ pub(super) fn split<'d>(
                 children: &[],
                 rest: "",
                 rewrite: Some(rewrite),
+                passes_to: None,
                 outer: Vec::new(),
             };
             leads_on(&block, table).then_some(block)
         })
+        .flat_map(|block| with_parts(block, table))
         .collect();
     let expressions = of_server.iter().map(|block| &block.text);
     let known = expressions.filter(|it| expression_set([it]).is_some());
@@ -68,6 +72,31 @@ pub(super) fn split<'d>(
     }
     locations.extend(of_server);
     locations.extend(added);
+}
+
+/// Returns the parts of the paths of a `rewrite` that reach other locations than the rest of them, which comes last.
+fn with_parts<'d>(block: LocationBlock<'d>, table: &JumpTable<'d>) -> Vec<LocationBlock<'d>> {
+    let division = (block.rewrite)
+        .filter(|it| !is_redirect(it))
+        .and_then(|rewrite| divisions::divide(&block, rewrite, table));
+    let mut blocks = division.map(|it| it.parts).unwrap_or_default();
+    blocks.push(block);
+    blocks
+}
+
+/// Returns the parts of the paths that a location passes on whole, by the first `rewrite` that takes them all.
+fn parts<'d>(location: &LocationBlock<'d>, table: &JumpTable<'d>) -> Vec<LocationBlock<'d>> {
+    let Some(rewrite) = table.rewrite_of_all(location) else {
+        return Vec::new();
+    };
+    let taken: Vec<String> = prefixes(location)
+        .into_iter()
+        .map(|(_, text)| text)
+        .collect();
+    let is_free = |part: &LocationBlock<'_>| !taken.iter().any(|it| part.text.starts_with(it));
+    let division = divisions::divide(location, rewrite, table);
+    let parts = division.map(|it| it.parts).unwrap_or_default();
+    parts.into_iter().filter(is_free).collect()
 }
 
 /// Returns true if the `rewrite` of a block passes requests on to a location, or sends clients elsewhere.

@@ -55,6 +55,7 @@ impl<'d> RouteMaker<'d> {
             children,
             rest: "",
             rewrite: None,
+            passes_to: None,
             outer: Vec::new(),
         };
         root.rewrite = redirects::of_server(&root);

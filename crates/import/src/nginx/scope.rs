@@ -175,6 +175,11 @@ impl<'d> SettingScope<'d> {
         }
     }
 
+    /// Returns true if no limit and no list holds.
+    pub(super) fn has_no_guards(&self) -> bool {
+        self.requests.is_empty() && self.connections.is_empty() && self.access.is_empty()
+    }
+
     /// Returns true if the limits and lists of another level hold here too.
     pub(super) fn has_guards_of(&self, other: &Self) -> bool {
         let guards = |scope: &Self| {

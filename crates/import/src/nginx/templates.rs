@@ -63,6 +63,23 @@ pub(super) fn sample(text: &str) -> Option<String> {
     sample.starts_with('/').then_some(sample)
 }
 
+/// Returns the texts at both ends of a path with variables; `None` where it has none.
+pub(super) fn ends(text: &str) -> Option<(String, String)> {
+    let (path, _) = path_and_query(text);
+    let is_variable = |piece: &TextPiece| matches!(piece, TextPiece::Variable(_));
+    let text = |piece: Option<&TextPiece>| match piece {
+        Some(TextPiece::Text(text)) => text.clone(),
+        _ => String::new(),
+    };
+    let head = match text(path.first()) {
+        // A variable at the beginning has a path.
+        head if head.is_empty() => "/".to_owned(),
+        head => head,
+    };
+    let ends = (head, text(path.last()));
+    path.iter().any(is_variable).then_some(ends)
+}
+
 /// Returns the path that a `rewrite` makes; `None` where requests of the location exist that it leaves as they are. `changed` is the path
 /// that a step before made.
 pub(super) fn rewritten(
@@ -97,7 +114,7 @@ pub(super) fn captured(expression: &str, location: &LocationBlock<'_>) -> Option
     if matches!(inner, "" | "/" | ".*" | "/.*" | ".+") && (anchored.is_some() || inner != "/") {
         return Some(CapturedText::Nothing);
     }
-    let ends = ["/?(.*)", "(.*)", "(.+)", ".*", ".+"];
+    let ends = ["/?(.*)", "(/.*)", "(/.+)", "(.*)", "(.+)", ".*", ".+"];
     let end = ends.into_iter().find(|end| inner.ends_with(end));
     let literal = literal(&inner[..inner.len() - end.map_or(0, str::len)])?;
     let is_open = end.is_some() || !expression.ends_with('$');
@@ -108,6 +125,7 @@ pub(super) fn captured(expression: &str, location: &LocationBlock<'_>) -> Option
     let behind = match end {
         // Two slashes in a path are one.
         Some("/?(.*)") if *text != literal => literal + "/",
+        Some("(/.*)" | "(/.+)") => literal + "/",
         _ => literal,
     };
     match location.match_kind {
@@ -119,22 +137,25 @@ pub(super) fn captured(expression: &str, location: &LocationBlock<'_>) -> Option
         LocationMatch::Named if behind.is_empty() || behind == "/" => {}
         _ => return None,
     }
-    let has_group = end.is_some_and(|end| end.contains('('));
-    Some(match has_group {
-        true => CapturedText::Behind(behind.len()),
-        false => CapturedText::Nothing,
+    Some(match end {
+        Some("(/.*)" | "(/.+)") => CapturedText::Behind(behind.len() - 1),
+        Some(end) if end.contains('(') => CapturedText::Behind(behind.len()),
+        _ => CapturedText::Nothing,
     })
 }
 
 /// Returns the prefix that an expression such as `^/a/(.*)$` takes.
 pub(super) fn prefix_of(expression: &str) -> Option<String> {
     let inner = expression.strip_prefix('^')?.trim_end_matches('$');
-    let ends = ["(.*)", "(.+)", ".*", ".+"];
+    let ends = ["(/.*)", "(/.+)", "(.*)", "(.+)", ".*", ".+"];
     let end = ends.into_iter().find(|end| inner.ends_with(end));
     if end.is_none() && expression.ends_with('$') {
         return None;
     }
-    let prefix = literal(&inner[..inner.len() - end.map_or(0, str::len)])?;
+    let mut prefix = literal(&inner[..inner.len() - end.map_or(0, str::len)])?;
+    if end.is_some_and(|end| end.starts_with("(/")) {
+        prefix.push('/');
+    }
     prefix.starts_with('/').then_some(prefix)
 }
 
