@@ -27,6 +27,22 @@ pub(crate) fn encoded(text: &str) -> Result<String, char> {
     Ok(out)
 }
 
+/// Returns a path that can be sent: nginx sends any byte as it is written.
+pub(crate) fn sendable(path: &str) -> String {
+    let mut out = String::new();
+    for c in path.chars() {
+        match c {
+            '!'..='~' | ' ' => out.push(c),
+            c => {
+                let mut bytes = [0; 4];
+                let bytes = c.encode_utf8(&mut bytes).bytes();
+                out.extend(bytes.map(|byte| format!("%{byte:02X}")));
+            }
+        }
+    }
+    out
+}
+
 /// Returns an expression for a text.
 pub(crate) fn escaped(text: &str) -> String {
     regex::escape(text).replace("\\-", "-")

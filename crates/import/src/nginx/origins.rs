@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use sluicegate_base::host;
+
 use super::keys::{TextPiece, pieces};
 use super::origin_tls::OriginTls;
 use super::passes::{self, PassPath};
@@ -83,6 +85,11 @@ impl<'d> OriginMaker<'d> {
             "grpc_pass" => scope.grpc_tls,
             _ => scope.proxy_tls,
         };
+        let default_port = if url.scheme.ends_with('s') { 443 } else { 80 };
+        let is_known = self.upstreams.contains_key(&url.authority);
+        if !is_known && !is_server(&with_port(&url.authority, default_port)) {
+            return Err(format!("{:?} is no server with a port", url.authority));
+        }
         let is_encrypted = url.scheme.ends_with('s');
         let tls = is_encrypted.then(|| {
             let name = self.upstreams.get_key_value(&url.authority);
@@ -100,7 +107,7 @@ impl<'d> OriginMaker<'d> {
         }
         let wanted = OriginUse {
             protocol,
-            host: host(&url.authority, scope),
+            host: host(&url.authority, scope, pass, ledger),
             scheme: url.scheme,
             authority: url.authority,
             timeouts: timeouts(scope, ledger),
@@ -270,6 +277,9 @@ fn server(
         address: with_port(address, 80),
         ..Server::default()
     };
+    if !is_server(&server.address) {
+        return Err("it is no server with a port");
+    }
     let mut max_connections = None;
     for word in directive.arguments().skip(1) {
         match word.split_once('=') {
@@ -298,7 +308,12 @@ fn server(
 }
 
 /// Returns the Host that the origin gets; `None` for that of the client. nginx sends the name of the target by default.
-fn host(authority: &str, scope: &SettingScope<'_>) -> Option<String> {
+fn host(
+    authority: &str,
+    scope: &SettingScope<'_>,
+    pass: &Directive,
+    ledger: &mut Ledger,
+) -> Option<String> {
     let is_host = |it: &&&Directive| {
         it.word(0)
             .is_some_and(|name| name.eq_ignore_ascii_case("host"))
@@ -308,10 +323,30 @@ fn host(authority: &str, scope: &SettingScope<'_>) -> Option<String> {
         Some("$host" | "$http_host" | "$http_host:$server_port" | "$host:$server_port") => None,
         // nginx calls what listens on a socket localhost.
         None | Some("$proxy_host") if authority.starts_with(SOCKET) => Some("localhost".to_owned()),
-        None | Some("$proxy_host") => Some(authority.to_owned()),
-        Some(text) if !text.contains('$') => Some(text.to_owned()),
-        Some(_) => None,
+        None | Some("$proxy_host") if is_authority(authority) => Some(authority.to_owned()),
+        Some(text) if is_authority(text) => Some(text.to_owned()),
+        _ => {
+            let id = written.copied().unwrap_or(pass).id;
+            let what =
+                "`host` of the origin is that of the client, or a host with or without a port";
+            ledger.fill_in_for(id, what);
+            None
+        }
     }
+}
+
+/// Returns true for a host with or without a port.
+fn is_authority(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:[]".contains(c);
+    !text.is_empty() && text.chars().all(is_plain) && host::normalize(text).is_ok()
+}
+
+/// Returns true for a server that can be connected to: a socket, or a name or an address with a port.
+fn is_server(address: &str) -> bool {
+    let port = address
+        .rsplit_once(':')
+        .and_then(|(_, port)| port.parse().ok());
+    address.starts_with(SOCKET) || (is_authority(address) && port.is_some_and(|port: u16| port > 0))
 }
 
 /// Returns `protocol` of an origin: HTTP/2 for gRPC and `proxy_http_version 2`.

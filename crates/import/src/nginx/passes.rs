@@ -6,6 +6,7 @@ use super::scope::SettingScope;
 use super::tree::Directive;
 use crate::bounds;
 use crate::ledger::EntryId;
+use crate::paths;
 
 /// Variables with the path of a request.
 const PATHS: [&str; 3] = ["${request_uri}", "${uri}", "${document_uri}"];
@@ -32,6 +33,8 @@ pub(super) enum PassPath {
     Prefix(String),
     /// A text with variables: nginx sends it as it is.
     Whole(String),
+    /// One with a query of its own.
+    WithQuery,
 }
 
 /// Reads the target.
@@ -44,7 +47,7 @@ pub(super) fn read(pass: &Directive, scope: &SettingScope<'_>) -> Result<PassUrl
     let mut assignments = Vec::new();
     let url = assigned(written, scope, bounds::VARIABLE_DEPTH, &mut assignments)?;
     let (scheme, rest) = match url.split_once("://") {
-        Some(parts) => parts,
+        Some((scheme, rest)) => (&*scheme.to_ascii_lowercase(), rest),
         None if pass.name == "grpc_pass" => ("grpc", url.as_str()),
         None if url.contains('$') => return Err(VARIABLE_TARGET.to_owned()),
         None => return Err("a target begins with its protocol".to_owned()),
@@ -59,10 +62,14 @@ pub(super) fn read(pass: &Directive, scope: &SettingScope<'_>) -> Result<PassUrl
     if authority.is_empty() || authority.contains('$') {
         return Err(VARIABLE_TARGET.to_owned());
     }
+    if path.contains(char::is_control) {
+        return Err("no path that is sent has a control character".to_owned());
+    }
     let path = match path {
         "" => PassPath::Unchanged,
         path if written.contains('$') => PassPath::Whole(path.to_owned()),
-        path => PassPath::Prefix(path.to_owned()),
+        path if path.contains(['?', '#']) => PassPath::WithQuery,
+        path => PassPath::Prefix(paths::sendable(path)),
     };
     Ok(PassUrl {
         scheme: scheme.to_owned(),
@@ -163,10 +170,19 @@ mod tests {
             url("proxy_pass http://app:80/a/;"),
             Ok((app(), PassPath::Prefix("/a/".to_owned())))
         );
+        assert_eq!(
+            url("proxy_pass HTTP://app:80/\u{e4}/;"),
+            Ok((app(), PassPath::Prefix("/%C3%A4/".to_owned())))
+        );
+        for query in ["/a?x=1", "?x=1", "/a/?", "/a#x"] {
+            let pass = format!("proxy_pass http://app:80{query};");
+            assert_eq!(url(&pass), Ok((app(), PassPath::WithQuery)), "{query}");
+        }
         for text in [
             "proxy_pass http://$host;",
             "proxy_pass http:/$uri;",
             "proxy_pass app:80;",
+            r"proxy_pass http://app:80/a\t;",
             "set $up a; if ($x) { set $up b; } proxy_pass http://$up;",
             "set $a $a; proxy_pass http://$a;",
         ] {

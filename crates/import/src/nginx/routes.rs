@@ -11,7 +11,7 @@ use super::origins::{FILES, OriginMaker, is_files};
 use super::passes::PassPath;
 use super::redirects::{self, PathRedirect};
 use super::rewrites;
-use super::templates::{self, PathChange};
+use super::templates::{self, PathChange, QueryChange};
 use super::tree::Directive;
 use super::zones::ZoneTable;
 use crate::ledger::{EntryId, Ledger};
@@ -362,6 +362,9 @@ fn record_jumps(destination: &Destination<'_>, action: &RouteAction, ledger: &mu
         return;
     };
     let leads_to_files = is_files(origin);
+    for step in destination.steps.iter().filter(|_| !leads_to_files) {
+        record_query(step.directive, ledger);
+    }
     for directive in destination.files.iter().filter(|_| !leads_to_files) {
         let difference = "requests for files are passed on too, and count in the limits behind";
         ledger.differs(directive.id, difference);
@@ -369,6 +372,25 @@ fn record_jumps(destination: &Destination<'_>, action: &RouteAction, ledger: &mu
             "a route for the files that nginx answers with, unless origin {origin} has them"
         );
         ledger.fill_in_for(directive.id, &what);
+    }
+}
+
+/// Records that requests which a directive passes on have another query in nginx.
+fn record_query(directive: &Directive, ledger: &mut Ledger) {
+    let target = match directive.name.as_str() {
+        "rewrite" => directive.word(1),
+        _ => directive.words.last().map(String::as_str),
+    };
+    let target = target.unwrap_or_default();
+    match templates::query_change(target, &directive.name) {
+        QueryChange::Kept => {}
+        QueryChange::Dropped => {
+            ledger.differs(directive.id, "the query of the client goes along");
+        }
+        QueryChange::Own => {
+            let what = format!("the query of {target}; {}", templates::OWN_QUERY);
+            ledger.fill_in_for(directive.id, &what);
+        }
     }
 }
 
@@ -410,6 +432,7 @@ fn sent_path(
     };
     match (pass, changed) {
         (PassPath::Unchanged, _) => {}
+        (PassPath::WithQuery, _) => return Err(templates::OWN_QUERY.to_owned()),
         (PassPath::Prefix(path), None) => {
             (sent.strip_prefix, sent.rewrite) = rewritten(placed, path);
             let location = &placed.location;
@@ -517,12 +540,17 @@ fn answer(
         return Err("bodies have no variables".to_owned());
     }
     let status = if status == 444 { 403 } else { status };
+    let has_body = !matches!(status, 204 | 205 | 304);
     if !(200..=599).contains(&status) {
         return Err(format!("{status} cannot be answered"));
     }
     Ok(RouteAction::Respond {
         status,
-        body: text.to_owned(),
+        body: if has_body {
+            text.to_owned()
+        } else {
+            String::new()
+        },
     })
 }
 

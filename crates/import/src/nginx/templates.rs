@@ -3,6 +3,9 @@
 use super::keys::{TextPiece, pieces};
 use super::locations::{LocationBlock, LocationMatch};
 
+/// Why a path with a query of its own is to be filled in.
+pub(super) const OWN_QUERY: &str = "a route sends the query of the client, and no key adds one";
+
 /// A path in the words of `rewrite`: text with slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PathTemplate(pub(super) String);
@@ -233,6 +236,9 @@ pub(super) fn passed(
         [TextPiece::Variable(name)] => names.contains(&name.as_str()),
         _ => false,
     };
+    if !query.is_empty() && !is_whole_query(&query) {
+        return Err(OWN_QUERY.to_owned());
+    }
     let ends_with_query =
         matches!(path.last(), Some(TextPiece::Variable(name)) if name == "request_uri");
     let keeps_query = ends_with_query || is_whole_query(&query);
@@ -270,6 +276,29 @@ pub(super) struct PassedPath {
     pub(super) template: Option<PathTemplate>,
     /// True if the query of the client goes along, as it does here.
     pub(super) keeps_query: bool,
+}
+
+/// The query of the requests that a directive passes on by a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum QueryChange {
+    /// That of the client.
+    Kept,
+    /// None.
+    Dropped,
+    /// A text of its own.
+    Own,
+}
+
+/// Returns the query of a target. `rewrite` keeps that of the client unless it ends with a question mark.
+pub(super) fn query_change(text: &str, directive: &str) -> QueryChange {
+    let (_, query) = path_and_query(text);
+    let is_written = text.contains('?') || text.contains("$is_args");
+    match query.is_empty() {
+        _ if text.starts_with('@') || is_whole_query(&query) => QueryChange::Kept,
+        false => QueryChange::Own,
+        true if directive == "rewrite" && !is_written => QueryChange::Kept,
+        true => QueryChange::Dropped,
+    }
 }
 
 /// Cuts a text before its query.
