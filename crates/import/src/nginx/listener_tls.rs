@@ -1,10 +1,14 @@
 //! Makes `tls` of a listener: the certificates of all blocks of its address, and the properties that nginx takes of the default server.
 
+use super::address_groups::AddressGroups;
 use super::encryption;
-use super::listens::ServerBlock;
+use super::listens::{ListenAddress, ServerBlock};
 use super::scope::{SettingScope, is_on};
 use crate::ledger::Ledger;
 use crate::model::Listener;
+
+/// The key of a listener that asks for a certificate which nobody has to show.
+const OPTIONAL: (&str, &str) = ("client_auth", "optional");
 
 const OLD_VERSIONS: [&str; 4] = ["SSLv2", "SSLv3", "TLSv1", "TLSv1.1"];
 
@@ -78,11 +82,10 @@ fn add_authorities(scope: &SettingScope<'_>, listener: &mut Listener, ledger: &m
     ledger.translated(verify.id);
     let is_first = listener.client_ca.is_none();
     listener.client_ca = Some(file.to_owned());
-    let optional = ("client_auth", "optional");
     if is_optional && is_first {
-        listener.tls.push(optional);
+        listener.tls.push(OPTIONAL);
     } else if !is_optional {
-        listener.tls.retain(|key| *key != optional);
+        listener.tls.retain(|key| *key != OPTIONAL);
     }
 }
 
@@ -159,34 +162,70 @@ pub(super) fn compare_versions(
     }
 }
 
-/// Records the blocks of a listener that ask less of a client than the listener does.
-pub(super) fn compare_client_auth(
+/// Lets a listener ask what some of its blocks require: `require` of their routes refuses the others.
+pub(super) fn share_client_auth(
     servers: &[&ServerBlock<'_>],
-    listener: &Listener,
+    listener: &mut Listener,
     ledger: &mut Ledger,
 ) {
-    let is_optional = listener.tls.contains(&("client_auth", "optional"));
+    let is_optional = listener.tls.contains(&OPTIONAL);
     let asked = match &listener.client_ca {
         None => return,
         Some(_) if is_optional => ClientAuth::Optional,
         Some(_) => ClientAuth::Required,
     };
-    let auth = |server: &ServerBlock<'_>| match server.scope.verify_client?.word(0)? {
+    let others: Vec<String> = (servers.iter())
+        .filter(|it| client_auth(it) < Some(asked))
+        .map(|it| it.shown(ledger))
+        .collect();
+    let asking = servers.iter().filter(|it| client_auth(it) == Some(asked));
+    let asking: Vec<&ServerBlock<'_>> = asking.copied().collect();
+    if others.is_empty() {
+        return;
+    }
+    let has_plain = |it: &&ServerBlock<'_>| !it.listens.iter().all(ListenAddress::has_tls);
+    let is_exact = !asking.iter().any(has_plain);
+    if asked == ClientAuth::Required && is_exact {
+        listener.tls.push(OPTIONAL);
+    }
+    let others = others.join(", ");
+    for verify in asking.iter().filter_map(|it| it.scope.verify_client) {
+        if asked == ClientAuth::Required && !is_exact {
+            let what = format!(
+                "client_auth holds for all hosts of a listener, so {others} needs a certificate too; give it another address"
+            );
+            ledger.fill_in_for(verify.id, &what);
+            continue;
+        }
+        if asked == ClientAuth::Required {
+            let difference = "who has no certificate gets 403; nginx answers 400";
+            ledger.differs(verify.id, difference);
+        }
+        let difference =
+            format!("the listener asks for one for {others} too, where nobody needs it");
+        ledger.differs(verify.id, difference);
+    }
+}
+
+/// Returns true if the routes of a block refuse who has no certificate, since its listener does not.
+pub(super) fn requires_certificate(
+    server: &ServerBlock<'_>,
+    listeners: &[Listener],
+    addresses: &AddressGroups,
+) -> bool {
+    let mut bound = (server.listens.iter()).filter_map(|it| addresses.bound(&it.address));
+    let is_optional = |address: &str| {
+        let mut found = listeners.iter().filter(|it| it.address == address);
+        found.any(|it| it.client_ca.is_some() && it.tls.contains(&OPTIONAL))
+    };
+    client_auth(server) == Some(ClientAuth::Required) && bound.any(is_optional)
+}
+
+fn client_auth(server: &ServerBlock<'_>) -> Option<ClientAuth> {
+    match server.scope.verify_client?.word(0)? {
         "on" => Some(ClientAuth::Required),
         "optional" => Some(ClientAuth::Optional),
         _ => None,
-    };
-    let is_asking = |it: &&&ServerBlock<'_>| auth(it) == Some(asked);
-    let asking = servers.iter().find(is_asking);
-    let Some(verify) = asking.and_then(|it| it.scope.verify_client) else {
-        return;
-    };
-    for server in servers.iter().filter(|it| auth(it) < Some(asked)) {
-        let what = format!(
-            "client_ca_file and client_auth hold for all hosts of a listener, so {} asks for a certificate too; give it another address",
-            server.shown(ledger)
-        );
-        ledger.fill_in_for(verify.id, &what);
     }
 }
 

@@ -110,7 +110,7 @@ fn set_tls(listener: &mut Listener, behind: &[BlockAddress<'_, '_>], ledger: &mu
     let encrypted = behind.iter().filter(|(_, it)| it.has_tls());
     let encrypted: Vec<&ServerBlock<'_>> = encrypted.map(|(server, _)| *server).collect();
     listener_tls::compare_versions(&encrypted, listener, ledger);
-    listener_tls::compare_client_auth(&encrypted, listener, ledger);
+    listener_tls::share_client_auth(&encrypted, listener, ledger);
     let has_tls = behind.iter().any(|(_, it)| it.has_tls());
     if has_tls && listener.certificates.is_empty() {
         ledger.fill_in(format!(

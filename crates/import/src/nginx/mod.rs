@@ -40,8 +40,9 @@ mod variables;
 mod zones;
 
 use self::address_groups::AddressGroups;
+use self::listener_tls::requires_certificate;
 use self::listens::ServerBlock;
-use self::routes::RouteMaker;
+use self::routes::{RouteMaker, ServerPlace};
 use self::scope::SettingScope;
 use self::tree::Directive;
 use self::variables::VariableTable;
@@ -152,7 +153,14 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
             continue;
         }
         ledger.translated(server.directive.id);
-        maker.add_server(server, number, hosts, ledger);
+        let listeners = &gateway.listeners;
+        let place = ServerPlace {
+            number,
+            hosts,
+            requires_certificate: requires_certificate(server, listeners, &addresses),
+            server,
+        };
+        maker.add_server(&place, ledger);
     }
     for name in maker.zones.used_variables(ledger) {
         variables.use_of(&name, ledger);

@@ -30,13 +30,8 @@ pub(super) struct RouteMaker<'d> {
 
 impl<'d> RouteMaker<'d> {
     /// Adds the routes of a server block.
-    pub(super) fn add_server(
-        &mut self,
-        server: &super::listens::ServerBlock<'d>,
-        number: usize,
-        hosts: &[ServerHost],
-        ledger: &mut Ledger,
-    ) {
+    pub(super) fn add_server(&mut self, place: &ServerPlace<'_, 'd>, ledger: &mut Ledger) {
+        let server = place.server;
         let children = server.directive.children();
         let mut found = Vec::new();
         locations::collect(children, &server.scope, None, &mut found, ledger);
@@ -71,13 +66,7 @@ impl<'d> RouteMaker<'d> {
         }
         let placed = locations::place(found, ledger);
         for location in placed {
-            let placed_in = ServerPlace {
-                server,
-                number,
-                hosts,
-                table: &table,
-            };
-            self.add_location(&location, &placed_in, ledger);
+            self.add_location(&location, place, &table, ledger);
         }
         table.leave_unreached(children, ledger);
     }
@@ -86,10 +75,11 @@ impl<'d> RouteMaker<'d> {
         &mut self,
         placed: &PlacedLocation<'d>,
         place: &ServerPlace<'_, 'd>,
+        table: &JumpTable<'d>,
         ledger: &mut Ledger,
     ) {
         let own = placed.location.directive.unwrap_or(place.server.directive);
-        let destination = place.table.destination(&placed.location);
+        let destination = table.destination(&placed.location);
         let scope = &destination.location.scope;
         let mut remarks = TableRemarks {
             sources: vec![own.id],
@@ -101,7 +91,7 @@ impl<'d> RouteMaker<'d> {
         }
         let action = self.action(placed, place, &destination, &mut remarks, ledger);
         record_jumps(&destination, &action, ledger);
-        place.table.require_others(&destination, ledger);
+        table.require_others(&destination, ledger);
         // nginx answers `return` before it looks at limits and access.
         let is_answer = !matches!(action, RouteAction::Forward { .. });
         let LocationLimits {
@@ -162,6 +152,7 @@ impl<'d> RouteMaker<'d> {
                     response_fields: edits.response.clone(),
                     status: status.filter(|_| !case.limits.is_empty()),
                     case: placed.location.case(),
+                    keys: place.keys(),
                     ..Route::new(placed.path.clone(), action.clone())
                 };
                 self.add_route(route, &access, ledger);
@@ -190,6 +181,7 @@ impl<'d> RouteMaker<'d> {
                 host: host.name.clone(),
                 listeners: host.listeners.clone(),
                 case: placed.location.case(),
+                keys: place.keys(),
                 ..Route::new(placed.path.clone(), action)
             });
         }
@@ -394,12 +386,22 @@ fn record_query(directive: &Directive, ledger: &mut Ledger) {
     }
 }
 
-/// The part of a configuration that the routes of a location are made for.
-struct ServerPlace<'p, 'd> {
-    server: &'p super::listens::ServerBlock<'d>,
-    number: usize,
-    hosts: &'p [ServerHost],
-    table: &'p JumpTable<'d>,
+/// The part of a configuration that the routes of a server block are made for.
+pub(super) struct ServerPlace<'p, 'd> {
+    pub(super) server: &'p super::listens::ServerBlock<'d>,
+    pub(super) number: usize,
+    pub(super) hosts: &'p [ServerHost],
+    /// True if its routes refuse who has no certificate.
+    pub(super) requires_certificate: bool,
+}
+
+impl ServerPlace<'_, '_> {
+    /// Returns further keys of each route.
+    fn keys(&self) -> Vec<(&'static str, String)> {
+        let certificate = ("require", "{ client_certificate = true }".to_owned());
+        let keys = self.requires_certificate.then_some(certificate);
+        keys.into_iter().collect()
+    }
 }
 
 /// The path that an origin gets.
