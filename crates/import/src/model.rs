@@ -13,6 +13,10 @@ pub struct GatewayModel {
     pub server: Vec<(&'static str, String)>,
     /// The directives that `server` is made of.
     pub server_sources: Vec<EntryId>,
+    /// Keys of `[log]` with their values in TOML.
+    pub log: Vec<(&'static str, String)>,
+    /// The directives that `log` is made of.
+    pub log_sources: Vec<EntryId>,
     /// The proxies in front.
     pub client: ClientRules,
     /// Where clients connect.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use sluicegate_base::path::PathCase;
 
-use crate::ledger::{Ledger, printable};
+use crate::ledger::{EntryId, Ledger, printable};
 use crate::model::{
     ClientList, ClientRules, FieldEdits, GatewayModel, KeyPart, Limit, LimitAction, LimitAlgorithm,
     Listener, Origin, Route, RouteAction, Server, TableRemarks,
@@ -26,8 +26,9 @@ pub(crate) fn write(gateway: &GatewayModel, ledger: &Ledger) -> String {
         out: String::new(),
     };
     text.head();
-    text.server(gateway);
-    text.acme(gateway);
+    text.keys("[server]", &gateway.server, &gateway.server_sources);
+    text.keys("[log]", &gateway.log, &gateway.log_sources);
+    text.keys("[acme]", &gateway.acme, &gateway.acme_sources);
     text.client(&gateway.client);
     gateway.listeners.iter().for_each(|it| text.listener(it));
     gateway.lists.iter().for_each(|it| text.list(it));
@@ -81,19 +82,20 @@ impl TomlText<'_> {
         }
     }
 
-    fn server(&mut self, gateway: &GatewayModel) {
-        if gateway.server.is_empty() {
+    /// Writes a table of keys that are TOML already, if it has any.
+    fn keys(&mut self, head: &str, pairs: &[(&'static str, String)], sources: &[EntryId]) {
+        if pairs.is_empty() {
             return;
         }
         let remarks = TableRemarks {
-            sources: gateway.server_sources.clone(),
+            sources: sources.to_vec(),
             differences: Vec::new(),
         };
         let mut keys = TableKeys::default();
-        for (key, value) in &gateway.server {
+        for (key, value) in pairs {
             keys.set(key, value);
         }
-        self.table("[server]", &remarks, keys);
+        self.table(head, &remarks, keys);
     }
 
     fn client(&mut self, client: &ClientRules) {
@@ -148,20 +150,6 @@ impl TomlText<'_> {
             }
         }
         self.table("[[listener]]", &listener.remarks, keys);
-    }
-
-    fn acme(&mut self, gateway: &GatewayModel) {
-        let remarks = TableRemarks {
-            sources: gateway.acme_sources.clone(),
-            differences: Vec::new(),
-        };
-        let mut keys = TableKeys::default();
-        for (key, value) in &gateway.acme {
-            keys.set(key, value);
-        }
-        if !keys.0.is_empty() {
-            self.table("[acme]", &remarks, keys);
-        }
     }
 
     fn list(&mut self, list: &ClientList) {

@@ -175,7 +175,8 @@ pub(super) const DIRECTIVES: &[DirectiveRule] = &[
     rule(&[
         "exit_worker_by_lua*", "init_by_lua*", "init_worker_by_lua*", "js_*", "log_by_lua*", "lua_*", "perl_*",
     ], LeftOut, "settings of programs, each of which is listed by itself"),
-    rule(&["geoip_*", "geoip2", "keyval", "keyval_zone", "num_map"], LeftOut, "it changes no answer by itself; see [geo]"),
+    rule(&["geoip_*", "geoip2"], LeftOut, "it changes no answer by itself; see [geo]"),
+    rule(&["keyval", "keyval_zone", "num_map"], LeftOut, "it changes no answer by itself"),
 
     // What changes no answer and no bound.
     rule(&[
@@ -199,17 +200,20 @@ pub(super) const DIRECTIVES: &[DirectiveRule] = &[
         "read_ahead", "reset_timedout_connection", "send_lowat", "sendfile", "sendfile_max_chunk", "tcp_nodelay", "tcp_nopush",
     ], LeftOut, "the way in which nginx reads files and writes to sockets"),
     rule(&[
-        "alias", "autoindex*", "dav_methods", "create_full_put_path", "default_type", "etag", "f4f*", "flv", "gzip_static", "hls*",
+        "alias", "autoindex*", "dav_methods", "create_full_put_path", "etag", "f4f*", "flv", "gzip_static", "hls*",
         "if_modified_since", "index", "mp4*", "random_index", "root", "try_files", "types", "ancient_browser*", "modern_browser*",
         "brotli_static",
     ], LeftOut, "the gateway serves no files"),
+    rule(&["default_type"], LeftOut, "see `content_type` of `respond`"),
     rule(&["brotli*", "gunzip*", "gzip*", "zstd*"], LeftOut, "the content stays the same; see [compress]"),
     rule(&["charset_map", "charset_types", "override_charset", "source_charset"], LeftOut, "it belongs to `charset`"),
     rule(&["absolute_redirect", "port_in_redirect", "server_name_in_redirect"], LeftOut,
         "redirects of the gateway have the target that is written"),
     rule(&["server_tokens"], LeftOut, "the gateway names no version"),
     rule(&["msie_padding", "msie_refresh", "keepalive_disable", "chunked_transfer_encoding"], LeftOut, "it is for clients of old"),
-    rule(&["error_page", "proxy_intercept_errors", "grpc_intercept_errors", "recursive_error_pages"], LeftOut, "see [error_pages]"),
+    rule(&["error_page"], FillIn, "write what it answers with in [error_pages.STATUS]"),
+    rule(&["grpc_intercept_errors", "proxy_intercept_errors"], FillInUnless(OFF), "write `intercept = true` in [error_pages.STATUS]"),
+    rule(&["recursive_error_pages"], LeftOut, "it belongs to `error_page`"),
     rule(&["proxy_cache*", "proxy_no_cache", "proxy_no_cache*", "slice"], LeftOut,
         "the gateway caches nothing until [route.cache] is written"),
     rule(&["grpc_ignore_headers", "proxy_ignore_headers"], LeftOut,

@@ -18,9 +18,10 @@ const PLAIN_FILES: [&str; 5] = [
 ];
 
 /// Blocks whose lines are no directives.
-const LISTS: [&str; 6] = [
+const LISTS: [&str; 7] = [
     "charset_map",
     "geo",
+    "geoip2",
     "map",
     "num_map",
     "split_clients",
@@ -108,8 +109,6 @@ fn guards(directive: &Directive) -> bool {
             value != "off"
         }
         "client_max_body_size" => value != "0",
-        // It changes the status.
-        "error_page" => directive.arguments().any(|it| it.starts_with('=')),
         // A server of an upstream is no block.
         "server" => directive.block.is_some(),
         name => match directives::find(name).map(|rule| rule.treatment) {

@@ -303,7 +303,11 @@ fn forms(name: &str) -> Vec<Result<String, String>> {
     let inner = name.strip_prefix("*.").unwrap_or(name);
     let is_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     if inner.is_empty() || !inner.chars().all(is_host) {
-        return vec![Err(format!("{name:?} is no host, and no request has it"))];
+        let reason = match name.contains(['~', '*']) {
+            true => "no `host` of a route is this; it is a name or has `*` for its first labels",
+            false => "it is no host, and no request has it",
+        };
+        return vec![Err(reason.to_owned())];
     }
     vec![Ok(name.to_owned())]
 }

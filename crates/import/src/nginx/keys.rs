@@ -296,10 +296,25 @@ fn add_variable(key: &mut KeyTemplate, name: &str) -> Result<(), String> {
                     "a value that is empty has a counter, and copies that differ count as absent; nginx does not limit an empty key",
                 );
             }
-            None => return Err(format!("no part of a key is ${name}")),
+            None => return Err(unknown_part(name)),
         },
     }
     Ok(())
+}
+
+/// Returns the reason for a variable that is no part of a key, with the part that an operator may write.
+fn unknown_part(name: &str) -> String {
+    let geo = name.strip_prefix("geoip2_").or(name.strip_prefix("geoip_"));
+    let claim = name.strip_prefix("jwt_claim_");
+    match (geo, claim) {
+        (Some(_), _) => format!(
+            "${name} comes from a database; write client.country, client.city or client.asn in the key, and the database in [geo]"
+        ),
+        (_, Some(claim)) => {
+            format!("write jwt.{claim} in the key, and [jwt]; ${name} is not read from it")
+        }
+        _ => format!("the import knows no part of a key for ${name}"),
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 //! A whole file has its servers in `http { }`; a part of one, such as a file of `conf.d`, begins with them or with what stands in a server.
 
 mod access;
+mod access_log;
 mod address_groups;
+mod answers;
 mod cases;
 mod choice;
 mod client_bounds;
@@ -120,6 +122,7 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
         ..GatewayModel::default()
     };
     client_bounds::set(http, &servers, &mut gateway, ledger);
+    access_log::set(http, &servers, &mut gateway, ledger);
     let hosts = hosts::assign(&servers, &addresses, ledger);
     let is_imported = |number: usize| {
         let server = &servers[number];

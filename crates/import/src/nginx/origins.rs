@@ -23,6 +23,9 @@ pub(super) const SOCKET: &str = "unix:";
 /// Why a server at a socket is not carried over.
 pub(super) const RELATIVE_SOCKET: &str = "the path of its socket is relative; write the whole path";
 
+/// Why an `upstream` is left out.
+const NO_ROUTE: &str = "no route leads there";
+
 /// An address that never resolves (RFC 2606), for servers that the operator has to name.
 const TO_NAME: &str = "name-a-server.invalid:80";
 
@@ -59,10 +62,9 @@ pub(super) struct PassTarget {
 impl<'d> OriginMaker<'d> {
     /// Takes the `upstream` blocks of a level.
     pub(super) fn define(&mut self, directive: &'d Directive, ledger: &mut Ledger) {
-        let reason = "no route leads there";
-        ledger.left_out(directive.id, reason);
+        ledger.left_out(directive.id, NO_ROUTE);
         for child in directive.children() {
-            ledger.left_out_with(child.id, reason);
+            ledger.left_out_with(child.id, NO_ROUTE);
         }
         if let Some(name) = directive.word(0) {
             self.upstreams.insert(name.to_owned(), directive);
@@ -224,7 +226,9 @@ impl<'d> OriginMaker<'d> {
                 // A connection that is idle is kept in any case.
                 ("zone" | "keepalive", _) => {}
                 _ => {
-                    ledger.left_out(child.id, "an origin has no key for it");
+                    if ledger.reason(child.id) == Some(NO_ROUTE) {
+                        ledger.left_out(child.id, "an origin has no key for it");
+                    }
                     continue;
                 }
             }
@@ -297,7 +301,7 @@ fn server(
             None if word == "resolve" => {}
             _ => ledger.differs(
                 directive.id,
-                format!("{word} is left out; [origin.NAME.outlier_detection] takes failing servers out of use"),
+                format!("{word} is left out; see {}", counterpart(word)),
             ),
         }
     }
@@ -305,6 +309,15 @@ fn server(
         server,
         max_connections,
     })
+}
+
+/// Returns what the gateway has in place of a word of a server.
+fn counterpart(word: &str) -> &'static str {
+    match word.split('=').next() {
+        Some("slow_start") => "slow_start of the origin",
+        Some("route" | "drain") => "[origin.NAME.sticky]",
+        _ => "[origin.NAME.outlier_detection], which takes failing servers out of use",
+    }
 }
 
 /// Returns the Host that the origin gets; `None` for that of the client. nginx sends the name of the target by default.

@@ -1,6 +1,7 @@
 //! Makes the routes of a server block: one for each location, host, and case of its limits.
 
 use super::access::{self, ClientAccess, ClientBlocks};
+use super::answers;
 use super::cases::{self, CaseList};
 use super::fields;
 use super::hosts::ServerHost;
@@ -268,14 +269,13 @@ impl<'d> RouteMaker<'d> {
             children.find(|it| names.contains(&it.name.as_str()))
         };
         if let Some(directive) = find(&["return"]) {
-            match answer(directive, placed, place) {
+            match answers::answer(directive, placed, place.server) {
                 Ok(action) => {
                     ledger.translated(directive.id);
                     remarks.sources.push(directive.id);
-                    if directive.word(0) == Some("444") {
-                        let difference = "nginx closes the connection; here the answer is 403";
-                        ledger.differs(directive.id, difference);
-                        remarks.differences.push(difference.to_owned());
+                    for difference in answers::differences(directive, &action, location) {
+                        ledger.differs(directive.id, difference.as_str());
+                        remarks.differences.push(difference);
                     }
                     return action;
                 }
@@ -354,6 +354,16 @@ fn record_jumps(destination: &Destination<'_>, action: &RouteAction, ledger: &mu
         return;
     };
     let leads_to_files = is_files(origin);
+    let children = destination.location.children.iter();
+    for files in children.filter(|it| it.name == "try_files" && !leads_to_files) {
+        if let Some(status) = files.words.last().filter(|it| it.starts_with('=')) {
+            let status = status.trim_start_matches('=');
+            let what = format!(
+                "a route that responds with {status}: nginx passes on only what it has a file for"
+            );
+            ledger.fill_in_for(files.id, &what);
+        }
+    }
     for step in destination.steps.iter().filter(|_| !leads_to_files) {
         record_query(step.directive, ledger);
     }
@@ -501,63 +511,6 @@ fn rewritten(placed: &PlacedLocation<'_>, path: &str) -> (Option<String>, Option
         }
         _ => (None, Some(template + location.rest)),
     }
-}
-
-/// Returns the answer that `return` gives.
-fn answer(
-    directive: &Directive,
-    placed: &PlacedLocation<'_>,
-    place: &ServerPlace<'_, '_>,
-) -> Result<RouteAction, String> {
-    let (status, text) = match directive.words.as_slice() {
-        [url] if url.contains("://") => (302, url.as_str()),
-        [status] => (number(status)?, ""),
-        [status, text] => (number(status)?, text.as_str()),
-        _ => return Err("a status is expected".to_owned()),
-    };
-    if matches!(status, 301 | 302 | 303 | 307 | 308) && !text.is_empty() {
-        let (before, keeps_path) = match text.strip_suffix("$request_uri") {
-            Some(before) => (before, true),
-            None => (text, false),
-        };
-        let before = redirects::place_text(before, place.server.scheme())?;
-        // The query goes along in any case.
-        let prefix = placed.location.text.replace('{', "{{").replace('}', "}}");
-        let rest = match placed.location.match_kind {
-            _ if !keeps_path => String::new(),
-            LocationMatch::Exact => prefix,
-            LocationMatch::Expression => {
-                return Err("a redirect to the path of an expression has no counterpart".to_owned());
-            }
-            LocationMatch::Prefix | LocationMatch::FinalPrefix => prefix + placed.location.rest,
-            LocationMatch::Named => String::new(),
-        };
-        let to = before + &rest;
-        if !to.contains("://") && !to.starts_with('/') {
-            return Err("a redirect has a URL or a path".to_owned());
-        }
-        return Ok(RouteAction::Redirect { to, status });
-    }
-    if text.contains('$') {
-        return Err("bodies have no variables".to_owned());
-    }
-    let status = if status == 444 { 403 } else { status };
-    let has_body = !matches!(status, 204 | 205 | 304);
-    if !(200..=599).contains(&status) {
-        return Err(format!("{status} cannot be answered"));
-    }
-    Ok(RouteAction::Respond {
-        status,
-        body: if has_body {
-            text.to_owned()
-        } else {
-            String::new()
-        },
-    })
-}
-
-fn number(text: &str) -> Result<u16, String> {
-    text.parse().map_err(|_| format!("{text:?} is no status"))
 }
 
 /// Returns the least of the bounds that a request meets.

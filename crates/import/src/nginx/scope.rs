@@ -35,6 +35,7 @@ pub(super) struct SettingScope<'d> {
     /// `error_page`: all of the innermost level that has some.
     pub(super) error_pages: Vec<&'d Directive>,
     pub(super) index: Option<&'d Directive>,
+    pub(super) default_type: Option<&'d Directive>,
     pub(super) internal: Option<&'d Directive>,
     /// `set` of the server block and of the location, in the order in which nginx assigns, and `if` with `set` in it.
     pub(super) assignments: Vec<&'d Directive>,
@@ -88,7 +89,7 @@ impl<'d> SettingScope<'d> {
                 *list = own;
             }
         }
-        let settings: [(&mut Option<&'d Directive>, &str); 18] = [
+        let settings: [(&mut Option<&'d Directive>, &str); 19] = [
             (&mut scope.requests_status, "limit_req_status"),
             (&mut scope.connections_status, "limit_conn_status"),
             (&mut scope.requests_dry_run, "limit_req_dry_run"),
@@ -99,6 +100,7 @@ impl<'d> SettingScope<'d> {
             (&mut scope.send_timeout, "proxy_send_timeout"),
             (&mut scope.http_version, "proxy_http_version"),
             (&mut scope.index, "index"),
+            (&mut scope.default_type, "default_type"),
             (&mut scope.internal, "internal"),
             (&mut scope.real_ip_header, "real_ip_header"),
             (&mut scope.real_ip_recursive, "real_ip_recursive"),

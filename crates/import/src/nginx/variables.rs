@@ -263,8 +263,7 @@ fn by_property(
     values: &[(String, String)],
     default: &str,
 ) -> Result<ValueChoice<String>, String> {
-    let property = property(source)
-        .ok_or_else(|| format!("a choice by {} has no counterpart", shown(source)))?;
+    let property = property(source).ok_or_else(|| condition_instead(source))?;
     let mut cases = values.to_vec();
     if let RequestProperty::Joined(_) = &property {
         for (case, _) in &mut cases {
@@ -287,6 +286,28 @@ fn by_property(
         differences: Vec::new(),
         looser: Vec::new(),
     })
+}
+
+/// Returns the reason for a choice that the import does not translate, with the condition that an operator may write.
+fn condition_instead(source: &str) -> String {
+    let keys = match source {
+        "host" | "http_host" | "server_name" => "`host`",
+        "uri" | "document_uri" | "request_uri" => "`path`",
+        "scheme" | "https" | "server_addr" | "server_port" => "`listeners`",
+        name if name.starts_with("geoip") => {
+            "`countries`, `cities` and `asns`, with the database in [geo],"
+        }
+        _ => {
+            return format!(
+                "the import knows no condition of a route for a choice by {}",
+                shown(source)
+            );
+        }
+    };
+    format!(
+        "routes have {keys} for a choice by {}; write one for each case",
+        shown(source)
+    )
 }
 
 /// Takes the default for every request, which is stricter, where cases cannot be told apart. Without a default nothing would be limited.
