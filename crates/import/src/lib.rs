@@ -52,6 +52,7 @@ mod source;
 mod tls_suites;
 mod toml;
 mod traefik;
+mod trust;
 
 pub use self::format::Format;
 pub use self::imported::{Imported, import};

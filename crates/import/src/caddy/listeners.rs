@@ -6,6 +6,7 @@ use super::addresses::{self, SiteAddress};
 use super::evaluation::RequestScheme;
 use super::omissions::leave;
 use super::options::GlobalOptions;
+use super::servers;
 use super::tls::{ListenerSettings, SiteTls};
 use super::tree::{CaddyTree, SiteBlock};
 use crate::ledger::{EntryId, Ledger};
@@ -289,6 +290,9 @@ impl AddressTable<'_> {
             }
             gateway.listeners.push(listener);
         }
+        let addresses: Vec<String> = serving().map(OpenAddress::address).collect();
+        let blocks = &self.options.servers;
+        servers::believe(blocks, &addresses, &mut gateway.client, ledger);
         for open in self.open.iter().filter(|it| it.sites.is_empty()) {
             gateway.listeners.push(redirecting(open, ledger));
         }
@@ -303,7 +307,8 @@ impl AddressTable<'_> {
     fn listener(&self, open: &OpenAddress, tree: &CaddyTree, ledger: &mut Ledger) -> Listener {
         let mut listener = Listener {
             address: open.address(),
-            proxy_protocol_from: self.options.proxy_protocol_from.clone(),
+            proxy_protocol_from: servers::find(&self.options.servers, &open.address())
+                .and_then(|it| it.proxy_protocol_from.clone()),
             remarks: TableRemarks {
                 sources: open.sources.clone(),
                 differences: Vec::new(),

@@ -22,6 +22,7 @@ mod placeholders;
 mod proxies;
 mod redirects;
 mod routes;
+mod servers;
 mod steps;
 mod tls;
 mod transports;
@@ -81,16 +82,12 @@ pub(crate) fn read(
     for site in &sites {
         leave_unreached(&site.steps, ledger);
     }
+    gateway.limits = reader.zones.limits;
+    servers::believe_for_origins(&reader.origins.trusted, &mut gateway, ledger);
+    servers::report_peers(&tree, &gateway.client, ledger);
     let client = &mut gateway.client;
-    for (id, block) in reader.origins.trusted {
-        client.remarks.sources.push(id);
-        if !client.trusted_proxies.contains(&block) {
-            client.trusted_proxies.push(block);
-        }
-    }
     client_fields::identify_clients(client, &reader.zones.proxy_fields, ledger);
     gateway.origins = reader.origins.origins;
-    gateway.limits = reader.zones.limits;
     for id in tree.entries {
         if ledger.has_lost_effect(id) {
             ledger.require(id);

@@ -3,6 +3,7 @@
 use super::conditions;
 use super::omissions::{leave, leave_quietly};
 use super::order::DirectiveOrder;
+use super::servers::ServerSettings;
 use super::tree::CaddyDirective;
 use super::units;
 use crate::bounds;
@@ -22,8 +23,8 @@ pub(super) struct GlobalOptions {
     pub(super) redirects: bool,
     /// True if Caddy makes all certificates itself.
     pub(super) local_certificates: bool,
-    /// Blocks of the proxies that announce clients by the PROXY protocol.
-    pub(super) proxy_protocol_from: Option<Vec<String>>,
+    /// The blocks `servers`.
+    pub(super) servers: Vec<ServerSettings>,
     pub(super) email: Option<String>,
     /// Further keys of `[acme]`, as TOML.
     pub(super) acme: Vec<(&'static str, String)>,
@@ -38,7 +39,7 @@ impl Default for GlobalOptions {
             orders_certificates: true,
             redirects: true,
             local_certificates: false,
-            proxy_protocol_from: None,
+            servers: Vec::new(),
             email: None,
             acme: Vec::new(),
         }
@@ -143,101 +144,30 @@ impl GlobalOptions {
             }
             "grace_period" => {
                 let time = duration(units::millis(value)?.min(86_400_000));
-                set_server(gateway, "shutdown_timeout", time, option.id);
+                set_server(gateway, "shutdown_timeout", time, option.id)?;
             }
             "servers" => {
                 if !value.is_empty() {
-                    ledger.differs(option.id, "it holds for all listeners");
+                    let difference = "keys of [server] hold for all listeners";
+                    ledger.differs(option.id, difference);
                 }
+                let mut settings = ServerSettings {
+                    address: value.to_owned(),
+                    ..ServerSettings::default()
+                };
                 for line in option.children() {
-                    match self.take_server(line, gateway, ledger) {
+                    match take_server(line, &mut settings, gateway, ledger) {
                         Ok(true) => ledger.translated(line.id),
                         Ok(false) => leave_quietly(line, "it changes no answer", ledger),
                         Err(reason) => leave(line, &reason, ledger),
                     }
                 }
+                self.servers.push(settings);
             }
             name if WITHOUT_EFFECT.contains(&name) => return Ok(false),
             name => return Err(format!("the gateway has no counterpart of {name}")),
         }
         Ok(true)
-    }
-
-    /// Takes a line of `servers`.
-    fn take_server(
-        &mut self,
-        line: &CaddyDirective,
-        gateway: &mut GatewayModel,
-        ledger: &mut Ledger,
-    ) -> Result<bool, String> {
-        match line.name.as_str() {
-            "trusted_proxies" => {
-                let Some(("static", ranges)) = line
-                    .words
-                    .split_first()
-                    .map(|(kind, ranges)| (kind.as_str(), ranges))
-                else {
-                    return Err("trusted_proxies of [client] are blocks of addresses".to_owned());
-                };
-                let client = &mut gateway.client;
-                client.trusted_proxies.extend(conditions::blocks(ranges)?);
-                client.remarks.sources.push(line.id);
-            }
-            // The chain is read from the right in any case.
-            "trusted_proxies_strict" => {}
-            "client_ip_headers" => {
-                let first = line.word(0).to_ascii_lowercase();
-                if line.words.len() > 1 {
-                    let difference = "one field names the client, the first of these";
-                    ledger.differs(line.id, difference);
-                }
-                gateway.client.header = Some(first);
-                gateway.client.remarks.sources.push(line.id);
-            }
-            "timeouts" => timeouts(line, gateway, ledger)?,
-            "max_header_size" => {
-                let text = line.word(0);
-                if !bounds::HEADER_BYTES.contains(&units::bytes(text)?) {
-                    return Err(format!(
-                        "max_header_bytes of [server] is 1KiB to 1MiB, not {text}"
-                    ));
-                }
-                let size = quoted(&units::size(text)?);
-                set_server(gateway, "max_header_bytes", size, line.id);
-            }
-            "listener_wrappers" => self.wrappers(line, ledger)?,
-            // A request for another host than that of the handshake is answered with 421 where certificates of clients are asked for.
-            "strict_sni_host" if line.word(0) != "insecure_off" => {}
-            name if WITHOUT_EFFECT.contains(&name) => return Ok(false),
-            name => return Err(format!("the gateway has no counterpart of {name}")),
-        }
-        Ok(true)
-    }
-
-    fn wrappers(&mut self, line: &CaddyDirective, ledger: &mut Ledger) -> Result<(), String> {
-        for wrapper in line.children() {
-            match wrapper.name.as_str() {
-                "proxy_protocol" => {
-                    let lines = wrapper.children().iter();
-                    let allowed = lines.filter(|it| it.name == "allow");
-                    let words: Vec<String> = allowed.flat_map(|it| it.words.clone()).collect();
-                    if words.is_empty() {
-                        return Err(
-                            "proxy_protocol_from names the proxies, and it names none".to_owned()
-                        );
-                    }
-                    self.proxy_protocol_from = Some(conditions::blocks(&words)?);
-                    ledger.differs(wrapper.id, "connections without it are closed");
-                    wrapper
-                        .children()
-                        .iter()
-                        .for_each(|it| ledger.translated(it.id));
-                }
-                "tls" | "http_redirect" => ledger.translated(wrapper.id),
-                name => return Err(format!("a listener has no counterpart of {name}")),
-            }
-        }
-        Ok(())
     }
 
     /// Writes `[acme]`.
@@ -261,6 +191,86 @@ impl GlobalOptions {
     }
 }
 
+/// Takes a line of `servers`.
+fn take_server(
+    line: &CaddyDirective,
+    settings: &mut ServerSettings,
+    gateway: &mut GatewayModel,
+    ledger: &mut Ledger,
+) -> Result<bool, String> {
+    match line.name.as_str() {
+        "trusted_proxies" => {
+            let Some(("static", ranges)) = line
+                .words
+                .split_first()
+                .map(|(kind, ranges)| (kind.as_str(), ranges))
+            else {
+                return Err("trusted_proxies of [client] are blocks of addresses".to_owned());
+            };
+            settings.trusted.extend(conditions::blocks(ranges)?);
+            gateway.client.remarks.sources.push(line.id);
+        }
+        // The chain is read from the right in any case.
+        "trusted_proxies_strict" => {}
+        "client_ip_headers" => {
+            let first = line.word(0).to_ascii_lowercase();
+            if line.words.len() > 1 {
+                let difference = "one field names the client, the first of these";
+                ledger.differs(line.id, difference);
+            }
+            settings.field = Some(first);
+            gateway.client.remarks.sources.push(line.id);
+        }
+        "timeouts" => timeouts(line, gateway, ledger)?,
+        "max_header_size" => {
+            let text = line.word(0);
+            if !bounds::HEADER_BYTES.contains(&units::bytes(text)?) {
+                return Err(format!(
+                    "max_header_bytes of [server] is 1KiB to 1MiB, not {text}"
+                ));
+            }
+            let size = quoted(&units::size(text)?);
+            set_server(gateway, "max_header_bytes", size, line.id)?;
+        }
+        "listener_wrappers" => wrappers(line, settings, ledger)?,
+        // A request for another host than that of the handshake is answered with 421 where certificates of clients are asked for.
+        "strict_sni_host" if line.word(0) != "insecure_off" => {}
+        name if WITHOUT_EFFECT.contains(&name) => return Ok(false),
+        name => return Err(format!("the gateway has no counterpart of {name}")),
+    }
+    Ok(true)
+}
+
+fn wrappers(
+    line: &CaddyDirective,
+    settings: &mut ServerSettings,
+    ledger: &mut Ledger,
+) -> Result<(), String> {
+    for wrapper in line.children() {
+        match wrapper.name.as_str() {
+            "proxy_protocol" => {
+                let lines = wrapper.children().iter();
+                let allowed = lines.filter(|it| it.name == "allow");
+                let words: Vec<String> = allowed.flat_map(|it| it.words.clone()).collect();
+                if words.is_empty() {
+                    return Err(
+                        "proxy_protocol_from names the proxies, and it names none".to_owned()
+                    );
+                }
+                settings.proxy_protocol_from = Some(conditions::blocks(&words)?);
+                ledger.differs(wrapper.id, "connections without it are closed");
+                wrapper
+                    .children()
+                    .iter()
+                    .for_each(|it| ledger.translated(it.id));
+            }
+            "tls" | "http_redirect" => ledger.translated(wrapper.id),
+            name => return Err(format!("a listener has no counterpart of {name}")),
+        }
+    }
+    Ok(())
+}
+
 /// Takes the lines of `timeouts`.
 fn timeouts(
     line: &CaddyDirective,
@@ -280,7 +290,10 @@ fn timeouts(
         };
         let least = if key == "keepalive_timeout" { 1_000 } else { 1 };
         let millis = units::millis(time.word(0))?.clamp(least, 3_600_000);
-        set_server(gateway, key, duration(millis), time.id);
+        if let Err(reason) = set_server(gateway, key, duration(millis), time.id) {
+            leave(time, &reason, ledger);
+            continue;
+        }
         match time.name.as_str() {
             "read_body" => ledger.differs(
                 time.id,
@@ -296,8 +309,27 @@ fn timeouts(
     Ok(())
 }
 
-fn set_server(gateway: &mut GatewayModel, key: &'static str, value: String, id: EntryId) {
-    gateway.server.retain(|(known, _)| *known != key);
-    gateway.server.push((key, value));
+/// Sets a key of `[server]`, which holds for all listeners.
+///
+/// # Errors
+///
+/// Another block has another value.
+fn set_server(
+    gateway: &mut GatewayModel,
+    key: &'static str,
+    value: String,
+    id: EntryId,
+) -> Result<(), String> {
+    let mut known = gateway.server.iter().filter(|(known, _)| *known == key);
+    match known.next() {
+        Some((_, known)) if *known != value => {
+            return Err(format!(
+                "{key} of [server] is {known} for all listeners, as another line says"
+            ));
+        }
+        Some(_) => {}
+        None => gateway.server.push((key, value)),
+    }
     gateway.server_sources.push(id);
+    Ok(())
 }

@@ -33,8 +33,8 @@ pub(super) struct ForwardAnswer {
 #[derive(Debug, Default)]
 pub(super) struct OriginTable {
     pub(super) origins: Vec<Origin>,
-    /// The proxies that any `reverse_proxy` trusts.
-    pub(super) trusted: Vec<(EntryId, String)>,
+    /// The proxies that each `reverse_proxy` believes.
+    pub(super) trusted: Vec<(EntryId, Vec<String>)>,
     names: NamePool,
 }
 
@@ -60,6 +60,8 @@ struct ProxyReader<'t> {
     /// The Host that is sent, where a line says so: with the placeholders of Caddy.
     host: Option<String>,
     policy: Vec<String>,
+    /// The proxies that it believes, with the line.
+    trusted: Option<(EntryId, Vec<String>)>,
 }
 
 impl OriginTable {
@@ -111,6 +113,7 @@ impl OriginTable {
             answer: ForwardAnswer::to(String::new()),
             host: None,
             policy: Vec::new(),
+            trusted: None,
         };
         let upstreams: Vec<String> = words.to_vec();
         reader.upstreams(&upstreams, directive.id, ledger);
@@ -123,7 +126,11 @@ impl OriginTable {
                 Err(reason) => leave(line, &reason, ledger),
             }
         }
-        Ok(reader.finish(directive, ledger))
+        let trusted = reader.trusted.take();
+        let answer = reader.finish(directive, ledger);
+        self.trusted
+            .push(trusted.unwrap_or((directive.id, Vec::new())));
+        Ok(answer)
     }
 
     /// Returns the name of an origin, which is added if no other one is equal.
@@ -210,11 +217,10 @@ impl ProxyReader<'_> {
             }
             "trusted_proxies" => {
                 let blocks = conditions::blocks(words)?;
-                let trusted = blocks.into_iter().map(|block| (line.id, block));
-                self.table.trusted.extend(trusted);
-                let difference =
-                    "they are trusted on every route, and limits count the client that they name";
-                ledger.differs(line.id, difference);
+                self.trusted
+                    .get_or_insert((line.id, Vec::new()))
+                    .1
+                    .extend(blocks);
             }
             "header_up" => return self.header_up(words),
             "header_down" => {

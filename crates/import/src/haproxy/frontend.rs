@@ -9,6 +9,7 @@ use super::letter_case::FoldedPaths;
 use super::limits::LimitTable;
 use super::rules::{self, ListenerTls, RuleKind, SectionRule};
 use super::sections::{self, ConfigSection, SectionLine};
+use super::sources;
 use super::tables::StickTables;
 use super::tls::TlsDefaults;
 use crate::cells::{self, CellDivision, RequestCell, TermList};
@@ -150,7 +151,7 @@ impl<'s> FrontendImporter<'s> {
         let bounds = global.into_iter().filter_map(binds::connection_bound);
         binds::connections(bounds, lines, &mut self.gateway, ledger);
         let mut own = rules::read(frontend, tls, ledger);
-        self.sources(&mut own, ledger);
+        sources::take(&mut own, &mut self.gateway.client, ledger);
         self.block(&mut own, ledger);
         own.splice(0..0, self.authorities.drain(..));
         if let Some(line) = lines.iter().find(|line| line.word(0) == "monitor-uri") {
@@ -208,7 +209,8 @@ impl<'s> FrontendImporter<'s> {
                 && let Some(backend) = self.backend(name)
                 && !rules.contains_key(name)
             {
-                let read = rules::read(backend, tls, ledger);
+                let mut read = rules::read(backend, tls, ledger);
+                sources::leave_out(&mut read, ledger);
                 report_redirects(&read, tls, ledger);
                 rules.insert(backend.name.as_str(), read);
             }
@@ -245,29 +247,6 @@ impl<'s> FrontendImporter<'s> {
         evaluated
             .map(|it| (it.cell, it.effect.without_unused()))
             .collect()
-    }
-
-    /// Takes the rules that read the client's address from a field.
-    fn sources(&mut self, rules: &mut Vec<SectionRule>, ledger: &mut Ledger) {
-        let client = &mut self.gateway.client;
-        for rule in rules.extract_if(.., |rule| matches!(rule.kind, RuleKind::SetSource(_))) {
-            let RuleKind::SetSource(field) = &rule.kind else {
-                continue;
-            };
-            client.header.get_or_insert_with(|| field.clone());
-            client.remarks.sources.push(rule.id);
-            client
-                .trusted_proxies
-                .extend(rules::clients(&rule.condition).into_iter().flatten());
-            for id in [rule.id].iter().chain(&rule.condition.sources) {
-                ledger.translated(*id);
-            }
-            let use_of_field = client_fields::ProxyFieldUse {
-                field: field.clone(),
-                source: rule.id,
-            };
-            client_fields::identify_clients(client, &[use_of_field], ledger);
-        }
     }
 
     /// Takes rules that refuse some addresses whatever they ask for, and come before all others, into a list for all routes.

@@ -15,6 +15,7 @@ mod redirects;
 mod rules;
 mod samples;
 mod sections;
+mod sources;
 mod tables;
 mod terms;
 mod tls;

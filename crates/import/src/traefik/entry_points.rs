@@ -19,6 +19,8 @@ pub(super) struct EntryPoint {
     pub(super) tls: Option<YamlNode>,
     /// True if routers that name no entry point belong to it.
     pub(super) is_usual: bool,
+    /// Proxies whose X-Forwarded-For it keeps; `None` where the input does not have it.
+    pub(super) trusted: Option<Vec<String>>,
     pub(super) listener: Listener,
 }
 
@@ -98,6 +100,7 @@ fn assumed(name: &str, at: usize, account: &mut TreeAccount<'_>) -> EntryPoint {
         middlewares: Vec::new(),
         tls: None,
         is_usual: true,
+        trusted: None,
         listener: Listener {
             address,
             ..Listener::default()
@@ -132,12 +135,13 @@ fn entry_point(
         ));
         "[::]:80".to_owned()
     });
+    let mut trusted = Vec::new();
     for (key, value) in node.members() {
         let place = format!("{place}.{key}");
         match key.to_ascii_lowercase().as_str() {
             "address" | "asdefault" => account.translated(value),
             "http" => http(value, &place, (&mut listener, gateway), account),
-            "forwardedheaders" => forwarded(value, &place, gateway, account),
+            "forwardedheaders" => trusted = forwarded(value, &place, gateway, account),
             "proxyprotocol" => announced(value, &place, &mut listener, account),
             "transport" => times(value, gateway, account),
             "http2" => {
@@ -160,6 +164,7 @@ fn entry_point(
         middlewares: texts(at(node, "http.middlewares")),
         tls: at(node, "http.tls").cloned(),
         is_usual: true,
+        trusted: Some(trusted),
         listener,
     })
 }
@@ -267,25 +272,22 @@ pub(super) fn resolve_redirects(entry_points: &mut [EntryPoint]) {
     }
 }
 
+/// Returns the proxies whose X-Forwarded-For is kept.
 fn forwarded(
     node: &YamlNode,
     place: &str,
     gateway: &mut GatewayModel,
     account: &mut TreeAccount<'_>,
-) {
-    let client = &mut gateway.client;
+) -> Vec<String> {
+    let mut trusted = Vec::new();
     for (key, value) in node.members() {
         match key.to_ascii_lowercase().as_str() {
             "trustedips" => {
                 match crate::ingress::annotations::blocks(&texts(Some(value)).join(",")) {
                     Ok(blocks) => {
                         account.translated(value);
-                        client.remarks.sources.extend(tree::entry(value));
-                        for block in blocks {
-                            if !client.trusted_proxies.contains(&block) {
-                                client.trusted_proxies.push(block);
-                            }
-                        }
+                        gateway.client.remarks.sources.extend(tree::entry(value));
+                        trusted = blocks;
                     }
                     Err(reason) => account.lost(value, place, &reason),
                 }
@@ -303,6 +305,7 @@ fn forwarded(
             _ => account.lost(value, place, "it has no counterpart"),
         }
     }
+    trusted
 }
 
 fn announced(node: &YamlNode, place: &str, listener: &mut Listener, account: &mut TreeAccount<'_>) {

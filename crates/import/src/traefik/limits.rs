@@ -19,19 +19,27 @@ const LARGEST_BURST: u64 = 1_048_574;
 const LONGEST_PERIOD: u64 = 31 * 86_400;
 
 const ADDRESSES: &str = "IPv6 clients are counted by /64; write \"client.ip/32,/128\" to count single addresses as Traefik does";
-const WITHOUT_STRATEGY: &str =
-    "the client is counted that trusted proxies name; Traefik counts the address of the proxy";
 
 /// The source that a limit counts by.
 pub(super) struct LimitSource {
     key: KeyPart,
     /// The field that names the client.
     pub(super) field: Option<ProxyFieldUse>,
-    /// Proxies that are believed.
-    pub(super) proxies: Vec<String>,
+    pub(super) address: SourceAddress,
     differences: Vec<String>,
-    /// True where the address of the peer counts.
-    is_peer: bool,
+}
+
+/// The address that a source is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum SourceAddress {
+    /// None.
+    None,
+    /// That of the connection.
+    Peer,
+    /// The last one of X-Forwarded-For that is none of these.
+    Excluded(Vec<String>),
+    /// The one of X-Forwarded-For at this place from the end.
+    Depth(u64),
 }
 
 /// The source of a limit that names none.
@@ -51,9 +59,8 @@ pub(super) fn source(node: &YamlNode, usual: UsualSource) -> Result<LimitSource,
     let with = |key| LimitSource {
         key,
         field: None,
-        proxies: Vec::new(),
+        address: SourceAddress::None,
         differences: Vec::new(),
-        is_peer: false,
     };
     let name = criterion.and_then(|it| text(it, "requestHeaderName"));
     let name = name.filter(|it| !it.is_empty());
@@ -98,11 +105,15 @@ pub(super) fn source(node: &YamlNode, usual: UsualSource) -> Result<LimitSource,
     if strategy.and_then(|it| member(it, "ipv6Subnet")).is_none() {
         found.differences.push(ADDRESSES.to_owned());
     }
-    let proxies = strategy.map(|it| texts(member(it, "excludedIPs")));
-    found.proxies = proxies.unwrap_or_default();
+    let excluded = strategy.map(|it| texts(member(it, "excludedIPs")));
+    let excluded = excluded.unwrap_or_default();
     let depth = strategy.and_then(|it| number(it, "depth")).unwrap_or(0);
-    let by = strategy.filter(|_| depth > 0 || !found.proxies.is_empty());
-    found.is_peer = by.is_none();
+    found.address = match (depth, excluded.is_empty()) {
+        (0, true) => SourceAddress::Peer,
+        (0, false) => SourceAddress::Excluded(excluded),
+        (depth, _) => SourceAddress::Depth(depth),
+    };
+    let by = strategy.filter(|_| found.address != SourceAddress::Peer);
     found.field = by.and_then(tree::entry).map(|source| ProxyFieldUse {
         field: "x-forwarded-for".to_owned(),
         source,
@@ -118,7 +129,7 @@ pub(super) fn source(node: &YamlNode, usual: UsualSource) -> Result<LimitSource,
 pub(super) fn rate(
     node: &YamlNode,
     name: String,
-    (source, has_proxies): (&LimitSource, bool),
+    source: &LimitSource,
     account: &mut TreeAccount<'_>,
 ) -> Result<Option<Limit>, String> {
     let amount = |name: &str, usual: u64| match text(node, name) {
@@ -145,7 +156,7 @@ pub(super) fn rate(
             "a rate has at most {LARGEST_COUNT} requests per 31 days, and a burst of {LARGEST_BURST}"
         ));
     }
-    let mut limit = limit(node, name, (source, has_proxies));
+    let mut limit = limit(node, name, source);
     limit.rate = (count, per(seconds));
     limit.algorithm = LimitAlgorithm::TokenBucket(burst);
     let wait = (millis / average / 2).min(500);
@@ -175,26 +186,22 @@ pub(super) fn rate(
 pub(super) fn in_flight(
     node: &YamlNode,
     name: String,
-    (source, has_proxies): (&LimitSource, bool),
+    source: &LimitSource,
     account: &mut TreeAccount<'_>,
 ) -> Result<Limit, String> {
     let amount = number(node, "amount").filter(|it| (1..=LARGEST_COUNT).contains(it));
-    let mut limit = limit(node, name, (source, has_proxies));
+    let mut limit = limit(node, name, source);
     limit.concurrency = Some(amount.ok_or("an amount is at least 1")?);
     record(member(node, "amount"), &limit, account);
     Ok(limit)
 }
 
-fn limit(node: &YamlNode, name: String, (source, has_proxies): (&LimitSource, bool)) -> Limit {
-    let mut differences = source.differences.clone();
-    if source.is_peer && has_proxies {
-        differences.push(WITHOUT_STRATEGY.to_owned());
-    }
+fn limit(node: &YamlNode, name: String, source: &LimitSource) -> Limit {
     Limit {
         name,
         remarks: TableRemarks {
             sources: node.entries(),
-            differences,
+            differences: source.differences.clone(),
         },
         key: vec![source.key.clone()],
         // Requests without the field are one source in Traefik.

@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::account::TreeAccount;
 use super::chain::{MiddlewareChain, MiddlewareStep, SchemeRedirect};
 use super::headers;
-use super::limits::{self, LimitSource, UsualSource};
+use super::limits::{self, LimitSource, SourceAddress, UsualSource};
 use super::notations::TraefikConfig;
 use super::paths::PathEdit;
 use super::tree::{self, ITSELF, is_on, member, number, text, texts, unqualified};
 use crate::bounds;
 use crate::client_fields::ProxyFieldUse;
 use crate::ingress::yaml::YamlNode;
+use crate::ledger::EntryId;
 use crate::model::Limit;
 use crate::names::NamePool;
 
@@ -26,9 +27,8 @@ pub(super) struct MiddlewareTable<'c> {
     pub(super) limits: Vec<Limit>,
     /// The fields by which limits and lists know clients.
     pub(super) fields: Vec<ProxyFieldUse>,
-    /// Proxies that such a middleware names.
-    pub(super) proxies: Vec<String>,
-    has_proxies: bool,
+    /// The addresses that they judge, each with its entry.
+    pub(super) addresses: Vec<(EntryId, SourceAddress)>,
 }
 
 /// A chain names itself at most so often.
@@ -39,12 +39,8 @@ const PERMANENT: u16 = 308;
 const TEMPORARY: u16 = 307;
 
 impl<'c> MiddlewareTable<'c> {
-    /// `lists` are the names of middlewares of each router; `has_proxies` says that trusted proxies name clients.
-    pub(super) fn new(
-        config: &'c TraefikConfig,
-        lists: impl Iterator<Item = Vec<String>>,
-        proxies: &[String],
-    ) -> Self {
+    /// `lists` are the names of middlewares of each router.
+    pub(super) fn new(config: &'c TraefikConfig, lists: impl Iterator<Item = Vec<String>>) -> Self {
         let mut table = Self {
             config,
             uses: BTreeMap::new(),
@@ -52,8 +48,7 @@ impl<'c> MiddlewareTable<'c> {
             names: NamePool::default(),
             limits: Vec::new(),
             fields: Vec::new(),
-            proxies: Vec::new(),
-            has_proxies: !proxies.is_empty(),
+            addresses: Vec::new(),
         };
         for names in lists {
             for name in table.expanded(&names, 0) {
@@ -191,21 +186,20 @@ impl<'c> MiddlewareTable<'c> {
             _ => UsualSource::Host,
         };
         let source = limits::source(node, usual)?;
-        let by = (&source, self.has_proxies);
         let limit = match kind {
             "ratelimit" => {
                 let known = ["average", "period", "burst", "sourceCriterion"];
-                let limit = limits::rate(node, wanted, by, account)?;
+                let limit = limits::rate(node, wanted, &source, account)?;
                 account.members(node, name, &known);
                 limit.ok_or_else(String::new)?
             }
             _ => {
-                let limit = limits::in_flight(node, wanted, by, account)?;
+                let limit = limits::in_flight(node, wanted, &source, account)?;
                 account.members(node, name, &["amount", "sourceCriterion"]);
                 limit
             }
         };
-        self.take_source(source);
+        self.take_source(source, node);
         let limit = Limit {
             name: self.names.unique(&limit.name),
             ..limit
@@ -215,12 +209,10 @@ impl<'c> MiddlewareTable<'c> {
         Ok(MiddlewareStep::Limit(name))
     }
 
-    fn take_source(&mut self, source: LimitSource) {
+    fn take_source(&mut self, source: LimitSource, node: &YamlNode) {
         self.fields.extend(source.field);
-        for proxy in source.proxies {
-            if !self.proxies.contains(&proxy) {
-                self.proxies.push(proxy);
-            }
+        if let Some(id) = tree::entry(node) {
+            self.addresses.push((id, source.address));
         }
     }
 
@@ -235,13 +227,15 @@ impl<'c> MiddlewareTable<'c> {
         if blocks.is_empty() {
             return Err("it names no addresses".to_owned());
         }
-        let strategy = member(node, "ipStrategy").map(|it| {
-            let wrapped = tree::map([("ipStrategy", it.clone())]);
-            tree::map([("sourceCriterion", wrapped)])
-        });
-        if let Some(strategy) = strategy {
-            self.take_source(limits::source(&strategy, UsualSource::Client)?);
-        }
+        let strategy = member(node, "ipStrategy").map(|it| ("ipStrategy", it.clone()));
+        let criterion = YamlNode::Map(
+            strategy
+                .into_iter()
+                .map(|(name, it)| (name.to_owned(), it))
+                .collect(),
+        );
+        let wrapped = tree::map([("sourceCriterion", criterion)]);
+        self.take_source(limits::source(&wrapped, UsualSource::Client)?, node);
         let known = ["sourceRange", "ipStrategy", "rejectStatusCode"];
         account.members(node, name, &known);
         let status = number(node, "rejectStatusCode").and_then(|it| u16::try_from(it).ok());

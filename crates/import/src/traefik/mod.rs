@@ -5,6 +5,7 @@
 //! frontend of HAProxy, and each case has what the strongest router gives.
 
 mod account;
+mod addresses;
 mod chain;
 mod entry_points;
 mod headers;
@@ -31,7 +32,6 @@ pub(crate) use self::notations::is_traefik;
 use self::routers::TraefikRouter;
 use self::routes::{ConnectionKind, RouterRoutes};
 use self::services::TraefikOrigins;
-use crate::client_fields;
 use crate::ledger::Ledger;
 use crate::model::GatewayModel;
 use crate::position::SyntaxError;
@@ -54,8 +54,7 @@ pub(crate) fn read(
     let mut routers = routers::read(&config, &mut account);
     let mut entry_points = placed(&config, &mut routers, &mut gateway, &mut account);
     let (mut routers, lists) = with_lists(routers, &entry_points);
-    let proxies = gateway.client.trusted_proxies.clone();
-    let mut table = MiddlewareTable::new(&config, lists.iter().cloned(), &proxies);
+    let mut table = MiddlewareTable::new(&config, lists.iter().cloned());
     for (router, names) in routers.iter_mut().zip(&lists) {
         router.chain = table.chain(router.name, names, &mut account);
     }
@@ -65,6 +64,13 @@ pub(crate) fn read(
         &routers,
         &mut entry_points,
         &mut gateway,
+        &mut account,
+    );
+    addresses::identify_clients(
+        &routers,
+        &entry_points,
+        &table,
+        &mut gateway.client,
         &mut account,
     );
     routes(
@@ -79,13 +85,6 @@ pub(crate) fn read(
     table.report_unused(&mut account);
     services.report_unused(&mut account);
     report_unrouted(&config, &mut account);
-    let client = &mut gateway.client;
-    for proxy in table.proxies {
-        if !client.trusted_proxies.contains(&proxy) {
-            client.trusted_proxies.push(proxy);
-        }
-    }
-    client_fields::identify_clients(client, &table.fields, account.ledger);
     gateway.limits = table.limits;
     gateway.remove_repeated_routes();
     let GatewayModel { limits, routes, .. } = &mut gateway;
