@@ -27,7 +27,7 @@ pub(super) struct IngressAnnotations {
     pub(super) max_body: Option<String>,
     pub(super) timeouts: Vec<(&'static str, String)>,
     pub(super) protocol: ServiceProtocol,
-    pub(super) rewrite: Option<String>,
+    pub(super) rewrite: Option<(EntryId, String)>,
     /// Paths are expressions.
     pub(super) use_regex: Option<EntryId>,
     /// True if requests in clear text are redirected to HTTPS whether there is a certificate or not; `None` where no annotation says so.
@@ -104,7 +104,7 @@ impl IngressAnnotations {
                 }
             }
             "use-regex" => self.use_regex = (text == "true").then_some(id),
-            "rewrite-target" => self.rewrite = Some(text.to_owned()),
+            "rewrite-target" => self.rewrite = Some((id, text.to_owned())),
             "ssl-redirect" if text == "false" => {
                 self.ssl_redirect.get_or_insert(false);
             }

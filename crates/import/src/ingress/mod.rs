@@ -3,7 +3,10 @@
 //! Each Ingress has zones of its own, which all its paths share, and so it has limits of its own here.
 
 pub(crate) mod annotations;
+mod classes;
+pub(crate) mod kinds;
 mod precedence;
+mod rewrites;
 mod services;
 mod settings;
 pub(crate) mod yaml;
@@ -59,19 +62,21 @@ pub(crate) fn read(
             "ConfigMap" => {
                 "it is none of the settings that are imported; see [server], [client] and [log]"
             }
-            _ => "only Ingress, Service and the ConfigMap of ingress-nginx are imported",
+            kind => {
+                kinds::leave_out(object, kind, ledger);
+                continue;
+            }
         };
         for id in object.entries() {
             ledger.left_out(id, reason);
         }
         for name in ["kind", "apiVersion"] {
-            let is_known = matches!(kind, "Ingress" | "Service" | "ConfigMap");
-            if let Some(YamlNode::Scalar { id, .. }) = object.get(name).filter(|_| is_known) {
+            if let Some(YamlNode::Scalar { id, .. }) = object.get(name) {
                 ledger.translated(*id);
             }
         }
     }
-    for object in of_kind("ConfigMap") {
+    for object in of_kind("ConfigMap").filter(|it| settings::is_of_controller(it)) {
         translate_name(object, ledger);
         let settings = &mut importer.settings;
         settings.read(object, &mut importer.gateway, ledger);
@@ -83,7 +88,9 @@ pub(crate) fn read(
         translate_name(object, ledger);
         importer.services.define(object, namespace(object), ledger);
     }
-    for object in precedence::by_age(of_kind("Ingress").collect(), ledger) {
+    let classes: Vec<&YamlNode> = of_kind("IngressClass").collect();
+    let ingresses = classes::of_one_controller(of_kind("Ingress").collect(), &classes, ledger);
+    for object in precedence::by_age(ingresses, ledger) {
         importer.ingress(object, ledger);
     }
     let mut gateway = importer.gateway;
@@ -428,9 +435,10 @@ fn path_rules<'n>(
     }
     sources.truncate(1);
     let plain = |text: &str| paths::encoded(text).map_err(|c| format!("no path has {c:?}"));
-    let has_rewrite = annotations.rewrite.is_some();
-    let is_regex =
-        annotations.use_regex.is_some() || (has_rewrite && kind == "ImplementationSpecific");
+    // A target that is the path rewrites nothing.
+    let rewrite = annotations.rewrite.as_ref().filter(|(_, it)| it != text);
+    // A path that is rewritten is an expression, whatever its type is.
+    let is_regex = annotations.use_regex.is_some() || rewrite.is_some();
     let found: Result<Vec<String>, String> = if is_regex {
         paths::searched(&format!("^{}", text.trim_start_matches('^'))).map(|path| vec![path])
     } else {
@@ -456,7 +464,7 @@ fn path_rules<'n>(
             return Vec::new();
         }
     };
-    let rewrite = annotations.rewrite.as_ref().map(|target| rewritten(target));
+    let rewrite = rewrite.and_then(|(id, target)| rewrites::template((*id, target), text, ledger));
     let strength = match kind {
         "Exact" => PathStrength::Exact,
         _ => PathStrength::Prefix,
@@ -476,22 +484,4 @@ fn path_rules<'n>(
         backend,
     });
     rules.collect()
-}
-
-/// Returns a target with `$1` as a template with `{path.1}`.
-fn rewritten(target: &str) -> String {
-    let mut out = String::new();
-    let mut characters = target.chars().peekable();
-    while let Some(c) = characters.next() {
-        match (c, characters.peek()) {
-            ('$', Some(digit)) if digit.is_ascii_digit() => {
-                out.push_str(&format!("{{path.{digit}}}"));
-                characters.next();
-            }
-            ('{', _) => out.push_str("{{"),
-            ('}', _) => out.push_str("}}"),
-            (c, _) => out.push(c),
-        }
-    }
-    out
 }

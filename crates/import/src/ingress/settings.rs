@@ -5,6 +5,7 @@ use super::yaml::YamlNode;
 use crate::client_fields::{self, ProxyFieldUse};
 use crate::ledger::{EntryId, Ledger};
 use crate::model::GatewayModel;
+use crate::trust::{self, TrustScope};
 
 /// The settings that limits need.
 #[derive(Default)]
@@ -15,7 +16,19 @@ pub(super) struct ControllerSettings {
     /// The field that names the client, and the setting by which any proxy is believed.
     field: Option<String>,
     trusts_all: Option<EntryId>,
+    /// The proxies that each ConfigMap believes.
+    scopes: Vec<TrustScope>,
 }
+
+/// The settings by which the field of a proxy is read. Without one of them the addresses of proxies are not used.
+const READING: [&str; 3] = [
+    "enable-real-ip",
+    "use-forwarded-headers",
+    "use-proxy-protocol",
+];
+
+/// The setting that has the addresses of proxies.
+const PROXIES: &str = "proxy-real-ip-cidr";
 
 /// Beginnings of the names of settings that neither limit, restrict, authenticate nor encrypt. Any other one is to be filled in.
 const HARMLESS: [&str; 44] = [
@@ -65,10 +78,35 @@ const HARMLESS: [&str; 44] = [
     "worker-",
 ];
 
+/// Further settings by which a ConfigMap is known as that of the controller, whatever its name is.
+const KNOWN: [&str; 10] = [
+    "block-cidrs",
+    "denylist-source-range",
+    "forwarded-for-header",
+    "global-auth-url",
+    "hide-headers",
+    "http-snippet",
+    "limit-conn-status-code",
+    "limit-req-status-code",
+    "proxy-body-size",
+    "whitelist-source-range",
+];
+
+/// Returns true if a ConfigMap is that of the controller, by its name or by its settings.
+pub(super) fn is_of_controller(map: &YamlNode) -> bool {
+    let name = map.at(&["metadata", "name"]).and_then(YamlNode::text);
+    let is_named = name.is_some_and(|it| it.contains("nginx") || it.contains("ingress"));
+    let data = map.get("data").map(YamlNode::members).unwrap_or_default();
+    let is_setting =
+        |name: &str| name == PROXIES || READING.contains(&name) || KNOWN.contains(&name);
+    is_named || data.iter().any(|(name, _)| is_setting(name))
+}
+
 impl ControllerSettings {
     /// Takes the settings of a ConfigMap.
     pub(super) fn read(&mut self, map: &YamlNode, gateway: &mut GatewayModel, ledger: &mut Ledger) {
         let data = map.get("data").map(YamlNode::members).unwrap_or_default();
+        self.believe(map, data, ledger);
         for (name, value) in data {
             let YamlNode::Scalar { id, text } = value else {
                 continue;
@@ -84,9 +122,40 @@ impl ControllerSettings {
         }
     }
 
+    /// Takes the proxies that a ConfigMap believes.
+    fn believe(&mut self, map: &YamlNode, data: &[(String, YamlNode)], ledger: &mut Ledger) {
+        let is_read = |(name, value): &(String, YamlNode)| {
+            READING.contains(&name.as_str()) && value.text().is_some_and(|it| it.trim() == "true")
+        };
+        let Some((_, value)) = data.iter().find(|(name, _)| name == PROXIES) else {
+            if data.iter().any(is_read) {
+                self.scopes.push(scope(map, Vec::new()));
+            }
+            return;
+        };
+        let Some(id) = value.entries().first().copied() else {
+            return;
+        };
+        if !data.iter().any(is_read) {
+            ledger.left_out(id, "without use-forwarded-headers, enable-real-ip or use-proxy-protocol it is not used");
+            return;
+        }
+        match annotations::blocks(value.text().unwrap_or_default()) {
+            Ok(blocks) => {
+                ledger.translated(id);
+                self.scopes.push(scope(map, blocks));
+            }
+            Err(reason) => {
+                ledger.left_out(id, reason.clone());
+                ledger.fill_in_for(id, &reason);
+            }
+        }
+    }
+
     /// Identifies clients by the field of the proxies in front.
     pub(super) fn identify_clients(&self, gateway: &mut GatewayModel, ledger: &mut Ledger) {
         let client = &mut gateway.client;
+        trust::believe(client, &self.scopes, ledger);
         if !client.trusted_proxies.is_empty() {
             client.header = self.field.clone();
         } else if let Some(source) = self.trusts_all {
@@ -110,7 +179,7 @@ impl ControllerSettings {
         match name {
             "limit-req-status-code" => self.status = status(),
             "limit-conn-status-code" => self.connections_status = status(),
-            "proxy-real-ip-cidr" => gateway.client.trusted_proxies = annotations::blocks(text)?,
+            PROXIES => return Ok(false),
             "forwarded-for-header" => self.field = Some(text.to_ascii_lowercase()),
             "use-forwarded-headers" => self.trusts_all = (text == "true").then_some(id),
             "proxy-body-size" => {
@@ -129,5 +198,13 @@ impl ControllerSettings {
             }
         }
         Ok(true)
+    }
+}
+
+fn scope(map: &YamlNode, proxies: Vec<String>) -> TrustScope {
+    let name = map.at(&["metadata", "name"]).and_then(YamlNode::text);
+    TrustScope {
+        name: format!("the ConfigMap {}", name.unwrap_or_default()),
+        proxies,
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::account::TreeAccount;
 use super::tree::{self, insert, map, member, scalar, text, unqualified};
+use crate::ingress::kinds;
 use crate::ingress::yaml::YamlNode;
 use crate::ledger::EntryId;
 
@@ -16,24 +17,6 @@ const USUAL_NAMESPACE: &str = "default";
 pub(super) struct ClusterObjects {
     objects: Vec<YamlNode>,
 }
-
-/// Objects of Kubernetes that lead no request anywhere.
-const IDLE_KINDS: [&str; 14] = [
-    "Namespace",
-    "Deployment",
-    "DaemonSet",
-    "StatefulSet",
-    "Pod",
-    "ConfigMap",
-    "Secret",
-    "ServiceAccount",
-    "ClusterRole",
-    "ClusterRoleBinding",
-    "Role",
-    "RoleBinding",
-    "CustomResourceDefinition",
-    "IngressClass",
-];
 
 impl ClusterObjects {
     /// Adds a document: an object, or a list of objects.
@@ -137,8 +120,8 @@ impl ClusterTree {
             "ServersTransport" => "http.serversTransports",
             "TLSOption" => "tls.options",
             "TLSStore" => "tls.stores",
-            kind if IDLE_KINDS.contains(&kind) => {
-                account.idle(object, "it leads no request anywhere");
+            kind if kinds::is_idle(kind) => {
+                account.idle(object, kinds::IDLE);
                 return;
             }
             "Ingress" => {
