@@ -63,6 +63,12 @@ impl Ledger {
         id
     }
 
+    /// Enters a part of a directive that says several things.
+    pub(crate) fn enter_part(&mut self, whole: EntryId, text: &str) -> EntryId {
+        let position = self.entry(whole).position.clone();
+        self.enter(position, text)
+    }
+
     /// Records that the configuration says what a directive says.
     pub(crate) fn translated(&mut self, id: EntryId) {
         self.entry(id).treatment = EntryTreatment::Translated;

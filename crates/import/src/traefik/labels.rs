@@ -1,18 +1,19 @@
-//! Reads labels of the services of a Compose file, and the arguments of the one that runs Traefik.
+//! Reads labels and arguments of the services of a Compose file.
 
 use std::collections::BTreeSet;
 
 use super::account::TreeAccount;
+use super::publication::{LabelPlace, Publication, PublicationRules};
 use super::tree::{self, insert, member, text, texts};
 use crate::bounds;
 use crate::ingress::yaml::YamlNode;
 use crate::ledger::EntryId;
 
 /// A label or an argument: its name, its value, and where it stands.
-struct NamedSetting<'n> {
-    name: String,
-    value: String,
-    node: &'n YamlNode,
+pub(super) struct NamedSetting<'n> {
+    pub(super) name: String,
+    pub(super) value: String,
+    pub(super) node: &'n YamlNode,
 }
 
 impl NamedSetting<'_> {
@@ -22,27 +23,56 @@ impl NamedSetting<'_> {
     }
 }
 
-/// Returns the tree of all services of a Compose file. Values that are not Traefik's change no answer.
-pub(super) fn tree(document: &YamlNode, account: &mut TreeAccount<'_>) -> YamlNode {
+/// Returns the services of a Compose file.
+pub(super) fn services(document: &YamlNode) -> &[(String, YamlNode)] {
+    member(document, "services").unwrap_or(document).members()
+}
+
+/// Returns the commands of all services of a Compose file.
+pub(super) fn commands(document: &mut YamlNode) -> Vec<&mut YamlNode> {
+    let YamlNode::Map(members) = document else {
+        return Vec::new();
+    };
+    let services = members.iter_mut().filter(|(name, _)| name == "services");
+    let services = services.flat_map(|(_, node)| members_mut(node));
+    let commands = services.flat_map(|(_, service)| {
+        let is_command = |name: &str| COMMANDS.contains(&name);
+        members_mut(service).filter(move |(name, _)| is_command(name))
+    });
+    commands.map(|(_, node)| node).collect()
+}
+
+fn members_mut(node: &mut YamlNode) -> impl Iterator<Item = &mut (String, YamlNode)> {
+    let members = match node {
+        YamlNode::Map(members) => members.as_mut_slice(),
+        _ => &mut [],
+    };
+    members.iter_mut()
+}
+
+/// Returns the tree of the labels of a Compose file. Values that are not Traefik's change no answer.
+pub(super) fn tree(
+    document: &YamlNode,
+    rules: &PublicationRules,
+    account: &mut TreeAccount<'_>,
+) -> YamlNode {
     let mut root = YamlNode::Map(Vec::new());
-    let services = member(document, "services").unwrap_or(document);
     let mut own: BTreeSet<EntryId> = BTreeSet::new();
-    for (name, service) in services.members() {
-        let labels = settings(member(service, "labels"), "");
-        let of_swarm = settings(tree::at(service, "deploy.labels"), "");
-        let labels: Vec<NamedSetting<'_>> = labels.into_iter().chain(of_swarm).collect();
-        let of_traefik = labels.iter().filter(|it| it.is_label());
-        own.extend(of_traefik.filter_map(|it| tree::entry(it.node)));
-        add_labels(&mut root, (name, service), &labels, account);
+    for (name, service) in services(document) {
+        for (place, labels) in [
+            (LabelPlace::Container, member(service, "labels")),
+            (LabelPlace::Deployment, tree::at(service, "deploy.labels")),
+        ] {
+            let labels = settings(labels, "");
+            let of_traefik = labels.iter().filter(|it| it.is_label());
+            own.extend(of_traefik.filter_map(|it| tree::entry(it.node)));
+            let publication = rules.decide(place, &labels);
+            add_labels(&mut root, (name, service), (&labels, publication), account);
+        }
         if runs_traefik(service) {
-            for argument in settings(member(service, "command"), "--") {
-                own.extend(tree::entry(argument.node));
-                add(&mut root, &argument, argument.name.as_str(), account);
-            }
-            for variable in settings(member(service, "environment"), "TRAEFIK_") {
-                let reason = "a variable of Traefik's environment; write it as an argument";
-                account.lost(variable.node, &variable.name, reason);
-            }
+            let variables = settings(member(service, "environment"), "TRAEFIK_");
+            let settings = arguments(service).into_iter().chain(variables);
+            own.extend(settings.filter_map(|it| tree::entry(it.node)));
         }
     }
     for id in document.entries() {
@@ -55,16 +85,23 @@ pub(super) fn tree(document: &YamlNode, account: &mut TreeAccount<'_>) -> YamlNo
     root
 }
 
+/// The members of a service that have arguments.
+pub(super) const COMMANDS: [&str; 2] = ["entrypoint", "command"];
+
+/// Returns the arguments of a service, whose commands are lists.
+pub(super) fn arguments(service: &YamlNode) -> Vec<NamedSetting<'_>> {
+    let lines = COMMANDS.map(|it| settings(member(service, it), "--"));
+    lines.into_iter().flatten().collect()
+}
+
 /// Returns the settings of a list of `name=value` or of a map whose names begin so.
-fn settings<'n>(node: Option<&'n YamlNode>, beginning: &str) -> Vec<NamedSetting<'n>> {
+pub(super) fn settings<'n>(node: Option<&'n YamlNode>, beginning: &str) -> Vec<NamedSetting<'n>> {
     let Some(node) = node else {
         return Vec::new();
     };
-    let words = node.text().into_iter().flat_map(str::split_whitespace);
-    let words = words.map(|text| (text, node));
     let elements = node.elements().iter();
     let elements = elements.filter_map(|node| Some((node.text()?, node)));
-    let listed = words.chain(elements).map(|(text, node)| {
+    let listed = elements.map(|(text, node)| {
         let (name, value) = text.split_once('=').unwrap_or((text, "true"));
         (name.to_owned(), value.to_owned(), node)
     });
@@ -89,7 +126,12 @@ fn settings<'n>(node: Option<&'n YamlNode>, beginning: &str) -> Vec<NamedSetting
 }
 
 /// Puts a setting into the tree.
-fn add(root: &mut YamlNode, setting: &NamedSetting<'_>, name: &str, account: &mut TreeAccount<'_>) {
+pub(super) fn add(
+    root: &mut YamlNode,
+    setting: &NamedSetting<'_>,
+    name: &str,
+    account: &mut TreeAccount<'_>,
+) {
     let way: Vec<&str> = name.split('.').collect();
     let Some(id) = tree::entry(setting.node).filter(|_| way.len() <= bounds::DEPTH) else {
         account.lost(setting.node, name, "its name has too many parts");
@@ -102,19 +144,22 @@ fn add(root: &mut YamlNode, setting: &NamedSetting<'_>, name: &str, account: &mu
 fn add_labels(
     root: &mut YamlNode,
     (name, service): (&str, &YamlNode),
-    labels: &[NamedSetting<'_>],
+    (labels, publication): (&[NamedSetting<'_>], Publication),
     account: &mut TreeAccount<'_>,
 ) {
     let labels: Vec<&NamedSetting<'_>> = labels.iter().filter(|it| it.is_label()).collect();
     let is = |label: &NamedSetting<'_>, name: &str| label.name.eq_ignore_ascii_case(name);
-    let off = labels
-        .iter()
-        .any(|it| is(it, "traefik.enable") && it.value.eq_ignore_ascii_case("false"));
+    if let (Publication::Unknown, Some(first)) = (publication, labels.first()) {
+        account.ledger.fill_in(format!(
+            "[[route]] of the service {name}: Traefik publishes it unless exposedByDefault is false, which is not in the input: {}",
+            tree::entry(first.node).map(|id| account.ledger.comment(id)).unwrap_or_default()
+        ));
+    }
     let mut own = YamlNode::Map(Vec::new());
     let mut first = None;
     for label in labels {
-        if off {
-            account.idle(label.node, "traefik.enable is false");
+        if let Publication::Hidden(reason) = publication {
+            account.idle(label.node, reason);
         } else if is(label, "traefik.enable") {
             account.translated(label.node);
             first = Some(label);
@@ -236,10 +281,12 @@ fn exposed_port(service: &YamlNode) -> Option<String> {
 }
 
 /// Returns true if a service of Compose runs Traefik.
-fn runs_traefik(service: &YamlNode) -> bool {
+pub(super) fn runs_traefik(service: &YamlNode) -> bool {
     let image = text(service, "image").unwrap_or_default();
     let name = image.rsplit('/').next().unwrap_or_default();
-    let command = texts(member(service, "command"));
-    name.split([':', '@']).next() == Some("traefik")
-        || command.iter().any(|it| it.starts_with("--entrypoints."))
+    let is_argument = |it: &NamedSetting<'_>| {
+        let name = it.name.to_ascii_lowercase();
+        name.starts_with("entrypoints.") || name.starts_with("providers.")
+    };
+    name.split([':', '@']).next() == Some("traefik") || arguments(service).iter().any(is_argument)
 }

@@ -7,6 +7,8 @@
 mod account;
 mod addresses;
 mod chain;
+mod compose;
+mod constraints;
 mod entry_points;
 mod headers;
 mod kubernetes;
@@ -16,6 +18,7 @@ mod listener_tls;
 mod middlewares;
 mod notations;
 mod paths;
+mod publication;
 mod routers;
 mod routes;
 mod rules;

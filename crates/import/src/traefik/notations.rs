@@ -1,8 +1,8 @@
 //! Reads the notations of Traefik into one tree: files in YAML and TOML, labels of containers, and objects of Kubernetes.
 
 use super::account::TreeAccount;
+use super::compose;
 use super::kubernetes::{self, ClusterObjects};
-use super::labels;
 use super::tree::{self, member, merge, unqualified};
 use crate::bounds;
 use crate::ingress::yaml::{self, YamlNode};
@@ -16,6 +16,12 @@ pub(super) struct TraefikConfig {
     pub(super) root: YamlNode,
     /// The entries of all values.
     pub(super) entries: Vec<EntryId>,
+    /// Paths of the machine by those of the container that runs Traefik.
+    pub(super) mounts: Vec<(String, String)>,
+    /// True if the file with Traefik's own configuration could not be read.
+    pub(super) lacks_static: bool,
+    /// Compose files.
+    composed: Vec<YamlNode>,
     /// The bytes of all files.
     bytes: usize,
 }
@@ -30,7 +36,7 @@ const IDLE: [(&str, &str); 10] = [
     ("api", "Traefik's own pages; see [admin]"),
     ("ping", "see /healthz of [admin]"),
     ("global", "it is about Traefik itself"),
-    ("providers", "the file is the configuration here"),
+    ("providers", "what it publishes is read from the input"),
     (
         "hostResolver",
         "names of origins are resolved by the system",
@@ -47,10 +53,15 @@ pub(super) fn read(
     let mut config = TraefikConfig {
         root: YamlNode::Map(Vec::new()),
         entries: Vec::new(),
+        mounts: Vec::new(),
+        lacks_static: false,
+        composed: Vec::new(),
         bytes: 0,
     };
     let mut cluster = ClusterObjects::default();
     config.add(name, text, &mut cluster, account)?;
+    let composed = std::mem::take(&mut config.composed);
+    compose::add(&mut config, &composed, files, account)?;
     for (id, pattern) in config.included() {
         match files.read(&pattern) {
             Err(reason) => {
@@ -71,6 +82,7 @@ pub(super) fn read(
         }
     }
     merge(&mut config.root, kubernetes::tree(&cluster, account));
+    report_providers(&config, account);
     for (name, reason) in IDLE {
         if let Some(node) = member(&config.root, name) {
             account.idle(node, reason);
@@ -79,9 +91,43 @@ pub(super) fn read(
     Ok(config)
 }
 
+/// Providers whose routers are in the input.
+const READ_PROVIDERS: [&str; 6] = [
+    "docker",
+    "file",
+    "kubernetesCRD",
+    "kubernetesIngress",
+    "providersThrottleDuration",
+    "swarm",
+];
+
+/// Members of providers by which some objects of a cluster are not published.
+const SELECTING: [&str; 3] = ["ingressClass", "labelSelector", "namespaces"];
+
+/// Records the providers whose routers are not in the input, and those that publish a part of what is.
+fn report_providers(config: &TraefikConfig, account: &mut TreeAccount<'_>) {
+    for (name, node) in config.members("providers") {
+        let place = format!("providers.{name}");
+        if !READ_PROVIDERS
+            .iter()
+            .any(|it| it.eq_ignore_ascii_case(name))
+        {
+            account.lost(
+                node,
+                &place,
+                "the routers of this provider are not in the input",
+            );
+        }
+        for selector in SELECTING.iter().filter_map(|it| member(node, it)) {
+            let reason = "it decides which objects are published; remove the routes of others";
+            account.lost(selector, &place, reason);
+        }
+    }
+}
+
 impl TraefikConfig {
     /// Adds a file.
-    fn add(
+    pub(super) fn add(
         &mut self,
         name: &str,
         text: &str,
@@ -104,7 +150,8 @@ impl TraefikConfig {
             if is_object || matches!(document, YamlNode::List(_)) {
                 cluster.add(document, account);
             } else if member(&document, "services").is_some() {
-                merge(&mut self.root, labels::tree(&document, account));
+                let document = compose::with_listed_commands(document, &mut self.entries, account);
+                self.composed.push(document);
             } else {
                 merge(&mut self.root, document);
             }
@@ -117,10 +164,10 @@ impl TraefikConfig {
         let file = |name: &str| tree::at(&self.root, &format!("providers.file.{name}"));
         let mut found = Vec::new();
         if let Some(YamlNode::Scalar { id, text }) = file("filename") {
-            found.push((*id, text.clone()));
+            found.push((*id, compose::path_of_machine(&self.mounts, text)));
         }
         if let Some(YamlNode::Scalar { id, text }) = file("directory") {
-            let directory = text.trim_end_matches('/');
+            let directory = compose::path_of_machine(&self.mounts, text.trim_end_matches('/'));
             let endings = ["yml", "yaml", "toml"];
             found.extend(endings.map(|ending| (*id, format!("{directory}/*.{ending}"))));
         }
@@ -176,14 +223,32 @@ pub(crate) fn is_traefik(text: &str) -> bool {
         line.starts_with("apiVersion")
             && (line.contains("traefik.io/") || line.contains("traefik.containo.us/"))
     };
-    let is_label = |line: &str| {
+    // Labels and arguments stand in lines of their own or behind the name of their list.
+    let plain = |line: &str| {
         let line = line.trim_start_matches([' ', '-', '"', '\'']);
+        let named = ["labels:", "command:", "environment:"];
+        let listed = named.iter().find_map(|it| line.strip_prefix(it));
+        let listed = listed.map(|it| it.trim_start_matches([' ', '-', '[', '{', '"', '\'']));
+        listed.unwrap_or(line).to_ascii_lowercase()
+    };
+    let is_label = |line: &str| {
+        let line = plain(line);
         line.starts_with("traefik.") && line.contains(['=', ':'])
     };
     let is_argument = |line: &str| {
-        let line = line.trim_start_matches([' ', '-', '"', '\'']);
-        let line = line.to_ascii_lowercase();
-        line.starts_with("entrypoints.") || line.starts_with("certificatesresolvers.")
+        let line = plain(line);
+        let names = ["entrypoints.", "certificatesresolvers.", "providers."];
+        names.iter().any(|it| line.starts_with(it))
+    };
+    let is_image = |line: &str| {
+        let line = line.trim_start_matches([' ', '-']);
+        let image = line.strip_prefix("image:");
+        image.is_some_and(|it| {
+            it.trim_matches([' ', '"', '\''])
+                .rsplit('/')
+                .next()
+                .is_some_and(|it| it.starts_with("traefik"))
+        })
     };
     let has = |is: &dyn Fn(&str) -> bool| lines().any(is);
     let kinds = ["routers:", "services:", "middlewares:"];
@@ -193,5 +258,5 @@ pub(crate) fn is_traefik(text: &str) -> bool {
     has(&is_object)
         || has(&is_section)
         || is_file
-        || (is_compose && (has(&is_label) || has(&is_argument)))
+        || (is_compose && (has(&is_label) || has(&is_argument) || has(&is_image)))
 }
