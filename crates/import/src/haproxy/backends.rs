@@ -1,5 +1,6 @@
 //! Makes origins of backends.
 
+use super::queues::{self, ServerBounds};
 use super::sections::{ConfigSection, SectionLine};
 use super::tables::millis;
 use super::tls::{self, TlsDefaults, TlsWord};
@@ -27,7 +28,7 @@ pub(super) fn origin(
     let mut servers = ServerReader {
         origin: &mut origin,
         tls,
-        most_connections: Vec::new(),
+        bounds: Vec::new(),
     };
     // The last word of a name holds.
     let shared = (defaults.iter().rev().copied()).chain(&backend.lines);
@@ -51,7 +52,9 @@ pub(super) fn origin(
             Err(ServerOmission::Lost(reason)) => ledger.lose(line.id, &reason),
         }
     }
-    servers.bound_connections(backend, ledger);
+    let bounds = servers.bounds;
+    let all: Vec<&SectionLine> = lines().collect();
+    queues::bound(backend, &all, &bounds, &mut origin, ledger);
     if origin.servers.is_empty() {
         let what = format!(
             "{}: [origin.{}] servers",
@@ -83,7 +86,10 @@ pub(super) fn origin(
                 ledger.translated(line.id);
                 origin.timeouts.push((key, crate::toml::duration(millis)));
             }
-            None => ledger.left_out(line.id, "a timeout is 1ms to 1d"),
+            None => {
+                ledger.left_out(line.id, "a timeout is 1ms to 1d");
+                ledger.fill_in_for(line.id, "a timeout is 1ms to 1d");
+            }
         }
     }
     health(backend, defaults, &mut origin, ledger);
@@ -136,6 +142,56 @@ const PLAIN_WORDS: [&str; 12] = [
     "check-ssl",
 ];
 
+/// Words of `server` with a value that change how servers are found, checked and chosen, and no answer beside that.
+const WORDS_WITH_VALUE: [&str; 46] = [
+    "addr",
+    "agent-addr",
+    "agent-inter",
+    "agent-port",
+    "agent-send",
+    "alpn",
+    "check-alpn",
+    "check-proto",
+    "check-sni",
+    "cookie",
+    "downinter",
+    "error-limit",
+    "fall",
+    "fastinter",
+    "guid",
+    "hash-key",
+    "id",
+    "init-addr",
+    "init-state",
+    "inter",
+    "log-bufsize",
+    "log-proto",
+    "max-reuse",
+    "namespace",
+    "npn",
+    "observe",
+    "on-error",
+    "on-marked-down",
+    "on-marked-up",
+    "pool-conn-name",
+    "pool-low-conn",
+    "pool-max-conn",
+    "pool-purge-delay",
+    "port",
+    "proto",
+    "resolve-net",
+    "resolve-opts",
+    "resolve-prefer",
+    "resolvers",
+    "rise",
+    "shard",
+    "slowstart",
+    "source",
+    "tcp-ut",
+    "track",
+    "ws",
+];
+
 /// Words of `server` whose omission opens what HAProxy closes, or changes what the server gets.
 const GUARDS: [&str; 8] = [
     "crl-file",
@@ -152,8 +208,8 @@ const GUARDS: [&str; 8] = [
 struct ServerReader<'r> {
     origin: &'r mut Origin,
     tls: &'r TlsDefaults,
-    /// `maxconn` of each server.
-    most_connections: Vec<Option<u64>>,
+    /// The bounds of each server.
+    bounds: Vec<ServerBounds>,
 }
 
 impl ServerReader<'_> {
@@ -172,7 +228,7 @@ impl ServerReader<'_> {
             is_verified: !self.tls.trusts_servers,
             ..ServerTls::default()
         };
-        let mut most_connections = None;
+        let mut bounds = ServerBounds::default();
         while let Some(word) = words.next() {
             let mut value = || words.next().unwrap_or_default();
             match word {
@@ -190,7 +246,12 @@ impl ServerReader<'_> {
                     }
                     weight => server.weight = weight.ok().map(|it: u64| it.min(256)),
                 },
-                "maxconn" => most_connections = value().parse().ok().filter(|most| *most > 0),
+                "maxconn" => bounds.connections = value().parse().ok().filter(|most| *most > 0),
+                "maxqueue" => bounds.queue = value().parse().ok().filter(|most| *most > 0),
+                "minconn" => remarks.to_fill_in.push(format!(
+                    "`minconn {}` is left out: below fullconn HAProxy opens fewer connections than maxconn",
+                    value()
+                )),
                 "ssl" => keys.is_used = true,
                 "no-ssl" => keys.is_used = false,
                 "verify" => keys.is_verified = value() != "none",
@@ -224,10 +285,11 @@ impl ServerReader<'_> {
                     }
                 }
                 word => {
-                    let value = value();
-                    remarks
-                        .differences
-                        .push(format!("`{word} {value}` is left out; see [origin.NAME]"));
+                    let what = format!("`{word} {}` is left out; see [origin.NAME]", value());
+                    match WORDS_WITH_VALUE.contains(&word) {
+                        true => remarks.differences.push(what),
+                        false => remarks.to_fill_in.push(what),
+                    }
                 }
             }
         }
@@ -235,35 +297,11 @@ impl ServerReader<'_> {
         if keys.is_used {
             self.origin.tls = Some(keys.table());
         }
-        self.most_connections.push(most_connections);
+        self.bounds.push(bounds);
         self.origin.servers.push(server);
         Ok(remarks)
     }
-
-    /// Sets the maximum number of connections, which is one for all servers of an origin.
-    fn bound_connections(&mut self, backend: &ConfigSection, ledger: &mut Ledger) {
-        let smallest = self.most_connections.iter().flatten().min().copied();
-        let Some(most) = smallest else { return };
-        self.origin.max_connections = Some(most.min(MOST_CONNECTIONS));
-        let waits = "a request beyond maxconn gets 503 at once, unless [origin.NAME.circuit_breaker] has max_pending; in HAProxy it waits";
-        for line in backend.named("server") {
-            if line.words.iter().any(|word| word == "maxconn") {
-                ledger.differs(line.id, waits);
-            }
-        }
-        if most > MOST_CONNECTIONS || self.most_connections.iter().any(|it| *it != smallest) {
-            let comment = ledger.comment(backend.id);
-            ledger.fill_in(format!(
-                "{comment}: [origin.{}.circuit_breaker] max_connections: servers have other maxconn than {most}, and all of an origin have \
-                 one; make an origin of each kind",
-                self.origin.name
-            ));
-        }
-    }
 }
-
-/// Largest `max_connections` of a server.
-const MOST_CONNECTIONS: u64 = 10_000;
 
 /// The words of a server about TLS.
 #[derive(Default)]

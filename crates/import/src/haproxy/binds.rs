@@ -11,10 +11,8 @@ use crate::ledger::{EntryId, Ledger};
 use crate::model::{GatewayModel, Listener};
 
 /// Words of `bind` without a value that the gateway needs not.
-const PLAIN_WORDS: [&str; 14] = [
+const PLAIN_WORDS: [&str; 12] = [
     "allow-0rtt",
-    "ca-ignore-err",
-    "crt-ignore-err",
     "defer-accept",
     "expose-fd",
     "generate-certificates",
@@ -29,7 +27,7 @@ const PLAIN_WORDS: [&str; 14] = [
 ];
 
 /// Words of `bind` with a value that change no answer.
-const WORDS_WITH_VALUE: [&str; 23] = [
+const WORDS_WITH_VALUE: [&str; 26] = [
     "alpn",
     "backlog",
     "ca-verify-file",
@@ -49,14 +47,20 @@ const WORDS_WITH_VALUE: [&str; 23] = [
     "npn",
     "process",
     "proto",
+    "severity-output",
     "shards",
     "tcp-ut",
     "thread",
     "tls-ticket-keys",
+    "uid",
+    "user",
 ];
 
 /// Words of `bind` with a value whose omission opens what HAProxy closes.
 const GUARDS: [&str; 4] = ["accept-netscaler-cip", "crl-file", "interface", "maxconn"];
+
+/// Words of `bind` whose value is a list of errors of client certificates that are no reason to refuse.
+const IGNORED_ERRORS: [&str; 2] = ["ca-ignore-err", "crt-ignore-err"];
 
 /// Words of `bind` that are read where the certificate is.
 const CERTIFICATE_WORDS: [&str; 3] = ["crt", "ca-file", "verify"];
@@ -123,6 +127,7 @@ fn listener(
     listener.remarks.sources.push(line.id);
     let mut only_tls13 = tls.only_tls13;
     let mut unsayable: Vec<String> = Vec::new();
+    let mut ignored: Vec<String> = Vec::new();
     let mut words = line.words.iter().skip(2).map(String::as_str);
     while let Some(name) = words.next() {
         let mut value = || words.next().unwrap_or_default();
@@ -140,6 +145,7 @@ fn listener(
             name if CERTIFICATE_WORDS.contains(&name) || WORDS_WITH_VALUE.contains(&name) => {
                 value();
             }
+            name if IGNORED_ERRORS.contains(&name) => ignored.push(format!("{name} {}", value())),
             name if GUARDS.contains(&name) => unsayable.push(format!("{name} {}", value())),
             name if tls::has_value(name) => {
                 let value = value();
@@ -164,6 +170,11 @@ fn listener(
         certificates(line, &mut listener, tls, ledger);
         if only_tls13 {
             listener.tls.push(("min_version", "1.3"));
+        }
+        for what in ignored.iter().filter(|_| listener.client_ca.is_some()) {
+            let refused = "the gateway refuses clients whose certificate has an error";
+            let comment = ledger.comment(line.id);
+            ledger.fill_in(format!("{comment}: `{what}` is left out: {refused}"));
         }
     } else {
         listener.tls.clear();

@@ -132,6 +132,20 @@ fn is_implied(line: &SectionLine) -> bool {
         || line.starts(&["option", "dontlognull"])
 }
 
+/// Returns true for the words of `stats` by which a section has the page, or restricts it.
+fn is_of_page(word: &str) -> bool {
+    [
+        "admin",
+        "auth",
+        "enable",
+        "http-request",
+        "realm",
+        "scope",
+        "uri",
+    ]
+    .contains(&word)
+}
+
 /// Returns true for lines of `global` that bound what clients can do.
 fn is_process_bound(word: &str) -> bool {
     let is_of_process = word.starts_with("max") && word != "maxzlibmem";
@@ -165,8 +179,14 @@ fn reason(line: &SectionLine) -> Option<&'static str> {
         ("retries" | "retry-on", _) => "see [origin.NAME.retry]",
         ("rate-limit", _) => "see the limits of routes",
         ("monitor", _) => "see /readyz of [admin]",
-        ("stats", _) => "see [admin]",
+        ("stats", word) if is_of_page(word) => {
+            "the gateway has no such page at the path of `stats uri`, where requests go on to the backend; see [admin]"
+        }
+        ("stats", _) => "it is about the look of a page",
         ("option", "httpchk") => "no server is checked",
+        ("option", "http_proxy" | "transparent") => {
+            "it sends requests to the address that they name"
+        }
         ("option", _) => "an option of HAProxy's own",
         ("http-check" | "tcp-check" | "external-check", _) => "see [origin.NAME.health]",
         ("acl", _) => "no route depends on it",
@@ -174,10 +194,10 @@ fn reason(line: &SectionLine) -> Option<&'static str> {
         ("description" | "id" | "guid" | "enabled", _) => "it changes nothing",
         ("mode", _) => "the gateway speaks HTTP",
         ("timeout", "client" | "server" | "connect" | "http-request" | "http-keep-alive") => UNUSED,
+        ("timeout", "queue") => "no server has maxconn, so no request waits",
         ("timeout", _) => "see [server] and [origin.NAME.timeouts]",
-        ("fullconn" | "backlog" | "hash-type" | "hash-balance-factor" | "http-reuse", _) => {
-            "see [origin.NAME]"
-        }
+        ("fullconn", _) => "it is for minconn, which has no counterpart",
+        ("backlog" | "hash-type" | "hash-balance-factor" | "http-reuse", _) => "see [origin.NAME]",
         (
             "maxconn" | "bind" | "server" | "default-server" | "balance" | "default_backend"
             | "stick-table" | "monitor-uri" | "disabled",
@@ -204,13 +224,22 @@ fn changes_no_answer(section: &ConfigSection, line: &SectionLine) -> bool {
     let has_own_answer = |line: &SectionLine| {
         matches!(
             line.word(0),
-            "filter" | "rate-limit" | "monitor" | "server-template" | "dispatch" | "use-server"
+            "dispatch"
+                | "errorloc"
+                | "errorloc302"
+                | "errorloc303"
+                | "filter"
+                | "monitor"
+                | "rate-limit"
+                | "server-template"
+                | "use-server"
         )
     };
     match (line.word(0), line.word(1)) {
         _ if is_rule(line) => section.kind != "defaults",
         ("filter", "compression" | "cache" | "trace") => true,
-        ("option", "checkcache") => false,
+        ("option", "checkcache" | "http_proxy" | "transparent") => false,
+        ("stats", word) => !is_of_page(word),
         ("option", "http-restrict-req-hdr-names") => line.word(2) != "reject",
         // It is to be filled in where it is read.
         ("bind" | "server", _) => true,

@@ -221,6 +221,9 @@ impl<'r> RuleEvaluation<'r> {
             };
             if used {
                 ledger.translated(rule.id);
+                if let Some(difference) = rule.difference {
+                    ledger.differs(rule.id, difference);
+                }
                 for source in &rule.condition.sources {
                     ledger.translated(*source);
                 }

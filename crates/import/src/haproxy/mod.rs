@@ -11,6 +11,7 @@ mod frontend;
 mod letter_case;
 mod lexer;
 mod limits;
+mod queues;
 mod redirects;
 mod rules;
 mod samples;

@@ -17,6 +17,8 @@ pub(super) struct SectionRule {
     pub(super) condition: RuleCondition,
     pub(super) kind: RuleKind,
     pub(super) phase: RulePhase,
+    /// The difference of its answer.
+    pub(super) difference: Option<&'static str>,
 }
 
 impl SectionRule {
@@ -135,6 +137,7 @@ pub(super) fn monitor(line: &SectionLine) -> SectionRule {
         },
         kind: RuleKind::Return(200, MONITOR_BODY.to_owned()),
         phase: RulePhase::Monitor,
+        difference: None,
     }
 }
 
@@ -226,7 +229,7 @@ fn rule(
             (phase, connection_rule(line, &words, section)?)
         }
         ("use_backend", _) => return Err("the backend depends on the request".to_owned()),
-        (name @ ("http-response" | "http-after-response"), action) => {
+        (name @ ("http-response" | "http-after-response"), action) if action.contains("header") => {
             return Err(format!(
                 "see [response_headers] in place of `{name} {action}`"
             ));
@@ -238,15 +241,41 @@ fn rule(
         .iter()
         .flatten()
         .any(|literal| matches!(literal.term, ConditionTerm::Above(..)));
-    if counts && !matches!(kind, RuleKind::Deny(_)) {
-        return Err("only refusals depend on counters".to_owned());
-    }
+    let (kind, difference) = match kind {
+        // The text of a refusal at a limit is the gateway's.
+        RuleKind::Return(status @ 400..=599, _) if counts => {
+            (RuleKind::Deny(Some(status)), Some(OWN_ANSWER))
+        }
+        RuleKind::Deny(_) => (kind, has_own_answer(&words).then_some(OWN_ANSWER)),
+        _ if counts => return Err("only refusals depend on counters".to_owned()),
+        RuleKind::Return(..) => (kind, has_own_fields(&words).then_some(OWN_FIELDS)),
+        kind => (kind, None),
+    };
     Ok(SectionRule {
         id: line.id,
         condition,
         kind,
         phase,
+        difference,
     })
+}
+
+/// The differences of answers.
+const OWN_ANSWER: &str = "the text and the fields of the answer are the gateway's";
+const OWN_FIELDS: &str =
+    "the fields of the answer are the gateway's, of which Content-Type is text/plain";
+
+/// Returns true if a refusal has a text, a file or fields of its own.
+fn has_own_answer(words: &[String]) -> bool {
+    let is_text = |it: &String| it.contains("string") || it.ends_with("file") || it == "errorfiles";
+    words.iter().any(is_text) || has_own_fields(words)
+}
+
+/// Returns true if an answer has fields of its own.
+fn has_own_fields(words: &[String]) -> bool {
+    let at = |name: &str| words.iter().position(|it| it == name);
+    let kind = at("content-type").and_then(|it| words.get(it + 1));
+    at("hdr").is_some() || kind.is_some_and(|it| !it.starts_with("text/plain"))
 }
 
 fn is_to_https(words: &[String]) -> bool {
@@ -265,7 +294,10 @@ fn request_rule(
         let at = words.iter().position(|word| word == name)?;
         words.get(at + 1)?.parse::<u16>().ok()
     };
-    let refusal = || status("deny_status").filter(|status| (400..=599).contains(status));
+    let refusal = || {
+        let status = status("deny_status").or_else(|| status("status"));
+        status.filter(|status| (400..=599).contains(status))
+    };
     let kind = match word(1) {
         name if name.starts_with("track-sc") => {
             let (number, track) = tables::track(line, 1, &section.name)?;
@@ -276,11 +308,13 @@ fn request_rule(
         "reject" | "silent-drop" => RuleKind::Deny(None),
         "allow" => RuleKind::Allow,
         "return" => {
-            if words
-                .iter()
-                .any(|it| it.starts_with("lf-") || it.ends_with("file"))
-            {
-                return Err("an answer has a text without variables".to_owned());
+            let is_other = |it: &&String| {
+                it.starts_with("lf-") || it.ends_with("file") || it.as_str() == "errorfiles"
+            };
+            if let Some(other) = words.iter().find(is_other) {
+                return Err(format!(
+                    "an answer has a text without variables, not `{other}`"
+                ));
             }
             let at = words.iter().position(|it| it == "string");
             let text = at.map_or("", |at| word(at + 1));
