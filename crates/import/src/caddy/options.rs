@@ -295,14 +295,14 @@ fn timeouts(
             continue;
         }
         match time.name.as_str() {
-            "read_body" => ledger.differs(
-                time.id,
-                "it bounds the silence of a client, not the whole body",
-            ),
-            "write" => ledger.differs(
-                time.id,
-                "it bounds the silence of a client, not the whole response",
-            ),
+            name @ ("read_body" | "write") => {
+                ledger.translated(time.id);
+                let whole = if name == "write" { "response" } else { "body" };
+                let what = format!(
+                    "{key} of [server] bounds the silence of a client, and Caddy bounds the whole {whole}"
+                );
+                ledger.fill_in_for(time.id, &what);
+            }
             _ => ledger.translated(time.id),
         }
     }

@@ -144,14 +144,14 @@ fn entry_point(
             "forwardedheaders" => trusted = forwarded(value, &place, gateway, account),
             "proxyprotocol" => announced(value, &place, &mut listener, account),
             "transport" => times(value, gateway, account),
-            "http2" => {
-                let most = number(value, "maxConcurrentStreams")
-                    .filter(|it| bounds::HTTP2_STREAMS.contains(it));
-                if let Some(most) = most {
-                    set(gateway, "http2.max_streams", most.to_string(), value);
+            "http2" => match number(value, "maxConcurrentStreams") {
+                Some(most) if bounds::HTTP2_STREAMS.contains(&most) => {
+                    account.members(value, &place, &["maxConcurrentStreams"]);
+                    let bound = ("http2.max_streams", most.to_string());
+                    set(gateway, bound, value, account);
                 }
-                account.members(value, &place, &["maxConcurrentStreams"]);
-            }
+                _ => account.lost(value, &place, "max_streams of [server.http2] is 1 to 1024"),
+            },
             "http3" => account.idle(value, "clients use HTTP/2 where there is no HTTP/3"),
             "udp" | "observability" | "reuseport" | "allowacmebypass" => {
                 account.idle(value, "it changes no answer of a route");
@@ -179,11 +179,28 @@ fn address(written: &str) -> Option<String> {
     full.parse::<SocketAddr>().ok().map(|it| it.to_string())
 }
 
-fn set(gateway: &mut GatewayModel, key: &'static str, value: String, node: &YamlNode) {
-    if !gateway.server.iter().any(|(known, _)| *known == key) {
-        gateway.server.push((key, value));
-        gateway.server_sources.extend(tree::entry(node));
+/// Sets a key of `[server]`, which holds for all listeners. Returns false where another entry point has another value; that is to be
+/// filled in.
+fn set(
+    gateway: &mut GatewayModel,
+    (key, value): (&'static str, String),
+    node: &YamlNode,
+    account: &mut TreeAccount<'_>,
+) -> bool {
+    match gateway.server.iter().find(|(known, _)| *known == key) {
+        Some((_, known)) if *known != value => {
+            let reason = format!(
+                "{key} of [server] is {known} for all listeners, as another entry point says"
+            );
+            account.lost(node, key, &reason);
+            return false;
+        }
+        Some(_) => {}
+        None => gateway.server.push((key, value)),
     }
+    account.translated(node);
+    gateway.server_sources.extend(tree::entry(node));
+    true
 }
 
 fn http(
@@ -200,8 +217,8 @@ fn http(
             "tls" => {}
             "maxheaderbytes" => match value.text().and_then(|it| it.trim().parse::<u64>().ok()) {
                 Some(most) if bounds::HEADER_BYTES.contains(&most) => {
-                    set(gateway, "max_header_bytes", format!("\"{most}B\""), value);
-                    account.translated(value);
+                    let bound = ("max_header_bytes", format!("\"{most}B\""));
+                    set(gateway, bound, value, account);
                 }
                 _ => account.lost(value, place, "a head has 1KiB to 1MiB"),
             },
@@ -210,6 +227,10 @@ fn http(
                     value,
                     "paths are compared in one form, and the query is passed as it came",
                 );
+            }
+            "encodedcharacters" if value.members().iter().any(|(it, _)| !is_on(value, it)) => {
+                let reason = "the gateway rejects such paths where they would bypass a route, and passes others on";
+                account.lost(value, place, reason);
             }
             "encodedcharacters" => {
                 account.differs(
@@ -328,44 +349,44 @@ fn announced(node: &YamlNode, place: &str, listener: &mut Listener, account: &mu
     }
 }
 
+/// Times of `transport` with their keys of `[server]`.
+const TIMES: [(&str, &str); 4] = [
+    ("respondingTimeouts.readTimeout", "client_read_timeout"),
+    ("respondingTimeouts.writeTimeout", "client_write_timeout"),
+    ("respondingTimeouts.idleTimeout", "keepalive_timeout"),
+    ("lifeCycle.graceTimeOut", "shutdown_timeout"),
+];
+
+/// Members of `transport` that change how long a connection is kept, and no answer.
+const KEPT: [&str; 3] = [
+    "keepAliveMaxRequests",
+    "keepAliveMaxTime",
+    "lifeCycle.requestAcceptGraceTimeout",
+];
+
 /// Reads `transport`. A time of 0 is none, and the gateway has its own.
 fn times(node: &YamlNode, gateway: &mut GatewayModel, account: &mut TreeAccount<'_>) {
-    let keys = [
-        (
-            "respondingTimeouts.readTimeout",
-            "client_read_timeout",
-            86_400_000,
-        ),
-        (
-            "respondingTimeouts.writeTimeout",
-            "client_write_timeout",
-            86_400_000,
-        ),
-        (
-            "respondingTimeouts.idleTimeout",
-            "keepalive_timeout",
-            86_400_000,
-        ),
-        ("lifeCycle.graceTimeOut", "shutdown_timeout", 86_400_000),
-    ];
-    for (path, key, longest) in keys {
+    for (path, key) in TIMES {
         let Some(value) = at(node, path) else {
             continue;
         };
         let millis = value.text().and_then(|it| millis(it.trim()));
-        match millis.filter(|it| (1_000..=longest).contains(it)) {
-            Some(millis) => {
-                set(gateway, key, duration(millis), value);
-                account.translated(value);
-                if key.starts_with("client") {
-                    account.differs(
-                        value,
-                        "it bounds each read or write, not a whole request or answer",
+        match millis {
+            Some(millis @ 1_000..=86_400_000) => {
+                let is_set = set(gateway, (key, duration(millis)), value, account);
+                if let (true, Some(id)) = (is_set && key.starts_with("client"), tree::entry(value))
+                {
+                    let what = format!(
+                        "{key} of [server] bounds each read or write, and Traefik bounds a whole request or answer"
                     );
+                    account.ledger.fill_in_for(id, &what);
                 }
             }
-            None => account.idle(value, "the gateway has a bound of its own"),
+            Some(0) => account.idle(value, "it is no bound, and the gateway has its own"),
+            _ => account.lost(value, path, &format!("{key} of [server] is 1s to 1d")),
         }
     }
-    account.idle(node, "it changes how long connections are kept");
+    for kept in KEPT.iter().filter_map(|it| at(node, it)) {
+        account.idle(kept, "it changes how long connections are kept");
+    }
 }

@@ -13,6 +13,9 @@ use crate::toml::{list, quoted};
 /// The directory of ordered certificates.
 const ACME_DIRECTORY: &str = "/var/lib/sluicegate/acme";
 
+/// The difference of options that routers name.
+const ALL_NAMES: &str = "it holds for all names of the listener; Traefik has the default options for names that no router has";
+
 /// Gives a listener the TLS of its routers. `tables` are the `tls` of the routers and of the entry point.
 pub(super) fn apply(
     config: &TraefikConfig,
@@ -25,9 +28,10 @@ pub(super) fn apply(
     let mut ordered = Vec::new();
     let tables = routers.iter().map(|it| (it.tls.or(own), it.rule.hosts()));
     for (table, hosts) in tables.filter_map(|(table, hosts)| Some((table?, hosts))) {
-        let named = text(table, "options")
-            .filter(|it| !it.is_empty())
-            .unwrap_or("default");
+        // Options are found by the name of the handshake, so a router without a host has the default ones.
+        let has_name = hosts.iter().any(|it| !it.starts_with('*'));
+        let named = text(table, "options").filter(|it| !it.is_empty() && has_name);
+        let named = named.unwrap_or("default");
         if !options.iter().any(|it| it.eq_ignore_ascii_case(named)) {
             options.push(named.to_owned());
         }
@@ -61,6 +65,9 @@ pub(super) fn apply(
             let found = config.named("tls.options", one);
             if let Some((_, node)) = found {
                 option_keys(node, one, listener, account);
+                if one != "default" {
+                    account.differs(node, ALL_NAMES);
+                }
             } else if one != "default" {
                 account.ledger.fill_in(format!("[listener.tls]: the options {one} are not in the input"));
             }

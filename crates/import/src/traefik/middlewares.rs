@@ -150,7 +150,7 @@ impl<'c> MiddlewareTable<'c> {
             "compress" => return vec![compress(node, name, account)],
             "buffering" => return buffering(node, name, account),
             "retry" => {
-                account.members(node, name, &["attempts"]);
+                account.members(node, name, &["attempts", "initialInterval", "timeout"]);
                 for idle in ["initialInterval", "timeout"] {
                     if let Some(node) = member(node, idle) {
                         account.differs(node, "retries follow each other at once");

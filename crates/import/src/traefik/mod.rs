@@ -319,6 +319,11 @@ fn report_unrouted(config: &TraefikConfig, account: &mut TreeAccount<'_>) {
             account.lost(node, section, reason);
         }
     }
+    for (_, node) in config.members("entryPoints") {
+        if let Some(tls) = tree::at(node, "http.tls") {
+            account.idle(tls, "no router without a `tls` of its own needs it");
+        }
+    }
     let sections = [
         "tls.options",
         "tls.certificates",

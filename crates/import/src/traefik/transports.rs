@@ -29,6 +29,7 @@ pub(super) fn apply(
     account: &mut TreeAccount<'_>,
 ) {
     let mut tls = Vec::new();
+    let mut has_http2 = true;
     for (key, value) in node.members() {
         let place = format!("http.services.{name}.loadBalancer.{key}");
         match key.to_ascii_lowercase().as_str() {
@@ -47,6 +48,7 @@ pub(super) fn apply(
                 match found {
                     Some((_, transport)) => {
                         account.translated(value);
+                        has_http2 &= !is_on(transport, "disableHTTP2");
                         transport_keys(transport, &place, (origin, &mut tls), account);
                     }
                     None => account.lost(value, &place, "this transport is not in the input"),
@@ -83,11 +85,12 @@ pub(super) fn apply(
     }
     let usual = member(&config.root, "serversTransport");
     if let Some(usual) = usual.filter(|_| member(node, "serversTransport").is_none()) {
+        has_http2 &= !is_on(usual, "disableHTTP2");
         transport_keys(usual, "serversTransport", (origin, &mut tls), account);
     }
     if scheme == ServerScheme::Https {
         // Traefik speaks HTTP/2 with servers that offer it.
-        origin.protocol = Some("auto");
+        origin.protocol = has_http2.then_some("auto");
         origin.tls = Some(inline(&tls));
     }
 }
@@ -235,11 +238,9 @@ fn transport_keys(
                 }
                 account.members(pair, place, &["certFile", "keyFile"]);
             }
-            "maxidleconnsperhost" | "disablehttp2" => {
-                account.idle(
-                    value,
-                    "connections to servers are kept and chosen by the gateway",
-                );
+            "disablehttp2" => account.translated(value),
+            "maxidleconnsperhost" => {
+                account.idle(value, "the gateway keeps connections by a bound of its own")
             }
             "forwardingtimeouts" => timeouts(value, place, origin, account),
             _ => account.lost(value, &format!("{place}.{key}"), "see [origin.NAME.tls]"),
@@ -253,8 +254,16 @@ fn timeouts(node: &YamlNode, place: &str, origin: &mut Origin, account: &mut Tre
             "dialtimeout" => "connect",
             "responseheadertimeout" => "read",
             "idleconntimeout" => "idle",
+            "readidletimeout" | "pingtimeout" => {
+                account.idle(value, "it finds dead connections; see [origin.NAME.health]");
+                continue;
+            }
             _ => {
-                account.idle(value, "see [origin.NAME.timeouts]");
+                account.lost(
+                    value,
+                    &format!("{place}.{key}"),
+                    "see [origin.NAME.timeouts]",
+                );
                 continue;
             }
         };
