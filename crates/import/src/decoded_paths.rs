@@ -137,7 +137,7 @@ impl ExpressionTranslator {
         }
         if position.is_repeated && bytes.len() > 1 {
             return Err(format!(
-                "nginx repeats the last byte of {:?} alone",
+                "it repeats {:?}, a character of several bytes",
                 literal.c
             ));
         }
@@ -525,7 +525,7 @@ mod tests {
             ("^/a++$", "possessive"),
             ("^/[a[b]]$", "class within a class"),
             ("^/[a-z&&[b]]$", "class within a class"),
-            ("^/ü+$", "last byte"),
+            ("^/ü+$", "several bytes"),
             ("^/[à-ü]$", "several bytes"),
         ] {
             let found = kept(expression);

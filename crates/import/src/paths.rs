@@ -88,6 +88,21 @@ pub(crate) fn searched_decoded(expression: &str, case: PathCase) -> Result<Strin
     checked(translated)
 }
 
+/// Returns an expression that is searched in a path in normal form, for one that is searched in the decoded path.
+///
+/// # Errors
+///
+/// What is wrong with it, or the reason for which none matches the same paths.
+pub(crate) fn decoded(expression: &str, case: PathCase) -> Result<String, String> {
+    searched_decoded(expression, case)?;
+    let whole = whole(expression);
+    let translated = decoded_paths::in_normal_form(&whole, case)?;
+    Ok(match translated == whole {
+        true => expression.to_owned(),
+        false => translated,
+    })
+}
+
 fn whole(expression: &str) -> String {
     if has_alternatives(expression) {
         return format!("^.*?(?:{expression}).*$");
@@ -245,8 +260,7 @@ pub(crate) fn may_begin(expression: &str, beginning: &str) -> bool {
         true => &text[..end.saturating_sub(1)],
         false => &text[..end],
     };
-    let has_alternatives = text.contains('|');
-    has_alternatives || literal.starts_with(&beginning) || beginning.starts_with(literal)
+    has_alternatives(&text) || literal.starts_with(&beginning) || beginning.starts_with(literal)
 }
 
 /// Returns false if no path with this ending fits an expression.
@@ -264,7 +278,7 @@ pub(crate) fn may_end(expression: &str, ending: &str) -> bool {
         true => literal.get(1..).unwrap_or_default(),
         false => literal,
     };
-    text.contains('|') || literal.ends_with(&ending) || ending.ends_with(literal)
+    has_alternatives(&text) || literal.ends_with(&ending) || ending.ends_with(literal)
 }
 
 /// Returns the number of groups of an expression that capture.

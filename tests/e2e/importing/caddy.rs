@@ -195,6 +195,47 @@ async fn matchers_take_what_they_take_in_caddy() {
 }
 
 #[tokio::test]
+async fn expressions_match_decoded_paths_as_in_caddy() {
+    // Goal: a space, a letter of several bytes and the digits of an escape are what Caddy takes them for. Method: expressions and patterns
+    // on a host each, and paths with escapes, in the real Caddy and in the gateway.
+    let matchers = [
+        r"path_regexp ^/x\s[^/]y$",
+        "path_regexp ^/users/[^/]+/.file$",
+        "path_regexp 20",
+        "path \"*.tar gz\"",
+        "path *é*",
+    ];
+    let sites = matchers.iter().enumerate().map(|(at, matcher)| {
+        let lines = format!("bind 127.0.0.1\n@m {matcher}\nrespond @m \"found\"\nrespond \"none\"");
+        format!("http://h{at}.test:8080 {{\n{lines}\n}}\n")
+    });
+    let text: String = sites.collect();
+    let paths = [
+        "/x%20ay",
+        "/x%20%61y",
+        "/x%20%20y",
+        "/x%20abcy",
+        "/users/a/%7Cfile",
+        "/users/a/ffile",
+        "/users/a/file",
+        "/a%20b",
+        "/a20b",
+        "/a.tar%20gz",
+        "/A.TAR%20GZ",
+        "/a.tar20gz",
+        "/caf%C3%A9",
+        "/caf%c3%a9s",
+        "/cafe",
+    ];
+    let mut requests = Vec::new();
+    for at in 0..matchers.len() {
+        let host = format!("h{at}.test");
+        requests.extend(paths.map(|path| (A, get(path).header("host", &host))));
+    }
+    same_as_caddy(&text, &requests).await;
+}
+
+#[tokio::test]
 async fn hosts_and_snippets_are_those_of_caddy() {
     // Goal: the most specific site takes a request, snippets have their arguments. Method: an exact host, a wildcard with a host in it,
     // several addresses, a site for all others.

@@ -35,6 +35,8 @@ http:
     below: { rule: "HostRegexp(`^.+\\.below\\.test$`)", service: app, middlewares: [substitute] }
     small: { rule: "Host(`small.test`)", service: app, middlewares: [body] }
     flight: { rule: "Host(`flight.test`)", service: app, middlewares: [one] }
+    reads: { rule: "Host(`reads.test`) && Method(`GET`)", service: app }
+    spaced: { rule: "Host(`spaced.test`) && PathRegexp(`^/x\\s[^/]y$`)", service: app, middlewares: [nobody] }
     ready: { rule: "Path(`/ready`)", priority: 2000, service: "ping@internal" }
   middlewares:
     three: { rateLimit: { average: 1, period: 1m, burst: 3 } }
@@ -116,7 +118,7 @@ async fn routers_and_middlewares_of_traefik_are_routes_and_limits() {
     };
     let toml = peer::imported_with_code(SITE, &origin, 0).await;
     let gateway = peer::started(&toml).await;
-    let steps: [Step; 41] = [
+    let steps: [Step; 48] = [
         (A, || to("a.test", "/")),
         (A, || to("a.test", "/x?y=1")),
         (A, || to("z.test", "/")),
@@ -149,6 +151,13 @@ async fn routers_and_middlewares_of_traefik_are_routes_and_limits() {
         (A, || {
             to("a.test", "/writes").by("POST").header("x-plan", "free")
         }),
+        (A, || to("reads.test", "/")),
+        (A, || to("reads.test", "/").by("HEAD")),
+        (A, || to("reads.test", "/").by("POST")),
+        (A, || to("spaced.test", "/x%20ay")),
+        (A, || to("spaced.test", "/%78%20%61y")),
+        (A, || to("spaced.test", "/x%20%20y")),
+        (A, || to("spaced.test", "/x%20ayy")),
         (A, || to("c.test", "/x?page=2")),
         (A, || to("d.test", "/?page=2&a=b")),
         (A, || to("c.test", "/x?page=3")),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use sluicegate_base::path::PathCase;
+
 use super::tree::CaddyDirective;
 use crate::addresses;
 use crate::cells::PathTerm;
@@ -252,8 +254,7 @@ fn terms(line: &MatcherLine<'_>) -> Result<Vec<RequestCondition>, String> {
         "path_regexp" => {
             let pattern = arguments.last().ok_or("path_regexp names no expression")?;
             let pattern = pattern.strip_prefix("(?i)").unwrap_or(pattern);
-            paths::searched(pattern)?;
-            let term = PathTerm::Expression(pattern.to_owned());
+            let term = PathTerm::Expression(paths::decoded(pattern, PathCase::Kept)?);
             Ok(vec![RequestCondition::Path(term)])
         }
         "host" => {
@@ -376,12 +377,13 @@ fn path(pattern: &str) -> Result<RequestCondition, String> {
     let term = match (stars, begins, ends) {
         (0, ..) if !pattern.contains('?') => PathTerm::Exact(inner),
         (1, false, true) if !inner.contains('?') => PathTerm::Beginning(inner),
-        (1, true, false) => PathTerm::Ending(inner),
-        (2, true, true) => PathTerm::Containing(inner),
+        (1, true, false) => found(&inner, "$", PathTerm::Ending)?,
+        (2, true, true) => found(&inner, "", PathTerm::Containing)?,
         _ => {
             let text = regex::escape(pattern).replace("\\*", "[^/]*");
             // Unlike `path_regexp` it ignores case.
-            PathTerm::Expression(format!("^(?i){}$", text.replace("\\?", "[^/]")))
+            let text = format!("^(?i){}$", text.replace("\\?", "[^/]"));
+            PathTerm::Expression(paths::decoded(&text, PathCase::Ignored)?)
         }
     };
     match &term {
@@ -395,6 +397,16 @@ fn path(pattern: &str) -> Result<RequestCondition, String> {
         PathTerm::Expression(text) => paths::searched(text).map(|_| RequestCondition::Path(term)),
         _ => Ok(RequestCondition::Path(term)),
     }
+}
+
+/// Returns the term of a text that is found in the decoded path. Of bytes that a path does not contain plainly it is an expression.
+fn found(text: &str, end: &str, term: fn(String) -> PathTerm) -> Result<PathTerm, String> {
+    let expression = format!("{}{end}", regex::escape(text));
+    let decoded = paths::decoded(&expression, PathCase::Ignored)?;
+    Ok(match decoded == expression {
+        true => term(text.to_owned()),
+        false => PathTerm::Expression(format!("^(?i){}", decoded.trim_start_matches('^'))),
+    })
 }
 
 #[cfg(test)]

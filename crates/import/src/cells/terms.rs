@@ -1,5 +1,6 @@
 //! The terms of conditions on requests: host, path, client, fields, parameters and method.
 
+use crate::decoded_paths;
 use crate::ledger::EntryId;
 use crate::model::RouteValue;
 use crate::paths;
@@ -210,9 +211,14 @@ impl PathTerm {
     }
 }
 
-/// Returns true if an expression is found in a path. One that cannot be read has no route, and is to be filled in.
+/// Returns true if an expression is found in a path, which is decoded unless it has escapes. One that cannot be read has no route, and is
+/// to be filled in.
 fn is_found(expression: &str, path: &str) -> bool {
-    regex::Regex::new(expression).is_ok_and(|it| it.is_match(path))
+    let path = match path.contains('%') {
+        true => path.to_owned(),
+        false => decoded_paths::text_in_normal_form(path),
+    };
+    regex::Regex::new(expression).is_ok_and(|it| it.is_match(&path))
 }
 
 /// A term, or its opposite.

@@ -1,5 +1,7 @@
 //! Reads rules of routers: matchers with `&&`, `||`, `!` and parentheses, in the syntax of version 3 and in that of version 2.
 
+use sluicegate_base::path::PathCase;
+
 use crate::bounds;
 use crate::cells::{ConditionTerm, PathTerm, SignedTerm, TermTruth};
 use crate::ingress::annotations::blocks;
@@ -210,7 +212,13 @@ impl RuleParser<'_> {
                 _ if !text.starts_with('/') => {
                     Err(format!("the path {text:?} begins with a slash"))
                 }
-                true => Ok(PathTerm::Expression(expression_of_v2(text, name)?)),
+                true => {
+                    let expression = expression_of_v2(text, name)?;
+                    Ok(PathTerm::Expression(paths::decoded(
+                        &expression,
+                        PathCase::Kept,
+                    )?))
+                }
                 false => Ok(term(text.clone())),
             };
             let found: Result<Vec<PathTerm>, String> = arguments.iter().map(path).collect();
@@ -228,7 +236,9 @@ impl RuleParser<'_> {
             "Path" => paths(PathTerm::Exact)?,
             "PathPrefix" => paths(PathTerm::Beginning)?,
             "PathRegexp" => {
-                ConditionTerm::Path(arguments.iter().map(|it| PathTerm::searched(it)).collect())
+                let terms: Result<Vec<PathTerm>, String> =
+                    arguments.iter().map(|it| searched(it)).collect();
+                ConditionTerm::Path(terms?)
             }
             "Method" => {
                 let method = |it: &String| ConditionTerm::Method(vec![it.to_ascii_uppercase()]);
@@ -332,6 +342,23 @@ impl RuleParser<'_> {
             "*.{}",
             base.to_ascii_lowercase()
         )]))
+    }
+}
+
+/// Returns the term of an expression that is searched in the decoded path.
+fn searched(expression: &str) -> Result<PathTerm, String> {
+    match PathTerm::searched(expression) {
+        PathTerm::Expression(_) => {
+            paths::decoded(expression, PathCase::Kept).map(PathTerm::Expression)
+        }
+        term @ (PathTerm::Ending(_) | PathTerm::Containing(_)) => {
+            let decoded = paths::decoded(expression, PathCase::Kept)?;
+            Ok(match decoded == expression {
+                true => term,
+                false => PathTerm::Expression(decoded),
+            })
+        }
+        term => Ok(term),
     }
 }
 
