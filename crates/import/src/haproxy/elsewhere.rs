@@ -124,7 +124,7 @@ fn line_reason(section: &ConfigSection, line: &SectionLine) -> Option<&'static s
 /// Returns true if the gateway does in any case what a line asks for.
 fn is_implied(line: &SectionLine) -> bool {
     line.starts(&["mode", "http"])
-        || line.starts(&["option", "forwardfor"])
+        || (line.starts(&["option", "forwardfor"]) && line.behind("header").is_none())
         || line.starts(&["option", "http-server-close"])
         || line.starts(&["option", "http-keep-alive"])
         || line.starts(&["option", "httplog"])
@@ -173,6 +173,13 @@ fn reason(line: &SectionLine) -> Option<&'static str> {
             "see [error_pages]"
         }
         ("errorfiles", _) => "see [error_pages]",
+        ("declare", "capture") => "see [log]",
+        ("ignore-persist" | "force-persist" | "persist", _) => "see [origin.NAME.sticky]",
+        ("clitcpka-cnt" | "clitcpka-idle" | "clitcpka-intvl" | "grace", _)
+        | ("srvtcpka-cnt" | "srvtcpka-idle" | "srvtcpka-intvl" | "max-keep-alive-queue", _) => {
+            "it changes how long connections are kept"
+        }
+        ("http-send-name-header", _) => "see [route.request_headers]",
         ("compression", _) | ("filter", "compression") => "see [compress]",
         ("filter", _) => "the gateway has no filters",
         ("cookie" | "stick" | "appsession", _) => "see [origin.NAME.sticky]",
@@ -184,6 +191,9 @@ fn reason(line: &SectionLine) -> Option<&'static str> {
         }
         ("stats", _) => "it is about the look of a page",
         ("option", "httpchk") => "no server is checked",
+        ("option", "forwardfor") => {
+            "the origin gets X-Forwarded-For; request_headers = { set = { NAME = \"{client_ip}\" } } of a route sets another field"
+        }
         ("option", "http_proxy" | "transparent") => {
             "it sends requests to the address that they name"
         }
@@ -229,6 +239,8 @@ fn changes_no_answer(section: &ConfigSection, line: &SectionLine) -> bool {
                 | "errorloc302"
                 | "errorloc303"
                 | "filter"
+                | "force-persist"
+                | "http-send-name-header"
                 | "monitor"
                 | "rate-limit"
                 | "server-template"
@@ -238,6 +250,7 @@ fn changes_no_answer(section: &ConfigSection, line: &SectionLine) -> bool {
     match (line.word(0), line.word(1)) {
         _ if is_rule(line) => section.kind != "defaults",
         ("filter", "compression" | "cache" | "trace") => true,
+        ("option", "forwardfor") => false,
         ("option", "checkcache" | "http_proxy" | "transparent") => false,
         ("stats", word) => !is_of_page(word),
         ("option", "http-restrict-req-hdr-names") => line.word(2) != "reject",

@@ -211,9 +211,18 @@ impl<'r> RuleEvaluation<'r> {
                     true
                 }
                 // The gateway writes it.
-                RuleKind::SetHeader(name, _) if is_own_field(name) => true,
+                kind if kind.edited_field().is_some_and(is_own_field) => true,
                 RuleKind::SetHeader(name, value) if is_certain => {
                     self.effect.request_fields.set_value(name, value);
+                    true
+                }
+                RuleKind::AddHeader(name, value) if is_certain => {
+                    let value = (name.clone(), value.clone());
+                    self.effect.request_fields.add.push(value);
+                    true
+                }
+                RuleKind::RemoveHeader(name) if is_certain => {
+                    self.effect.request_fields.remove_field(name);
                     true
                 }
                 RuleKind::Deny(status) => self.limit(cell, rule, *status, ledger),

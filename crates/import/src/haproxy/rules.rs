@@ -21,6 +21,18 @@ pub(super) struct SectionRule {
     pub(super) difference: Option<&'static str>,
 }
 
+impl RuleKind {
+    /// Returns the field that it writes or removes.
+    pub(super) fn edited_field(&self) -> Option<&str> {
+        match self {
+            Self::SetHeader(name, _) | Self::AddHeader(name, _) | Self::RemoveHeader(name) => {
+                Some(name)
+            }
+            _ => None,
+        }
+    }
+}
+
 impl SectionRule {
     /// Returns the conditions of which one is enough.
     pub(super) fn alternatives(&self) -> impl Iterator<Item = &TermList> {
@@ -62,6 +74,10 @@ pub(super) enum RuleKind {
     Use(String),
     /// Sets a field.
     SetHeader(String, String),
+    /// Adds a value to a field.
+    AddHeader(String, String),
+    /// Removes a field.
+    RemoveHeader(String),
     /// Takes the address of the client from a field.
     SetSource(String),
     /// Sends to HTTPS, which listeners do.
@@ -320,9 +336,17 @@ fn request_rule(
             let text = at.map_or("", |at| word(at + 1));
             RuleKind::Return(status("status").unwrap_or(200), text.to_owned())
         }
-        "set-header" => set_header(word(2), word(3))?,
+        "set-header" => {
+            let (name, value) = written_field(word(2), word(3))?;
+            RuleKind::SetHeader(name, value)
+        }
+        "add-header" => {
+            let (name, value) = written_field(word(2), word(3))?;
+            RuleKind::AddHeader(name, value)
+        }
+        "del-header" if words.len() == 3 => RuleKind::RemoveHeader(word(2).to_ascii_lowercase()),
         "set-src" => set_source(word(2))?,
-        other => return Err(format!("`{} {other}` has no counterpart", word(0))),
+        other => return Err(action_reason(other)),
     };
     Ok(kind)
 }
@@ -342,6 +366,9 @@ fn connection_rule(
         "reject" | "silent-drop" => Ok(RuleKind::Deny(None)),
         "accept" => Ok(RuleKind::Allow),
         "set-src" => set_source(word(3)),
+        "expect-proxy" => {
+            Err("see proxy_protocol and proxy_protocol_from of [[listener]]".to_owned())
+        }
         other => Err(format!(
             "`tcp-request {} {other}` has no counterpart",
             word(1)
@@ -349,7 +376,29 @@ fn connection_rule(
     }
 }
 
-fn set_header(name: &str, value: &str) -> Result<RuleKind, String> {
+/// Returns why an action of `http-request` is left out: where the gateway has something like it, or that it has nothing.
+fn action_reason(action: &str) -> String {
+    let name = action.split('(').next().unwrap_or_default();
+    let place = match name {
+        "auth" => return "the gateway does not authenticate requests".to_owned(),
+        "del-header" => {
+            return "a route removes fields by their names, not by a pattern".to_owned();
+        }
+        "replace-header" | "replace-value" => "request_headers",
+        "replace-path" | "replace-pathq" | "replace-uri" | "set-path" | "set-pathq" | "set-uri" => {
+            "`rewrite` of a route"
+        }
+        "cache-use" | "cache-store" => "[cache] and [route.cache]",
+        "capture" | "set-log-level" => "[log]",
+        "set-timeout" => "[origin.NAME.timeouts]",
+        "use-service" => "[admin]",
+        _ => return format!("`http-request {name}` has no counterpart"),
+    };
+    format!("see {place} in place of `http-request {name}`")
+}
+
+/// Returns the name and the value of a field that a rule writes.
+fn written_field(name: &str, value: &str) -> Result<(String, String), String> {
     let name = name.to_ascii_lowercase();
     if name == "host" {
         return Err("see [origin.NAME] host".to_owned());
@@ -362,7 +411,7 @@ fn set_header(name: &str, value: &str) -> Result<RuleKind, String> {
         }
         value => value.replace('{', "{{").replace('}', "}}"),
     };
-    Ok(RuleKind::SetHeader(name, value))
+    Ok((name, value))
 }
 
 fn set_source(sample: &str) -> Result<RuleKind, String> {
@@ -382,8 +431,7 @@ fn resolved(mut rule: SectionRule, listeners: ListenerTls) -> Result<SectionRule
     let is_exempt = match &rule.kind {
         RuleKind::ToHttps => true,
         // The gateway writes it.
-        RuleKind::SetHeader(name, _) => is_own_field(name),
-        _ => false,
+        kind => kind.edited_field().is_some_and(is_own_field),
     };
     let terms = rule.condition.alternatives.iter_mut().flatten();
     for literal in terms.filter(|literal| literal.term == ConditionTerm::Tls) {

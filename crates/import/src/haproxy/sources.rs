@@ -43,8 +43,7 @@ pub(super) fn take(rules: &mut Vec<SectionRule>, client: &mut ClientRules, ledge
             kept.push(rule);
             continue;
         };
-        let is_written =
-            |it: &SectionRule| matches!(&it.kind, RuleKind::SetHeader(name, _) if name == field);
+        let is_written = |it: &SectionRule| it.kind.edited_field() == Some(field.as_str());
         if kept.iter().any(is_written) {
             lose(&rule, WRITTEN, ledger);
             continue;
@@ -106,6 +105,9 @@ fn judges_address(rule: &SectionRule) -> bool {
     let is_tracked = match &rule.kind {
         RuleKind::Track(_, track) => {
             track.proxy_field.is_none() && track.key.iter().any(is_address)
+        }
+        RuleKind::SetHeader(_, value) | RuleKind::AddHeader(_, value) => {
+            value.contains("{client_ip}")
         }
         _ => false,
     };

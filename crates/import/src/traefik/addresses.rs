@@ -40,6 +40,8 @@ pub(super) fn identify_clients(
     if scopes.iter().any(|it| !it.proxies.is_empty()) {
         scopes.extend(excluded(table, account));
         trust::believe(client, &scopes, account.ledger);
+    }
+    if !client.trusted_proxies.is_empty() {
         report_other_addresses(routers, table, account);
     }
     client_fields::identify_clients(client, &table.fields, account.ledger);
