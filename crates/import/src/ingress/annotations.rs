@@ -51,6 +51,15 @@ impl IngressAnnotations {
         count.saturating_mul(multiplier)
     }
 
+    /// Adds the timeouts of the controller of which the Ingress has none of its own.
+    pub(super) fn inherit(&mut self, timeouts: &[(&'static str, String)]) {
+        for (key, value) in timeouts {
+            if !self.timeouts.iter().any(|(known, _)| known == key) {
+                self.timeouts.push((key, value.clone()));
+            }
+        }
+    }
+
     /// Reads the annotations of an Ingress.
     pub(super) fn of(ingress: &YamlNode, ledger: &mut Ledger) -> Self {
         let mut read = Self::default();
@@ -91,9 +100,9 @@ impl IngressAnnotations {
             }
             "denylist-source-range" => self.denied = Some((id, blocks(text)?)),
             "proxy-body-size" => self.max_body = Some(size(text)?),
-            "proxy-connect-timeout" => self.timeouts.push(("connect", seconds(text)?)),
-            "proxy-read-timeout" => self.timeouts.push(("read", seconds(text)?)),
-            "proxy-send-timeout" => self.timeouts.push(("write", seconds(text)?)),
+            "proxy-connect-timeout" | "proxy-read-timeout" | "proxy-send-timeout" => {
+                self.timeouts.extend(timeout(name, text)?);
+            }
             "backend-protocol" => {
                 self.protocol = match text.to_ascii_uppercase().as_str() {
                     "HTTP" | "AUTO_HTTP" => ServiceProtocol::Http,
@@ -193,6 +202,17 @@ pub(super) fn size(text: &str) -> Result<String, String> {
         _ => return Err(format!("{text:?} is no size")),
     };
     Ok(format!("{number}{unit}"))
+}
+
+/// Returns the timeout of an origin that an annotation or a setting of this name is.
+pub(super) fn timeout(name: &str, text: &str) -> Result<Option<(&'static str, String)>, String> {
+    let key = match name {
+        "proxy-connect-timeout" => "connect",
+        "proxy-read-timeout" => "read",
+        "proxy-send-timeout" => "write",
+        _ => return Ok(None),
+    };
+    Ok(Some((key, seconds(text)?)))
 }
 
 fn seconds(text: &str) -> Result<String, String> {
@@ -320,5 +340,4 @@ fn changes_no_answer(name: &str, text: &str) -> bool {
         || begins("proxy-max-temp-file")
         || begins("proxy-next-upstream")
         || matches!(name, "proxy-http-version" | "proxy-request-buffering")
-        || (begins("proxy-") && name.ends_with("-timeout"))
 }

@@ -180,9 +180,11 @@ impl IngressImporter {
                 "[[listener]]: a listener at 0.0.0.0:443 with tls.certificates, for the secrets of {namespace}/{name}"
             ));
         }
-        let annotations = IngressAnnotations::of(ingress, ledger);
+        let mut annotations = IngressAnnotations::of(ingress, ledger);
+        annotations.inherit(&self.settings.timeouts);
         let has_tls = ingress.at(&["spec", "tls"]).is_some();
-        if annotations.ssl_redirect.unwrap_or(has_tls) {
+        let redirects = annotations.ssl_redirect.or(self.settings.ssl_redirect);
+        if redirects.unwrap_or(has_tls) {
             ledger.fill_in(
                 "[[listener]]: redirect_to_https = true at 0.0.0.0:80, where all routes are to be redirected",
             );

@@ -18,6 +18,10 @@ pub(super) struct ControllerSettings {
     trusts_all: Option<EntryId>,
     /// The proxies that each ConfigMap believes.
     scopes: Vec<TrustScope>,
+    /// Timeouts of the origins whose Ingress has none.
+    pub(super) timeouts: Vec<(&'static str, String)>,
+    /// False if Ingresses with a certificate are not redirected, true if all others are redirected too.
+    pub(super) ssl_redirect: Option<bool>,
 }
 
 /// The settings by which the field of a proxy is read. Without one of them the addresses of proxies are not used.
@@ -31,7 +35,7 @@ const READING: [&str; 3] = [
 const PROXIES: &str = "proxy-real-ip-cidr";
 
 /// Beginnings of the names of settings that neither limit, restrict, authenticate nor encrypt. Any other one is to be filled in.
-const HARMLESS: [&str; 44] = [
+const HARMLESS: [&str; 41] = [
     "access-log",
     "allow-snippet-annotations",
     "annotations-risk-level",
@@ -62,11 +66,8 @@ const HARMLESS: [&str; 44] = [
     "otlp-",
     "plugins",
     "proxy-buffer",
-    "proxy-connect-timeout",
     "proxy-headers-hash-",
     "proxy-next-upstream",
-    "proxy-read-timeout",
-    "proxy-send-timeout",
     "reuse-port",
     "server-name-hash-",
     "skip-access-log",
@@ -187,6 +188,15 @@ impl ControllerSettings {
                 gateway.server.push(("max_body_bytes", size));
                 gateway.server_sources.push(id);
             }
+            "proxy-connect-timeout" | "proxy-read-timeout" | "proxy-send-timeout" => {
+                self.timeouts.extend(annotations::timeout(name, text)?);
+            }
+            "ssl-redirect" if text == "false" => {
+                self.ssl_redirect.get_or_insert(false);
+            }
+            // The default.
+            "ssl-redirect" => {}
+            "force-ssl-redirect" if text == "true" => self.ssl_redirect = Some(true),
             "ssl-protocols" if text.contains("TLSv1.2") => {}
             _ if matches!(text, "" | "false" | "0") => return Ok(false),
             name if HARMLESS.iter().any(|it| name.starts_with(it)) => return Ok(false),
