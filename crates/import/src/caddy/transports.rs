@@ -36,6 +36,10 @@ const WITHOUT_EFFECT: [&str; 10] = [
     "write_buffer",
 ];
 
+/// Largest `max_connections` and `max_pending`, and largest `max_requests`.
+const MOST_CONNECTIONS: u32 = 10_000;
+const MOST_REQUESTS: u32 = 1_000_000;
+
 /// The longest timeout of the configuration, in milliseconds.
 const LONGEST: u64 = 86_400_000;
 
@@ -96,16 +100,25 @@ impl TransportSettings {
             "write_timeout" => origin.timeouts.push(("write", time()?)),
             "keepalive" if value == "off" => return Ok(false),
             "keepalive" => origin.timeouts.push(("idle", time()?)),
-            "max_conns_per_host" => self.limit("max_connections", value)?,
+            "max_conns_per_host" if value == "0" => return Ok(false),
+            "max_conns_per_host" => {
+                self.limit(("max_connections", MOST_CONNECTIONS), value)?;
+                // A request waits for a connection, in Caddy without a bound.
+                self.breaker
+                    .push(("max_pending", MOST_CONNECTIONS.to_string()));
+                self.breaker.push(("pending_timeout", quoted("1m")));
+            }
             name if WITHOUT_EFFECT.contains(&name) => return Ok(false),
             name => return Err(format!("an origin has no counterpart of {name}")),
         }
         Ok(true)
     }
 
-    fn limit(&mut self, key: &'static str, value: &str) -> Result<(), String> {
-        let most: u32 = value.parse().map_err(|_| format!("{value} is no count"))?;
-        self.breaker.push((key, most.max(1).to_string()));
+    fn limit(&mut self, (key, most): (&'static str, u32), value: &str) -> Result<(), String> {
+        let count = value.parse::<u32>().ok();
+        let count = count.filter(|it| (1..=most).contains(it));
+        let count = count.ok_or_else(|| format!("{key} is 1 to {most}, not {value}"))?;
+        self.breaker.push((key, count.to_string()));
         Ok(())
     }
 
@@ -155,7 +168,7 @@ impl TransportSettings {
                     }
                 }
             }
-            "unhealthy_request_count" => self.limit("max_requests", value)?,
+            "unhealthy_request_count" => self.limit(("max_requests", MOST_REQUESTS), value)?,
             name if name.starts_with("health_") || name.starts_with("unhealthy_") => {
                 return Err(format!("a check of an origin has no counterpart of {name}"));
             }
