@@ -132,6 +132,7 @@ impl ParsedTables {
         };
         let routes = routes.map(|section| route::read(section, &of_all));
         let mut routes: Vec<_> = routes.collect();
+        route::number_alike(&mut routes);
         limits.levels.extend_routes(&mut routes, root.report);
         require_one(&root, "listener", listener::EXAMPLE);
         require_one(&root, "route", route::EXAMPLE);

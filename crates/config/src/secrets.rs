@@ -128,6 +128,20 @@ pub fn without_url_secrets(text: &str) -> String {
     shown + rest
 }
 
+/// Returns a text that may be no URL without what stands before an `@`, and behind a `?` or `#`, in each of its words.
+pub(super) fn without_loose_secrets(text: &str) -> String {
+    let words = text.split_inclusive(char::is_whitespace);
+    let shown = words.map(|word| {
+        let plain = word.trim_end();
+        let shown = match plain.find("//") {
+            Some(_) => without_url_secrets(plain),
+            None => without_login(plain),
+        };
+        shown + &word[plain.len()..]
+    });
+    shown.collect()
+}
+
 /// Returns what stands behind the slashes of a URL, without login and query. All of it is hidden where the two cannot be told apart.
 fn without_login(url: &str) -> String {
     let query = url.find(['?', '#']).unwrap_or(url.len());

@@ -1,5 +1,6 @@
 //! `[[route]]`: which requests go where, under which limits.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -7,7 +8,6 @@ use http::{HeaderName, HeaderValue, Method, header};
 use sluicegate_base::crawler::CrawlerCondition;
 use sluicegate_base::geo::{GeoField, PlaceCondition, PlaceSet};
 use sluicegate_base::path::{PathCase, PathRegex};
-use sluicegate_limiter::Seed;
 use toml::de::DeValue;
 
 use super::conditions;
@@ -27,6 +27,7 @@ use crate::rules::{
     ClientCondition, Name, PathPattern, QueryCondition, RequireRules, RouteAction, RouteCacheRules,
     RouteMatch, RouteRules, ShapeRules,
 };
+use crate::secrets::{SECRET, shown_parameter};
 use crate::section::{TableSection, is_name, step};
 use crate::suggest;
 
@@ -304,8 +305,8 @@ fn name(text: &str) -> Result<Name, ParseError> {
     ))
 }
 
-/// The name of a route without one: `POST example.com/auth/sendOTP x-plan=#5f3a9c01`. The value of a header or of a parameter may be a
-/// secret, and names are in logs and metrics: 32 bits of a hash tell routes apart.
+/// The name of a route without one: `POST example.com/auth/sendOTP x-plan=(secret)`. The value of a header or of a parameter may be a
+/// secret, and names are in logs and metrics, so not even a hash of it is shown: short values can be guessed by it.
 fn described(matches: &RouteMatch) -> Name {
     let methods: Vec<&str> = matches.methods.iter().map(Method::as_str).collect();
     let mut name = methods.join(",");
@@ -328,26 +329,39 @@ fn described(matches: &RouteMatch) -> Name {
     if !matches.crawler.is_any() {
         name.push_str(&format!(" {}", matches.crawler));
     }
-    for (header, value) in &matches.headers {
-        name.push_str(&format!(" {header}={}", hashed(value.as_bytes())));
+    for (header, _) in &matches.headers {
+        name.push_str(&format!(" {header}={SECRET}"));
     }
     for QueryCondition {
         name: parameter,
         value,
     } in &matches.query
     {
-        let value = value.as_deref();
-        let value = value.map_or_else(|| "*".to_owned(), |value| hashed(value.as_bytes()));
+        let value = shown_parameter(value.as_deref());
         name.push_str(&format!(" ?{parameter}={value}"));
     }
     name.into()
 }
 
-/// A value that may be a secret, as it stands in names of routes.
-fn hashed(value: &[u8]) -> String {
-    let mut hasher = Seed::from_bytes(*b"sluicegate route").hasher();
-    let hash = hasher.part(value).finish().bits() >> 32;
-    format!("#{hash:08x}")
+/// Numbers the routes without names that differ in hidden values alone, in their order: the second is `/a x-plan=(secret) 2`.
+pub(crate) fn number_alike(routes: &mut [ParsedRoute]) {
+    let mut seen: HashMap<Name, usize> = HashMap::new();
+    for route in routes {
+        let place = &route.place;
+        let derived = (route.name.as_mut()).filter(|name| name.place == *place);
+        let Some(name) = derived.filter(|name| name.value.contains(SECRET)) else {
+            continue;
+        };
+        let number = seen.entry(Name::clone(&name.value)).or_default();
+        *number += 1;
+        if *number == 1 {
+            continue;
+        }
+        name.value = format!("{} {number}", name.value).into();
+        if let Some(rules) = &mut route.rules {
+            rules.name = Name::clone(&name.value);
+        }
+    }
 }
 
 /// Reads the names of listeners, in their order, so that the order written makes no other route. Whether they are defined is judged when
