@@ -63,6 +63,9 @@ pub struct TokenFileError {
     pub advice: &'static str,
 }
 
+/// The beginning of a word that is the hash of a token.
+const HASH_PREFIX: &str = "sha256:";
+
 const NEW_TOKEN: &str = "put a token there, for example with: openssl rand -hex 32";
 const LINE: &str = "write one token alone, or lines \"NAME ROLE TOKEN\" with the role read or act, such as: alice act TOKEN";
 const HASH: &str = "write sha256: and the 64 digits that this prints: printf %s TOKEN | sha256sum";
@@ -181,7 +184,11 @@ fn named(line: &str) -> Result<AdminToken, TokenFileError> {
 
 /// Parses a token, which has at least `min` characters where it is written as it is.
 fn secret(word: &str, min: usize) -> Result<TokenSecret, TokenFileError> {
-    if let Some(digits) = word.strip_prefix("sha256:") {
+    // In any case of letters: as a token, the hash would open what it is to protect.
+    let prefix = word.split_at_checked(HASH_PREFIX.len());
+    if let Some((prefix, digits)) = prefix
+        && prefix.eq_ignore_ascii_case(HASH_PREFIX)
+    {
         let hash = hex_bytes(digits)
             .ok_or_else(|| error("the hash has not 64 hexadecimal digits", HASH))?;
         return Ok(TokenSecret::Sha256(hash));
@@ -285,6 +292,8 @@ mod tests {
         assert!(!tokens.has_short_token());
         let hashed = AdminTokens::parse(&format!("sha256:{DIGITS}")).unwrap();
         assert_eq!(hashed.usable(), None);
+        let in_capitals = AdminTokens::parse(&format!("SHA256:{DIGITS}"));
+        assert_eq!(in_capitals, Ok(hashed));
         let read = AdminTokens::parse(&format!("a read {LONG}\nb act sha256:{DIGITS}")).unwrap();
         assert_eq!(read.usable(), Some(LONG));
     }
@@ -312,6 +321,7 @@ mod tests {
             ("ali/ce act 0123456789abcdef", "not a name"),
             ("alice act hunter2", "fewer than 16 characters"),
             ("alice act sha256:hunter2", "not 64 hexadecimal digits"),
+            ("alice act SHA256:hunter2", "not 64 hexadecimal digits"),
             ("sha256:hunter2", "not 64 hexadecimal digits"),
             ("hunter2é", "not visible ASCII"),
             (
