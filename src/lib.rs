@@ -58,6 +58,7 @@ pub mod state;
 pub mod store;
 mod supervisor;
 pub mod temporary_rules;
+pub mod terminal_text;
 mod thread_buffer;
 pub mod tls;
 pub mod usage;

@@ -1,6 +1,6 @@
 //! `sluicegate check [FILE] [--offline] [--json] [--against URL]`
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::Path;
 
 use clap::Args;
@@ -11,7 +11,7 @@ use sluicegate_limiter::StateDir;
 use super::against::AgainstGateway;
 use super::config_file::ConfigFile;
 use super::gateway_target::TargetError;
-use super::{CHANGES, FAILED, SUCCESS, USAGE, tell};
+use super::{CHANGES, FAILED, SUCCESS, USAGE, print, tell};
 use crate::budgets::OpenFiles;
 use crate::config::rules::{AccessLogTarget, AuditLogTarget, Rules};
 use crate::config::{self, Loaded, MADE_BY_UNIT, MemoryPlan, Problem, Problems, Severity};
@@ -241,9 +241,8 @@ impl CheckOutcome {
             machine: rules.map(missing_on_this_machine).unwrap_or_default(),
             changes: self.changes.as_deref(),
         };
-        let mut text = serde_json::to_vec_pretty(&report)?;
-        text.push(b'\n');
-        std::io::stdout().write_all(&text)
+        let text = serde_json::to_string_pretty(&report)?;
+        print(&(text + "\n"))
     }
 }
 

@@ -1,13 +1,12 @@
 //! `sluicegate explain [FILE]`
 
-use std::io::Write;
 use std::net::IpAddr;
 use std::path::Path;
 
 use clap::Args;
 
 use super::config_file::ConfigFile;
-use super::{FAILED, SUCCESS, USAGE, tell};
+use super::{FAILED, SUCCESS, USAGE, print, tell};
 use crate::config;
 use crate::explain::{ConfigExplanation, RequestQuestion};
 use crate::route;
@@ -81,7 +80,7 @@ impl ExplainCommand {
         } else {
             explanation.to_string()
         };
-        match std::io::stdout().write_all(text.as_bytes()) {
+        match print(&text) {
             Ok(()) => SUCCESS,
             Err(error) => {
                 tell(&format_args!("the explanation cannot be written: {error}"));

@@ -2,7 +2,6 @@
 //!
 //! Keys are hashed under a secret of the running process, so the command queries its admin listener, with its token.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use clap::Args;
 
 use super::config_file::{is_config_name, named_or_packaged};
 use super::gateway_target::{encoded, of_config};
-use super::{FAILED, SUCCESS, USAGE, tell};
+use super::{FAILED, SUCCESS, USAGE, print, tell};
 
 /// The timeout of each step: the gateway may query its store.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -78,7 +77,7 @@ impl KeyCommand {
         }
         match client.send("GET", &target(limit, values)) {
             Ok((200, body)) => {
-                let written = std::io::stdout().write_all(body.as_bytes());
+                let written = print(&body);
                 if written.is_ok() { SUCCESS } else { FAILED }
             }
             Ok((400, body)) => {

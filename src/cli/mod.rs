@@ -23,6 +23,7 @@ mod top;
 mod unban;
 mod upgrade;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -30,6 +31,7 @@ use clap_complete::Shell;
 
 use self::config_file::ConfigFile;
 use crate::server::StartMode;
+use crate::terminal_text::printable_lines;
 
 /// The exit code of success.
 const SUCCESS: u8 = 0;
@@ -192,11 +194,16 @@ pub fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Writes a line for the operator to the standard error.
+/// Writes a text to the standard output. Texts of clients and of other operators in it do not act on the terminal.
+fn print(text: &str) -> std::io::Result<()> {
+    std::io::stdout().write_all(printable_lines(text).as_bytes())
+}
+
+/// Writes a line for the operator to the standard error. Texts of clients and of other operators in it do not act on the terminal.
 #[expect(
     clippy::print_stderr,
     reason = "the command line talks to its operator"
 )]
 fn tell(message: &dyn std::fmt::Display) {
-    eprintln!("{message}");
+    eprintln!("{}", printable_lines(&message.to_string()));
 }

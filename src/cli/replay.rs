@@ -1,7 +1,7 @@
 //! `sluicegate replay [FILE] LOG…`
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -9,7 +9,7 @@ use sluicegate_access_log::{LogFormat, TimeSpread};
 
 use super::config_file::{is_config_name, named_or_packaged};
 use super::progress::ProgressBar;
-use super::{FAILED, SUCCESS, USAGE, tell};
+use super::{FAILED, SUCCESS, USAGE, print, tell};
 use crate::config;
 use crate::replay::{DecisionLog, HtmlReport, ReplayConfig, ReplayRun};
 use crate::route;
@@ -58,7 +58,7 @@ impl ReplayCommand {
     /// Writes the report to the standard output.
     pub(super) fn run(&self) -> u8 {
         match self.report() {
-            Ok(text) => match std::io::stdout().write_all(text.as_bytes()) {
+            Ok(text) => match print(&text) {
                 Ok(()) => SUCCESS,
                 Err(error) => {
                     tell(&format_args!("the report cannot be written: {error}"));

@@ -1,6 +1,5 @@
 //! `sluicegate suggest LOG…`, with a route and a key or a configuration, and `sluicegate suggest --gateway URL --limit NAME`
 
-use std::io::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,7 +10,7 @@ use sluicegate_access_log::{LogFormat, TimeSpread};
 
 use super::gateway_target::of_url;
 use super::progress::ProgressBar;
-use super::{FAILED, SUCCESS, USAGE, tell};
+use super::{FAILED, SUCCESS, USAGE, print, tell};
 use crate::config;
 use crate::config::rules::Rules;
 use crate::replay::{
@@ -88,7 +87,7 @@ impl SuggestCommand {
                 return code;
             }
         };
-        match std::io::stdout().write_all(text.as_bytes()) {
+        match print(&text) {
             Ok(()) => SUCCESS,
             Err(error) => {
                 tell(&format_args!("the suggestion cannot be written: {error}"));

@@ -1,6 +1,6 @@
 //! `sluicegate top [URL]`
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use clap::Args;
 use sluicegate_base::clock;
 
 use super::gateway_target::{TargetError, of_config, of_url};
-use super::{FAILED, SUCCESS, tell};
+use super::{FAILED, SUCCESS, print, tell};
 use crate::admin_client::AdminClient;
 use crate::top::{ColorPalette, GatewayFeed, TopReport, TopState, run_screen, text};
 
@@ -90,7 +90,7 @@ impl TopCommand {
         } else {
             text(&report, frame_width(), clock::now())
         };
-        let written = std::io::stdout().write_all(frame.as_bytes());
+        let written = print(&frame);
         written.map_err(|error| failed(&error))
     }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use super::compare::{ConfigComparison, LimitDifference};
 use super::report::{KeyReport, LimitReport, LogSummary, OutcomeSummary, ReplayReport};
 use crate::explain::{count, counted, counted_with, span};
+use crate::terminal_text::printable;
 
 /// The verb of one and of several.
 pub(super) const WAS: [&str; 2] = ["was", "were"];
@@ -292,10 +293,7 @@ fn write_key(f: &mut fmt::Formatter<'_>, key: &KeyReport) -> fmt::Result {
 
 /// Returns the beginning of a key's values for a terminal.
 fn shown(values: &str) -> String {
-    let printable = values
-        .chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c });
-    printable.take(42).collect()
+    printable(values).chars().take(42).collect()
 }
 
 /// Writes rejections over time, one character a column.

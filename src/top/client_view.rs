@@ -1,6 +1,10 @@
 //! Owns what the admin listener says of the clients that are rejected most, `/clients/rejected`.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
+
+use crate::terminal_text::printable;
 
 /// Clients of each group that are shown.
 pub(super) const SHOWN_CLIENTS: usize = 5;
@@ -93,10 +97,10 @@ impl RejectedClientRow {
         self.requests > self.error
     }
 
-    fn shown_name(&self) -> &str {
+    fn shown_name(&self) -> Cow<'_, str> {
         match &*self.name {
-            "" => "none",
-            name => name,
+            "" => "none".into(),
+            name => printable(name),
         }
     }
 

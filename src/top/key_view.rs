@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::terminal_text::printable;
+
 /// The keys of a limit with the highest use, `/limits/NAME/top`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -38,7 +40,7 @@ pub struct NearKey {
 pub(super) fn written_values(values: Option<&[String]>) -> Option<String> {
     match values? {
         [] => Some("all requests".to_owned()),
-        values => Some(values.join(", ")),
+        values => Some(printable(&values.join(", ")).into_owned()),
     }
 }
 
@@ -100,4 +102,17 @@ pub(super) struct KeyRateDetail {
 pub struct KeyBanDetail {
     /// Seconds until its end.
     pub left: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: no value of a key turns a frame around. Method: a value with characters that act on a terminal or hide.
+    #[test]
+    fn values_of_a_key_act_on_no_terminal() {
+        let values = ["a\u{202e}b\u{1b}[2J".to_owned(), "c\n".to_owned()];
+        let shown = written_values(Some(&values));
+        assert_eq!(shown.as_deref(), Some("a\\u202eb\\u001b[2J, c\\u000a"));
+    }
 }

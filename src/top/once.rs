@@ -80,8 +80,7 @@ pub fn text(report: &TopReport, width: u16, now: Timestamp) -> String {
     let rejected = report.rejected_clients.as_ref();
     let rejected = rejected.filter(|clients| clients.rejected > 0);
     for line in rejected.map_or_else(Vec::new, |clients| clients.lines(SHOWN_CLIENTS)) {
-        let line = line.chars().filter(|character| !character.is_control());
-        text.extend(line.take(width.into()));
+        text.extend(line.chars().take(width.into()));
         text.push('\n');
     }
     text

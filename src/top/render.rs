@@ -8,6 +8,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Borders, Row, Table, TableState};
 use sluicegate_limiter::Timestamp;
+use sluicegate_telemetry::escape::is_hidden;
 
 use super::columns::{self, PaneColumn};
 use super::head::{draw_head, head_height};
@@ -42,6 +43,16 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &TopState, now: Timestamp) {
         ScreenOverlay::Detail if state.pane == ScreenPane::Keys => draw_key(frame, state),
         ScreenOverlay::Detail => draw_server(frame, state),
         ScreenOverlay::None | ScreenOverlay::Filter => {}
+    }
+    hide_controls(frame);
+}
+
+/// Empties the cells with characters that act on a terminal or hide: any text of the gateway may come from a client.
+fn hide_controls(frame: &mut Frame<'_>) {
+    for cell in &mut frame.buffer_mut().content {
+        if cell.symbol().contains(is_hidden) {
+            cell.set_symbol(" ");
+        }
     }
 }
 

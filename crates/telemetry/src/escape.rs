@@ -92,7 +92,8 @@ fn escape_slowly(into: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Returns whether a character would act on a terminal or hide: all of these are below U+10000, one `\u` escape each.
-fn is_hidden(character: char) -> bool {
+#[must_use]
+pub fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
         || matches!(character, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')

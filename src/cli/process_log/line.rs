@@ -13,6 +13,7 @@ use std::fmt::{self, Debug};
 
 use serde_json::{Map, Value};
 use sluicegate_base::clock;
+use sluicegate_telemetry::escape::is_hidden;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
@@ -98,7 +99,7 @@ fn now() -> String {
 
 fn write_text(into: &mut Writer<'_>, text: &str) -> fmt::Result {
     for c in text.chars() {
-        if c.is_control() && c != '\n' {
+        if c != '\n' && is_hidden(c) {
             write!(into, "{}", c.escape_default())?;
         } else {
             into.write_char(c)?;
