@@ -1,10 +1,11 @@
 //! Explains what limits do with one request that exceeds them, and the outcome that follows from all of them.
 
+use http::StatusCode;
 use sluicegate_base::clock;
 
 use crate::admission::{ActiveLimit, KeySeed, RequestFacts};
 use crate::config::Action;
-use crate::config::rules::OnStoreFailure;
+use crate::config::rules::{OnStoreFailure, RefusalRules};
 
 /// The keys for which limits with `enforce` are enforced: those that the seed decides, or unknown ones, where a gateway has another seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,32 +25,51 @@ pub(super) enum LimitEffect {
     Marks,
     /// It is rejected in any case: a tier or a row of the overrides blocks it.
     Blocks,
+    /// It is rejected in any case: a temporary rule bans its key.
+    Bans,
     /// Nothing: the limit is in shadow for it.
     InShadow,
     /// Rejects every request now: the store cannot be reached, and the limit admits none without it.
     RejectsAll,
 }
 
-/// The limits of a request: their effects, and the first one that rejects the request whatever its counts are, with the reason.
+/// The limits of a request: their effects, and the one that rejects the request whatever its counts are, with the reason.
 #[derive(Default)]
 pub(super) struct LimitEffects {
     effects: Vec<LimitEffect>,
-    rejecting: Option<String>,
+    /// The reason, behind its rank: a block precedes a ban, a ban precedes a store that is away.
+    rejecting: Option<(u8, String)>,
 }
 
 impl LimitEffects {
-    /// Adds the effect of `limit`.
-    pub(super) fn add(&mut self, limit: &ActiveLimit, effect: LimitEffect) {
+    /// Adds the effect of `limit`. `refusal` is the answer that the route words.
+    pub(super) fn add(
+        &mut self,
+        limit: &ActiveLimit,
+        effect: LimitEffect,
+        refusal: Option<&RefusalRules>,
+    ) {
         self.effects.push(effect);
         let name = &limit.name;
         let reason = match effect {
-            LimitEffect::Blocks => Some(format!("rejected with 403: the limit {name} blocks it")),
-            LimitEffect::RejectsAll if limit.activation.is_none() => Some(format!(
-                "rejected with 503: the limit {name} admits nothing while its store cannot be reached"
-            )),
-            _ => None,
+            LimitEffect::Blocks => (0, format!("rejected with 403: the limit {name} blocks it")),
+            LimitEffect::Bans => {
+                let worded = refusal.or(limit.items.wording().map(|worded| &**worded));
+                let status = worded.map_or(StatusCode::TOO_MANY_REQUESTS, |worded| worded.status);
+                let status = status.as_u16();
+                (
+                    1,
+                    format!("rejected with {status}: the limit {name} bans its key"),
+                )
+            }
+            LimitEffect::RejectsAll if limit.activation.is_none() => {
+                let why = "admits nothing while its store cannot be reached";
+                (2, format!("rejected with 503: the limit {name} {why}"))
+            }
+            _ => return,
         };
-        self.rejecting = self.rejecting.take().or(reason);
+        let first = self.rejecting.take().filter(|first| first.0 <= reason.0);
+        self.rejecting = first.or(Some(reason));
     }
 
     /// Returns the outcome of a request whose admission leads to `action`.
@@ -59,7 +79,7 @@ impl LimitEffects {
         let never_reject = in_shadow + count(LimitEffect::Marks);
         let all = self.effects.len();
         match &self.rejecting {
-            Some(reason) => reason.clone(),
+            Some((_, reason)) => reason.clone(),
             None if all == 0 => action.to_owned(),
             None if in_shadow == all => {
                 format!("{action}, whatever these limits count, since all are in shadow")
@@ -118,6 +138,6 @@ pub(super) fn effect_text(
             )
         }
         LimitEffect::Marks => "; marks requests that exceed it, and rejects none".to_owned(),
-        LimitEffect::MayReject | LimitEffect::Blocks => String::new(),
+        LimitEffect::MayReject | LimitEffect::Blocks | LimitEffect::Bans => String::new(),
     }
 }

@@ -257,16 +257,22 @@ impl RequestExplained {
                 Some((found, tier))
             });
             let rule = limit.key_rule(&facts, seed);
-            let blocks = match rule {
-                Some(rule) => matches!(rule.effect, RuleEffect::Block | RuleEffect::Ban),
-                None => matches!(&tier, Some((found, Tier::Blocked)) if found.activation.is_none()),
+            let certain = match rule.map(|rule| rule.effect) {
+                Some(RuleEffect::Block) => Some(LimitEffect::Blocks),
+                Some(RuleEffect::Ban) => Some(LimitEffect::Bans),
+                Some(RuleEffect::Exempt | RuleEffect::Scale(_)) => None,
+                None => {
+                    let is_blocked =
+                        matches!(&tier, Some((found, Tier::Blocked)) if found.activation.is_none());
+                    is_blocked.then_some(LimitEffect::Blocks)
+                }
             };
+            let certain = certain.filter(|_| limit.activation.is_none());
             let effect = match effect(limit, &facts, seed, enforced) {
                 LimitEffect::InShadow => LimitEffect::InShadow,
-                _ if blocks && limit.activation.is_none() => LimitEffect::Blocks,
-                other => other,
+                other => certain.unwrap_or(other),
             };
-            all.add(limit, effect);
+            all.add(limit, effect, located.route.refusal.as_deref());
             let key = key::shown(&limit.key, &facts);
             let tier = tier.map(|(found, tier)| in_tier(found, tier));
             let when = limit.activation.as_ref().map(|activation| {
