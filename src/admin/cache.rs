@@ -184,7 +184,10 @@ pub(super) fn page(purge: &PurgeScope, operator: &Operator, process: &GatewayPro
         change: format!("took {purged} stored answers away"),
         ..AuditEntry::default()
     };
-    audit::note_and_mark(process, operator, MarkKind::Purge, "", &entry);
+    match purged {
+        0 => audit::note(process, operator, &entry),
+        _ => audit::note_and_mark(process, operator, MarkKind::Purge, "", &entry),
+    }
     AdminPage::json(&serde_json::json!({ "purged": purged }))
 }
 

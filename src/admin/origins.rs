@@ -226,8 +226,8 @@ impl AddressedCommand {
         }))
     }
 
-    /// Runs the command and returns the server's state after it. `None` where there is no such server.
-    fn run(&self, process: &GatewayProcess) -> Option<ServerView> {
+    /// Runs the command and returns whether it changed something, with the server's state after it. `None` where there is no such server.
+    fn run(&self, process: &GatewayProcess) -> Option<(bool, ServerView)> {
         let origin = &self.origin;
         let snapshot = process.shared.snapshot();
         let servers = snapshot.pools.get(origin.as_str())?.servers();
@@ -243,12 +243,12 @@ impl AddressedCommand {
                 server.address
             );
         }
-        Some(ServerView::of(server, now))
+        Some((changed, ServerView::of(server, now)))
     }
 
     /// Runs the command and returns the page with the server's state after it.
     fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
-        let Some(server) = self.run(process) else {
+        let Some((is_changed, server)) = self.run(process) else {
             let error =
                 &br#"{"error":"no such origin, or no such server of it; /origins names them"}"#[..];
             return AdminPage::new(StatusCode::NOT_FOUND, JSON, error);
@@ -257,13 +257,18 @@ impl AddressedCommand {
             ServerCommand::Drain => ("drain", "drained", MarkKind::ServerDrain),
             ServerCommand::Undrain => ("undrain", "ended the drain of", MarkKind::ServerUndrain),
         };
-        let entry = AuditEntry {
+        let mut entry = AuditEntry {
             action,
             target: format!("origin {}", self.origin),
             change: format!("{verb} server {}", self.server),
             ..AuditEntry::default()
         };
-        audit::note_and_mark(process, operator, kind, &self.origin, &entry);
+        if is_changed {
+            audit::note_and_mark(process, operator, kind, &self.origin, &entry);
+        } else {
+            entry.change += ", which changed nothing";
+            audit::note(process, operator, &entry);
+        }
         AdminPage::json(&CommandPage {
             origin: &self.origin,
             server: OriginServerSection::of(&server),

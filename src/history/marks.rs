@@ -1,14 +1,18 @@
 //! Keeps what happened to the gateway: reloads, acts of operators, problems that began and ended.
 //!
 //! # Limits
-//! [`HISTORY_MARKS`] marks of acts and as many of problems; the oldest go first. Acts of one kind at one object within one step are one
-//! mark with their number (reloads only where their text is the same), so that a script that bans a thousand keys displaces no reload.
+//! [`HISTORY_MARKS`] marks of acts and as many of problems. Acts of one kind at one object within one step are one mark with their number
+//! where their text is the same; beyond [`APART`] of them also where it differs. Of too many the oldest of the most frequent kind goes
+//! first, so that a script that bans a thousand keys displaces no reload.
 
 use std::collections::VecDeque;
 
 use serde::Serialize;
 use sluicegate_base::bounds::{HISTORY_MARK_TEXT, HISTORY_MARKS, HISTORY_STEP};
 use sluicegate_limiter::Timestamp;
+
+/// Marks of one kind at one object within one step that have texts of their own.
+const APART: usize = 8;
 
 /// The sort of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -73,14 +77,14 @@ pub(super) struct MarkLog {
 }
 
 impl MarkKind {
+    /// Returns whether it is about a reload.
+    fn is_reload(self) -> bool {
+        matches!(self, Self::Reload | Self::ReloadRefused)
+    }
+
     /// Returns whether a problem begins or ends.
     fn is_problem(self) -> bool {
         matches!(self, Self::Problem | Self::Recovery)
-    }
-
-    /// Returns whether it is about a reload, whose text has the changes.
-    fn is_reload(self) -> bool {
-        matches!(self, Self::Reload | Self::ReloadRefused)
     }
 }
 
@@ -96,11 +100,14 @@ impl MarkLog {
         let name = shortened(name);
         let text = shortened(text);
         let is_recent = |mark: &&mut HistoryMark| at.saturating_since(mark.at) < HISTORY_STEP;
-        let mut same = (marks.iter_mut().rev().take_while(is_recent)).filter(|mark| {
-            let is_same_text = !kind.is_reload() || mark.text == text;
-            mark.kind == kind && mark.name == name && is_same_text
-        });
-        if let Some(mark) = same.next() {
+        let recent = marks.iter_mut().rev().take_while(is_recent);
+        let alike = recent.filter(|mark| mark.kind == kind && mark.name == name);
+        let mut alike: Vec<&mut HistoryMark> = alike.collect();
+        let same = alike.iter().position(|mark| mark.text == text);
+        // Reloads are few, and their texts have the changes.
+        let is_crowded = alike.len() >= APART && !kind.is_reload();
+        let joined = same.or(is_crowded.then_some(0));
+        if let Some(mark) = joined.and_then(|at| alike.get_mut(at)) {
             mark.count += 1;
             mark.last = at;
             mark.text = text;
@@ -117,7 +124,7 @@ impl MarkLog {
         });
         self.next += 1;
         if marks.len() > HISTORY_MARKS {
-            marks.pop_front();
+            drop_oldest_of_most(marks);
         }
     }
 
@@ -131,6 +138,16 @@ impl MarkLog {
         let mut marks: Vec<_> = self.acts.iter().chain(&self.problems).cloned().collect();
         marks.sort_by_key(|mark| mark.id);
         marks
+    }
+}
+
+/// Removes the oldest mark of the kind that has the most.
+fn drop_oldest_of_most(marks: &mut VecDeque<HistoryMark>) {
+    let number = |kind| marks.iter().filter(|mark| mark.kind == kind).count();
+    let counts: Vec<usize> = marks.iter().map(|mark| number(mark.kind)).collect();
+    let most = counts.iter().max();
+    if let Some(at) = counts.iter().position(|count| Some(count) == most) {
+        marks.remove(at);
     }
 }
 
@@ -180,11 +197,18 @@ mod tests {
             .iter()
             .filter(|mark| !mark.kind.is_problem())
             .collect();
-        assert_eq!(acts.len(), 2);
+        assert_eq!(acts.len(), 1 + APART);
         assert_eq!((acts[0].kind, acts[0].at), (MarkKind::Reload, at(0)));
+        let texts: Vec<_> = acts.iter().skip(1).map(|mark| &*mark.text).collect();
         assert_eq!(
-            (acts[1].count, &*acts[1].text, acts[1].last),
-            (1000, "key 999", at(9))
+            texts[..7],
+            [
+                "key 0", "key 1", "key 2", "key 3", "key 4", "key 5", "key 6"
+            ]
+        );
+        assert_eq!(
+            (acts[8].count, &*acts[8].text, acts[8].last),
+            (993, "key 999", at(9))
         );
         assert_eq!(log.changes(), 3001);
         log.add(at(10), MarkKind::Ban, "otp", "key");
@@ -197,6 +221,30 @@ mod tests {
         assert_eq!(
             latest.take(2).collect::<Vec<_>>(),
             [("Reloaded: two.", 2), ("Reloaded: one.", 1)]
+        );
+    }
+
+    /// Goal: two acts of an operator within a step are two marks, a repeated one is one, and no number of others displaces a reload.
+    /// Method: rules at one object, then a flood of bans at many objects.
+    #[test]
+    fn acts_with_their_own_texts_have_their_own_marks() {
+        let mut log = MarkLog::default();
+        log.add(at(0), MarkKind::Reload, "", "Reloaded: one.");
+        for text in ["Blocked a.", "Removed a.", "Blocked a."] {
+            log.add(at(1), MarkKind::Rule, "", text);
+        }
+        let marks = log.list();
+        let shown: Vec<_> = marks.iter().map(|mark| (&*mark.text, mark.count)).collect();
+        let expected = [("Reloaded: one.", 1), ("Blocked a.", 2), ("Removed a.", 1)];
+        assert_eq!(shown, expected);
+        for turn in 0..10 * HISTORY_MARKS {
+            log.add(at(2), MarkKind::Ban, &turn.to_string(), "Banned.");
+        }
+        let marks = log.list();
+        assert_eq!(marks.len(), HISTORY_MARKS);
+        assert_eq!(
+            (marks[0].kind, marks[1].kind),
+            (MarkKind::Reload, MarkKind::Rule)
         );
     }
 

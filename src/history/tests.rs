@@ -148,7 +148,7 @@ fn marks_are_those_since_a_time() {
     };
     assert_eq!(texts(0), ["one 1", "reloaded 1"]);
     assert_eq!(texts(millis(at(2_000))), ["reloaded 1"]);
-    history.mark(at(4_000), MarkKind::Ban, "otp", "other");
-    assert_eq!(texts(millis(at(3_000))), ["other 2"]);
+    history.mark(at(4_000), MarkKind::Ban, "otp", "one");
+    assert_eq!(texts(millis(at(3_000))), ["one 2"]);
     assert_eq!(history.position().events, 3);
 }
