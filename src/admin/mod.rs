@@ -20,6 +20,7 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
 use serde::Serialize;
+use sluicegate_base::bounds::ADMIN_BODY;
 
 mod acme;
 mod advice;
@@ -322,6 +323,10 @@ fn page(request: &Parts, sender: &mut RequestSource, process: &GatewayProcess) -
                 return AdminTask::Show(page);
             }
         }
+    }
+    if sender.body.len() > ADMIN_BODY {
+        let error = format!("the body has more than {ADMIN_BODY} bytes, the most that is read");
+        return AdminTask::Show(AdminPage::error(StatusCode::PAYLOAD_TOO_LARGE, &error));
     }
     let make: fn(&GatewayProcess) -> AdminPage = match path {
         "/metrics" => |process| metrics::page(AdminSnapshot::of(process)),

@@ -26,6 +26,9 @@ use super::accept::ConnectionApp;
 use crate::admin::{AdminResponse, EventHub, EventStream, Operator, RequestSource, answer};
 use crate::process::GatewayProcess;
 
+/// Bytes of a body that is too long that are read before the answer.
+const READ_AWAY: usize = 64 * ADMIN_BODY;
+
 /// The application of the admin listener.
 pub struct AdminApp {
     process: Arc<GatewayProcess>,
@@ -245,16 +248,19 @@ async fn write_events(mut session: ServerSession, mut stream: EventStream) {
     }
 }
 
-/// Reads the body of a request that changes something. A body beyond the maximum is cut, and is then no valid JSON.
+/// Reads the body of a request that changes something. Of a body beyond the maximum a byte more is kept, by which it is refused, and so
+/// much is read that the client can read the answer.
 async fn body_of(session: &mut ServerSession) -> Vec<u8> {
     let mut body = Vec::new();
+    let mut read = 0;
     if !matches!(session.req_header().method, Method::PUT | Method::POST) {
         return body;
     }
     while let Ok(Some(piece)) = session.read_request_body().await {
-        body.extend_from_slice(&piece);
-        if body.len() > ADMIN_BODY {
-            body.truncate(ADMIN_BODY);
+        read += piece.len();
+        let room = (ADMIN_BODY + 1).saturating_sub(body.len());
+        body.extend_from_slice(piece.get(..room).unwrap_or(&piece));
+        if read > READ_AWAY {
             break;
         }
     }
