@@ -43,7 +43,7 @@ impl ActiveLimit {
     /// whose counts may have expired. Where there are more keys, the banned ones have half of the places. Reads the whole tables.
     #[must_use]
     pub fn rank_keys(&self, most: usize, now: Timestamp) -> Vec<RankedKey> {
-        let fullest = self.limit.top(most, self.moment(now));
+        let fullest = self.fullest_keys(most, self.moment(now));
         let fullest = fullest
             .iter()
             .map(|usage| self.ranked_key(usage.key, Some(usage), now));
@@ -69,11 +69,41 @@ impl ActiveLimit {
         banned
     }
 
+    /// Returns up to `most` keys that have used most of their fullest rate, fullest first. Of a limit with overrides that is the rate of a
+    /// key's row, so the table cannot rank them.
+    fn fullest_keys(&self, most: usize, moment: Timestamp) -> Vec<KeyUsage> {
+        if self.overrides.is_none() {
+            return self.limit.top(most, moment);
+        }
+        let mut fullest: Vec<(u64, KeyUsage)> = Vec::new();
+        let keep_fullest = |fullest: &mut Vec<(u64, KeyUsage)>| {
+            fullest.sort_by_key(|(used, _)| Reverse(*used));
+            fullest.truncate(most);
+        };
+        for usage in self.limit.active_keys(moment) {
+            fullest.push((self.used_of_own_rates(&usage, moment), usage));
+            if fullest.len() >= 4 * most.max(16) {
+                keep_fullest(&mut fullest);
+            }
+        }
+        keep_fullest(&mut fullest);
+        fullest.into_iter().map(|(_, usage)| usage).collect()
+    }
+
+    /// Returns the thousandths of a key's fullest rate that are used, by the rates of its row where it has one.
+    fn used_of_own_rates(&self, usage: &KeyUsage, moment: Timestamp) -> u64 {
+        match self.judged(usage.key) {
+            Ok(limit) if !std::ptr::eq(limit, &self.limit) => {
+                used_of(limit, usage.key, moment) / 10
+            }
+            _ => usage.fullness(),
+        }
+    }
+
     /// Returns the state of a key by what this gateway knows; `usage` is what the table has of it, `None` for a key without counts.
     fn ranked_key(&self, key: KeyHash, usage: Option<&KeyUsage>, now: Timestamp) -> RankedKey {
         let judged = self.judged(key);
         let limit = judged.unwrap_or(&self.limit);
-        let has_own_rates = !std::ptr::eq(limit, &self.limit);
         let without_store = self.rule_without_store(None, now);
         let share = self.share_at(without_store, limit);
         let counted = share.as_ref().unwrap_or(limit);
@@ -85,13 +115,10 @@ impl ActiveLimit {
             has_room: has_room(&decision),
             without_store,
         };
-        let used = match usage {
-            Some(usage) if !has_own_rates => usage.fullness(),
-            _ => used_of(limit, key, self.moment(now)) / 10,
-        };
+        let used = usage.map(|usage| self.used_of_own_rates(usage, self.moment(now)));
         RankedKey {
             key,
-            used,
+            used: used.unwrap_or_else(|| used_of(limit, key, self.moment(now)) / 10),
             charged: usage.and_then(KeyUsage::charged),
             decision,
             next: NextRequest::new(self, key, standing),

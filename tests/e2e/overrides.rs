@@ -292,3 +292,26 @@ async fn a_million_rows_are_looked_up_as_fast_as_one() {
     let bytes = gateway.resident_bytes();
     assert!(bytes < 300_000_000, "{bytes} bytes");
 }
+
+#[tokio::test]
+async fn the_top_ranks_each_key_by_its_own_rates() {
+    // Goal: the keys that are nearest to being rejected are the first, whatever the limit's own rates say of them. Method: a key with a
+    // large row and many requests, one with a small row that is full, and one without a row; the first two of the list.
+    let rules = by_client("../tenants.csv")
+        .replace("\"1 per 1h\", \"9 per 2h\"", "\"10 per 1h\"")
+        .replace("100 per 1h", "1000 per 1h");
+    let rows = "client.ip, rates\n192.0.2.1, 2 per 1h\n192.0.2.2, 1000 per 1h\n";
+    let setup = Setup::new().file("tenants.csv", rows).rules(&rules);
+    let gateway = setup.start().await;
+    let mut client = gateway.client().await;
+    for (address, requests) in [("192.0.2.1", 2), ("192.0.2.2", 9), ("192.0.2.3", 5)] {
+        for _ in 0..requests {
+            let answer = client.send(get("/").forwarded_for(address)).await;
+            assert_eq!(answer.status, 200, "{address}");
+        }
+    }
+    let page = gateway.admin(get("/limits/api/top?n=2")).await.json();
+    let top = page["top"].as_array().unwrap().iter();
+    let used: Vec<f64> = top.map(|key| key["used"].as_f64().unwrap()).collect();
+    assert_eq!(used, [1.0, 0.5], "{page}");
+}
