@@ -64,6 +64,8 @@ struct RulesPage {
     /// True if the rules outlive the process.
     kept: bool,
     why_not_kept: Option<String>,
+    /// The fault of the file that keeps them.
+    file_fault: Option<String>,
     /// True if other gateways share rules with this one.
     shared: bool,
     rules: Vec<RuleRow>,
@@ -144,6 +146,7 @@ fn page(process: &GatewayProcess) -> AdminPage {
         at: rfc3339::format(now),
         kept: why_not_kept.is_none(),
         why_not_kept,
+        file_fault: snapshot.temporary.file_fault(),
         shared: snapshot.store.is_some(),
         rules: rows(&snapshot, now),
     })

@@ -17,6 +17,7 @@ use tokio::time::MissedTickBehavior;
 use tracing::warn;
 
 use super::GatewayProcess;
+use crate::history::MarkKind;
 use crate::in_force::InForce;
 use crate::store::{SharedRules, Store};
 use crate::temporary_rules::{RuleEntry, RuleId, TemporaryRules, WrittenEntry};
@@ -61,11 +62,7 @@ impl BackgroundService for RuleService {
                 () = self.rules.changed() => {}
                 _ = shutdown.changed() => return,
             }
-            let rules = Arc::clone(&self.rules);
-            // A disk may be slow.
-            let ended = tokio::task::spawn_blocking(move || rules.tick(clock::now()));
-            // It does not panic, and the next tick looks again.
-            let _ = ended.await;
+            self.end_rules().await;
             self.exchange(&mut view).await;
             let revision = self.rules.revision();
             if followed == Some(revision) {
@@ -80,6 +77,19 @@ impl BackgroundService for RuleService {
 }
 
 impl RuleService {
+    /// Drops the rules that have ended, each with a mark in the history.
+    async fn end_rules(&self) {
+        let rules = Arc::clone(&self.rules);
+        // A disk may be slow.
+        let ticked = tokio::task::spawn_blocking(move || rules.tick(clock::now()));
+        // It does not panic, and the next tick looks again.
+        for rule in ticked.await.unwrap_or_default() {
+            let name = format!("temporary rule {}", rule.id);
+            let text = format!("Temporary rule {} ended: {}.", rule.id, rule.summary());
+            self.process.shared.mark(MarkKind::Rule, &name, &text);
+        }
+    }
+
     /// Takes over what the store has, and publishes what it lacks.
     async fn exchange(&self, view: &mut StoreView) {
         let Some(store) = self.store.load() else {

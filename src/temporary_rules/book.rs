@@ -8,11 +8,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use sluicegate_base::bounds::TEMPORARY_RULES;
+use sluicegate_base::bounds::{TEMPORARY_RULE_LENGTH, TEMPORARY_RULES};
 use sluicegate_limiter::Timestamp;
 
 use super::rule::{RuleId, RuleScope, TemporaryRule};
+
+/// The clock of another gateway may be ahead by so much.
+const OTHER_CLOCK: Duration = Duration::from_secs(300);
 
 /// The rules and tombstones of a gateway.
 #[derive(Debug, Default)]
@@ -40,6 +44,15 @@ pub enum RuleEntry {
 /// There are as many rules as there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleBookFull;
+
+/// The result of taking over entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MergeResult {
+    /// Set where an entry changed something.
+    pub is_changed: bool,
+    /// Why each of some entries was not taken over.
+    pub refused: Vec<String>,
+}
 
 impl RuleEntry {
     /// Returns the id of the rule.
@@ -116,37 +129,48 @@ impl RuleBook {
         Some(removed).filter(|rule| rule.until > now)
     }
 
-    /// Takes over entries. Returns whether that changes something.
+    /// Takes over entries.
     pub fn merge_all(
         &mut self,
         entries: impl IntoIterator<Item = RuleEntry>,
         now: Timestamp,
-    ) -> bool {
-        let mut is_changed = false;
+    ) -> MergeResult {
+        let mut result = MergeResult::default();
         for entry in entries {
-            is_changed |= self.merge(entry, now);
+            match self.merge(entry, now) {
+                Ok(is_changed) => result.is_changed |= is_changed,
+                Err(why) => result.refused.push(why),
+            }
         }
-        is_changed
+        result
     }
 
-    /// Takes over an entry. Returns whether that changes something. An entry that has ended is ignored, and so is a rule without room.
-    pub fn merge(&mut self, entry: RuleEntry, now: Timestamp) -> bool {
+    /// Takes over an entry. Returns whether that changes something. An entry that has ended is ignored.
+    ///
+    /// # Errors
+    /// The reason why a rule is not taken over: it ends later than any rule may, or there are as many rules as there may be.
+    pub fn merge(&mut self, entry: RuleEntry, now: Timestamp) -> Result<bool, String> {
         let id = entry.id();
         if entry.until() <= now || self.removed.contains_key(&id) {
-            return false;
+            return Ok(false);
+        }
+        if entry.until() > now.saturating_add(TEMPORARY_RULE_LENGTH + OTHER_CLOCK) {
+            let days = TEMPORARY_RULE_LENGTH.as_secs() / (24 * 3600);
+            return Err(format!("rule {id} ends more than {days} days from now"));
         }
         match entry {
             RuleEntry::Removed(_, until, scope) => {
                 self.rules.remove(&id);
                 self.bury(id, until, scope);
-                true
+                Ok(true)
+            }
+            RuleEntry::InForce(_) if self.rules.contains_key(&id) => Ok(false),
+            RuleEntry::InForce(_) if self.rules.len() >= TEMPORARY_RULES => {
+                Err(format!("rule {id} is one more than {TEMPORARY_RULES}"))
             }
             RuleEntry::InForce(rule) => {
-                let has_room = self.rules.len() < TEMPORARY_RULES && !self.rules.contains_key(&id);
-                if has_room {
-                    self.rules.insert(id, rule);
-                }
-                has_room
+                self.rules.insert(id, rule);
+                Ok(true)
             }
         }
     }
@@ -175,8 +199,6 @@ impl RuleBook {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use proptest::prelude::*;
 
     use super::super::rule::RuleLifetime;
@@ -198,6 +220,13 @@ mod tests {
         TemporaryRule::new(RuleId::from_bits(id), RuleEffect::Block, target, lifetime)
     }
 
+    fn add(
+        book: &mut RuleBook,
+        rule: TemporaryRule,
+    ) -> Result<Vec<Arc<TemporaryRule>>, RuleBookFull> {
+        book.add(rule, NOW)
+    }
+
     fn ids(book: &RuleBook) -> Vec<String> {
         book.rules().map(|rule| rule.id.to_string()).collect()
     }
@@ -207,9 +236,9 @@ mod tests {
     #[test]
     fn a_rule_replaces_its_like_and_ends() {
         let mut book = RuleBook::default();
-        assert_eq!(book.add(rule(1, "192.0.2.1", 60), NOW).unwrap().len(), 0);
-        assert_eq!(book.add(rule(2, "192.0.2.2", 60), NOW).unwrap().len(), 0);
-        let replaced = book.add(rule(3, "192.0.2.1", 30), NOW).unwrap();
+        assert_eq!(add(&mut book, rule(1, "192.0.2.1", 60)).unwrap().len(), 0);
+        assert_eq!(add(&mut book, rule(2, "192.0.2.2", 60)).unwrap().len(), 0);
+        let replaced = add(&mut book, rule(3, "192.0.2.1", 30)).unwrap();
         assert_eq!(replaced[0].id, RuleId::from_bits(1));
         assert_eq!(ids(&book), ["000000000002", "000000000003"]);
         assert!(book.remove(RuleId::from_bits(9), NOW).is_none());
@@ -230,17 +259,38 @@ mod tests {
         let target = |at: usize| format!("10.{}.{}.1", at >> 8, at & 255);
         for at in 0..TEMPORARY_RULES {
             let rule = Arc::new(rule(at as u64, &target(at), 60));
-            assert!(book.merge(RuleEntry::InForce(rule), NOW));
+            assert_eq!(book.merge(RuleEntry::InForce(rule), NOW), Ok(true));
         }
         let one_more = || rule(u64::MAX, "192.0.2.1", 60);
-        assert_eq!(book.add(one_more(), NOW).map(drop), Err(RuleBookFull));
-        assert!(!book.merge(RuleEntry::InForce(Arc::new(one_more())), NOW));
-        assert!(book.add(rule(u64::MAX - 1, &target(7), 60), NOW).is_ok());
+        assert_eq!(add(&mut book, one_more()).map(drop), Err(RuleBookFull));
+        let entry = RuleEntry::InForce(Arc::new(one_more()));
+        let merged = book.merge_all([entry], NOW);
+        assert!(!merged.is_changed);
+        assert_eq!(merged.refused, ["rule ffffffffffff is one more than 10000"]);
+        assert!(add(&mut book, rule(u64::MAX - 1, &target(7), 60)).is_ok());
         for at in 0..=TEMPORARY_RULES {
             let id = RuleId::from_bits((1 << 40) + at as u64);
-            book.merge(RuleEntry::Removed(id, after(10), RuleScope::Fleet), NOW);
+            let removed = RuleEntry::Removed(id, after(10), RuleScope::Fleet);
+            assert_eq!(book.merge(removed, NOW), Ok(true));
         }
         assert_eq!(book.entries().count(), 2 * TEMPORARY_RULES);
+    }
+
+    /// Goal: nobody who writes the file or the store sets a rule without an end. Method: ends on both sides of the longest, of a rule and
+    /// of a tombstone, which would stay as long.
+    #[test]
+    fn an_entry_that_ends_too_late_is_refused() {
+        let mut book = RuleBook::default();
+        let longest = TEMPORARY_RULE_LENGTH + OTHER_CLOCK;
+        let entry = |id, seconds| RuleEntry::InForce(Arc::new(rule(id, "192.0.2.1", seconds)));
+        let long = entry(2, longest.as_secs() + 1);
+        let late = RuleEntry::Removed(RuleId::from_bits(3), long.until(), RuleScope::Fleet);
+        assert_eq!(book.merge(entry(1, longest.as_secs()), NOW), Ok(true));
+        let merged = book.merge_all([long, late], NOW);
+        let why =
+            ["2", "3"].map(|id| format!("rule 00000000000{id} ends more than 30 days from now"));
+        assert_eq!((merged.is_changed, merged.refused), (false, why.to_vec()));
+        assert_eq!(ids(&book), ["000000000001"]);
     }
 
     proptest! {
@@ -257,11 +307,11 @@ mod tests {
             let mut one = RuleBook::default();
             let mut other = RuleBook::default();
             for heard in entries.iter().map(entry) {
-                one.merge(heard, NOW);
+                one.merge_all([heard], NOW);
             }
             let turn = turn.min(entries.len());
             for heard in entries[turn..].iter().chain(&entries[..turn]).rev().map(entry) {
-                other.merge(heard, NOW);
+                other.merge_all([heard], NOW);
             }
             prop_assert_eq!(ids(&one), ids(&other));
             prop_assert_eq!(one.removed, other.removed);

@@ -31,7 +31,7 @@ use sluicegate_limiter::Timestamp;
 use tokio::sync::Notify;
 use tracing::{info, warn};
 
-pub use self::book::{RuleBook, RuleBookFull, RuleEntry};
+pub use self::book::{MergeResult, RuleBook, RuleBookFull, RuleEntry};
 use self::file::RuleFile;
 pub use self::limit_edits::LimitEdits;
 pub use self::lookup::RuleLookup;
@@ -76,9 +76,8 @@ impl TemporaryRules {
     /// read is logged, and stays beside the new one.
     pub fn keep_in(&self, directory: &Path, now: Timestamp) {
         let mut state = self.lock();
-        let (file, entries) = RuleFile::open(directory);
-        state.file = Some(file);
-        state.book.merge_all(entries, now);
+        state.file = Some(RuleFile::open(directory));
+        self.read_again(&mut state, now);
         self.compile(&state, now);
         let number = state.book.rules().count();
         if number > 0 {
@@ -143,6 +142,15 @@ impl TemporaryRules {
         }
     }
 
+    /// Returns what is wrong with the file that keeps the rules, until an operator has changed a rule or the file is read without a
+    /// fault; `None` where nothing is.
+    #[must_use]
+    pub fn file_fault(&self) -> Option<String> {
+        let state = self.lock();
+        let file = state.file.as_ref()?;
+        file.fault().or(file.error()).map(str::to_owned)
+    }
+
     /// Adds a rule in the place of those that do the same to the same clients, and returns these.
     ///
     /// # Errors
@@ -168,18 +176,22 @@ impl TemporaryRules {
         Some(removed)
     }
 
-    /// Takes over what other gateways have published. Returns whether something changed.
-    pub fn merge(&self, entries: impl IntoIterator<Item = RuleEntry>, now: Timestamp) -> bool {
+    /// Takes over what other gateways have published. A rule that no gateway may have is logged.
+    pub fn merge(&self, entries: impl IntoIterator<Item = RuleEntry>, now: Timestamp) {
         let mut state = self.lock();
-        let is_changed = state.book.merge_all(entries, now);
-        if is_changed {
+        let merged = state.book.merge_all(entries, now);
+        if let Some(first) = merged.refused.first() {
+            let number = merged.refused.len();
+            warn!("{number} temporary rules of the store are ignored; the first: {first}");
+        }
+        if merged.is_changed {
             self.keep(&mut state, now);
         }
-        is_changed
     }
 
-    /// Drops the rules that have ended, and takes over what another process, such as the one before an upgrade, has written to the file.
-    pub fn tick(&self, now: Timestamp) {
+    /// Drops the rules that have ended and returns them, and takes over what another process, such as the one before an upgrade, has
+    /// written to the file.
+    pub fn tick(&self, now: Timestamp) -> Vec<Arc<TemporaryRule>> {
         let mut state = self.lock();
         let is_new = self.read_again(&mut state, now);
         let ended = state.book.expire(now);
@@ -189,6 +201,7 @@ impl TemporaryRules {
         if !ended.is_empty() || is_new {
             self.keep(&mut state, now);
         }
+        ended
     }
 
     /// Returns the entries that all gateways of a fleet share.
@@ -204,9 +217,12 @@ impl TemporaryRules {
         self.changed.notified().await;
     }
 
-    /// Puts a change by an operator in force.
+    /// Puts a change by an operator in force. The file is whole after it.
     fn apply(&self, state: &mut RuleState, now: Timestamp) {
         self.keep(state, now);
+        if let Some(file) = &mut state.file {
+            file.forget_fault();
+        }
         self.changed.notify_one();
     }
 
@@ -226,14 +242,19 @@ impl TemporaryRules {
 
     /// Reads the file again if another process has written it. Returns whether something changed.
     fn read_again(&self, state: &mut RuleState, now: Timestamp) -> bool {
-        let Some(entries) = state.file.as_mut().and_then(RuleFile::read_if_changed) else {
+        let Some(file) = &mut state.file else {
             return false;
         };
-        let is_changed = state.book.merge_all(entries, now);
-        if is_changed {
+        let is_first = !file.is_read();
+        let Some(contents) = file.read_if_changed() else {
+            return false;
+        };
+        let merged = state.book.merge_all(contents.entries, now);
+        file.judge(contents.faults.into_iter().chain(merged.refused));
+        if merged.is_changed && !is_first {
             warn!("another process has changed the temporary rules; its changes are in force");
         }
-        is_changed
+        merged.is_changed
     }
 
     fn lock(&self) -> MutexGuard<'_, RuleState> {

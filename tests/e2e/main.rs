@@ -100,6 +100,7 @@ mod starting;
 mod store;
 mod survival;
 mod syslog;
+mod temporary_rule_file;
 mod temporary_rules;
 mod tiers;
 mod tls;

@@ -226,9 +226,9 @@ async fn a_rule_that_would_do_harm_is_refused_and_says_why() {
 }
 
 #[tokio::test]
-async fn rules_outlive_the_process_and_a_broken_file_does_not_stop_it() {
-    // Goal: a rule holds across a reload, `kill -9` and a restart; a file that cannot be read is reported and moved aside. Method: a rule,
-    // and each of them in turn; a removed rule that stays removed.
+async fn rules_outlive_the_process() {
+    // Goal: a rule holds across a reload, `kill -9` and a restart. Method: a rule, and each of them in turn; a removed rule that stays
+    // removed.
     let mut gateway = guarded(RULES).start().await;
     let removed = set(&gateway, "block", "203.0.113.2", "1h").await;
     set(&gateway, "block", "203.0.113.1", "1h").await;
@@ -258,23 +258,6 @@ async fn rules_outlive_the_process_and_a_broken_file_does_not_stop_it() {
     assert_eq!(status(&mut client, "203.0.113.1").await, 403);
     assert_eq!(status(&mut client, "203.0.113.2").await, 200);
     assert_eq!(targets(&gateway).await, ["203.0.113.1"]);
-
-    gateway.kill();
-    let file = gateway
-        .config_path()
-        .with_file_name("state")
-        .join("temporary-rules.json");
-    fs::write(&file, "{\"version\": 1, \"rules\": [{}]}").unwrap();
-    gateway.start_again().await;
-    assert_eq!(targets(&gateway).await, Vec::<String>::new());
-    assert!(
-        gateway
-            .stderr()
-            .contains("the temporary rules cannot be read")
-    );
-    assert!(file.with_file_name("temporary-rules.broken.json").exists());
-    set(&gateway, "block", "203.0.113.3", "1h").await;
-    assert!(fs::read_to_string(&file).unwrap().contains("203.0.113.3"));
 }
 
 #[tokio::test]
@@ -291,7 +274,9 @@ async fn keys_are_banned_and_rates_multiplied_until_their_end() {
         )
         + &route("/", &["four"], ANSWERED);
     let mut gateway = guarded(&rules).with_driven_clock().start().await;
-    let begin = 1_800_000_000 + 60;
+    // Near the present: a process that starts again has the clock of the machine until the test sets it.
+    let hour = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs() / 3600;
+    let begin = (hour + 1) * 3600 + 60;
     let at = |gateway: &Gateway, seconds: u64| {
         gateway.clock().set(Timestamp::from_secs(begin + seconds))
     };

@@ -40,6 +40,7 @@ export default function rules({ series }) {
         onclick: () => remove(rule),
       }, 'Remove'),
     ]), 'No temporary rule is in force.'),
+    page.file_fault && h('p.error', {}, `Rules are lost, or end with the process: ${page.file_fault}.`),
     page.rules.length > ROWS && h('p.quiet', {}, `and ${count(page.rules.length - ROWS)} more: sluicegate rules`),
     h('p.small.quiet', {}, 'Requests are those of this gateway. ', page.shared ? 'Gateways that share the store have the same rules. ' : '',
       page.kept ? 'The rules outlive a restart.' : `The rules end with the process: ${page.why_not_kept}.`));

@@ -36,6 +36,7 @@ pub(super) enum ProblemKind {
     Reload,
     File,
     StateDirectory,
+    Rules,
 }
 
 /// The weight of a problem, as that of the alerts for Prometheus.
@@ -80,7 +81,7 @@ struct ProblemSection {
 
 impl ProblemKind {
     /// Every kind.
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Origin,
         Self::Requests,
         Self::Store,
@@ -89,6 +90,7 @@ impl ProblemKind {
         Self::Reload,
         Self::File,
         Self::StateDirectory,
+        Self::Rules,
     ];
 
     /// Returns its name in pages and metrics.
@@ -102,6 +104,7 @@ impl ProblemKind {
             Self::Reload => "reload",
             Self::File => "file",
             Self::StateDirectory => "state-directory",
+            Self::Rules => "rules",
         }
     }
 
@@ -114,6 +117,7 @@ impl ProblemKind {
             Self::Overflow => "A limit has no room",
             Self::Reload | Self::File => "A reload failed",
             Self::StateDirectory => "Counters would not survive",
+            Self::Rules => "Temporary rules are lost",
         }
     }
 
@@ -153,6 +157,7 @@ pub(super) fn find(process: &GatewayProcess, snapshot: &Snapshot) -> Vec<Operati
     problems.extend(configuration.broken_files.iter().map(sentences::file));
     let directory = process.reloader.storage.health();
     problems.extend(directory.as_ref().and_then(sentences::state_directory));
+    problems.extend((shared.temporary.file_fault()).map(|fault| sentences::rules(&fault)));
     problems.sort();
     problems
 }

@@ -240,6 +240,13 @@ pub(super) fn state_directory(health: &DirectoryHealth) -> Option<OperatingProbl
     Some(problem(ProblemSeverity::Warning, kind, "", sentence))
 }
 
+/// Writes what is wrong with the file of the temporary rules.
+pub(super) fn rules(fault: &str) -> OperatingProblem {
+    let fault = shortened(fault);
+    let sentence = format!("Temporary rules are lost, or end with the process: {fault}.");
+    problem(ProblemSeverity::Warning, ProblemKind::Rules, "", sentence)
+}
+
 /// Returns the first line of a cause, without its last period, cut where it is long.
 fn shortened(cause: &str) -> String {
     let line = cause.lines().find(|line| !line.trim().is_empty());
