@@ -20,7 +20,7 @@ const DEFAULT_URL: &str = "http://127.0.0.1:9180";
 pub(super) type TargetError = (u8, String);
 
 /// The gateway that a command asks.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub(super) struct RunningGateway {
     /// The admin listener of the gateway. Default: that of the configuration, or http://127.0.0.1:9180.
     #[arg(long, value_name = "URL", conflicts_with = "config")]

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::gateway_target::{RunningGateway, encoded, send};
-use super::{SUCCESS, tell};
+use super::{FAILED, SUCCESS, USAGE, tell};
 use crate::explain::counted;
 
 /// The timeout of the answer: a large table is walked, and the store may have each key.
@@ -22,7 +22,7 @@ pub(super) struct UnbanCommand {
     #[command(flatten)]
     gateway: RunningGateway,
     /// Only bans of this limit.
-    #[arg(long, value_name = "NAME", required_unless_present_any = ["since", "cidr"])]
+    #[arg(long, value_name = "NAME")]
     limit: Option<String>,
     /// Only bans that began within this time: 90s, 20m, 3h.
     #[arg(long, value_name = "TIME")]
@@ -35,14 +35,29 @@ pub(super) struct UnbanCommand {
     dry_run: bool,
 }
 
+/// Returns whether an answer is about no limit, since each was left out.
+fn has_failed(answer: &Value) -> bool {
+    let skipped = answer["skipped"].as_array();
+    answer["searched"] == 0 && skipped.is_some_and(|skipped| !skipped.is_empty())
+}
+
 impl UnbanCommand {
     /// Ends the bans and prints their number.
     pub(super) fn run(&self) -> u8 {
+        if self.limit.is_none() && self.since.is_none() && self.cidr.is_none() {
+            tell(
+                &"sluicegate: no bans are named; write --limit NAME, --since 20m or --cidr 203.0.113.0/24, or several of them",
+            );
+            return USAGE;
+        }
         let client = self.gateway.client(self.file.as_ref(), PATIENCE);
         match client.and_then(|client| send(&client, "DELETE", &self.target(), None)) {
             Ok(answer) => {
                 tell(&self.report(&answer));
-                SUCCESS
+                match has_failed(&answer) {
+                    true => FAILED,
+                    false => SUCCESS,
+                }
             }
             Err((code, message)) => {
                 tell(&message);
@@ -72,8 +87,12 @@ impl UnbanCommand {
     fn report(&self, answer: &Value) -> String {
         let verb = if self.dry_run { "would end" } else { "ended" };
         let bans = answer["bans"].as_u64().unwrap_or_default();
-        let mut lines = vec![format!("{verb} {}", counted(bans, "ban"))];
         let listed = |name: &str| answer[name].as_array().cloned().unwrap_or_default();
+        let mut lines = vec![match bans {
+            0 if has_failed(answer) => format!("{verb} no ban: no limit can be searched so"),
+            0 => format!("{verb} 0 bans: none is in force that all conditions hold for"),
+            _ => format!("{verb} {}", counted(bans, "ban")),
+        }];
         for one in listed("limits") {
             let limit = one["limit"].as_str().unwrap_or_default();
             lines.push(format!("  limit {limit}: {}", one["bans"]));
@@ -83,12 +102,63 @@ impl UnbanCommand {
                 ["limit", "reason"].map(|key| one[key].as_str().unwrap_or_default());
             lines.push(format!("  limit {limit} is left out: {reason}"));
         }
-        if answer["fleet"] == true {
-            lines.push("the other gateways of the store follow within seconds".to_owned());
+        for id in listed("rules") {
+            let id = id.as_str().unwrap_or_default();
+            lines.push(format!("  temporary rule {id} is removed"));
+        }
+        if answer["fleet"] == true && !has_failed(answer) {
+            lines.push(match self.dry_run {
+                true => "bans at the other gateways of the store are not counted".to_owned(),
+                false => "the other gateways of the store follow within seconds".to_owned(),
+            });
         }
         if let Some(error) = answer["store_error"].as_str() {
             lines.push(format!("some counters stay in the store: {error}"));
         }
         lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Goal: nobody reads that bans ended where none did. Method: answers with bans, with none, and with every limit left out.
+    #[test]
+    fn the_report_says_what_ended() {
+        let command = |dry_run| UnbanCommand {
+            file: None,
+            gateway: RunningGateway::default(),
+            limit: None,
+            since: None,
+            cidr: Some("0.0.0.0/0".to_owned()),
+            dry_run,
+        };
+        let limits = json!([{ "limit": "otp", "bans": 2 }]);
+        let skipped = json!([{ "limit": "otp", "reason": "too many" }]);
+        let ended = json!({ "bans": 2, "searched": 1, "limits": limits, "skipped": [], "rules": ["0123456789ab"], "fleet": true });
+        let text = command(false).report(&ended);
+        assert_eq!(
+            text,
+            "ended 2 bans\n  limit otp: 2\n  temporary rule 0123456789ab is removed\n\
+             the other gateways of the store follow within seconds"
+        );
+        let none =
+            json!({ "bans": 0, "searched": 1, "limits": [], "skipped": skipped, "fleet": false });
+        let text = command(true).report(&none);
+        assert_eq!(
+            text,
+            "would end 0 bans: none is in force that all conditions hold for\n  limit otp is left out: too many"
+        );
+        let all_skipped =
+            json!({ "bans": 0, "searched": 0, "limits": [], "skipped": skipped, "fleet": true });
+        let text = command(false).report(&all_skipped);
+        assert_eq!(
+            text,
+            "ended no ban: no limit can be searched so\n  limit otp is left out: too many"
+        );
+        assert!(has_failed(&all_skipped) && !has_failed(&none) && !has_failed(&ended));
     }
 }
