@@ -1,27 +1,31 @@
 //! Selects bans in force by limit, network and time, and ends them: here, and by the store's change feed at the other gateways.
 //!
 //! A table of bans holds hashes. A network can be told only of limits whose key is an address alone: the hashes of its addresses are made
-//! and looked up, as many as a bound allows. A ban has no time of its begin: it is computed from its end and the length of its level.
+//! and looked up, as many as a bound allows. A ban has no time of its begin: it is computed from its end and the length of its level. A ban
+//! by a temporary rule begins with the rule, and ends with it.
 //!
 //! # Concurrency
 //! Nothing is locked for the whole. A ban that begins meanwhile is seen or not.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use sluicegate_base::bounds::UNBANNED_ADDRESSES;
 use sluicegate_base::clock;
-use sluicegate_limiter::{ActiveBan, Bans, Timestamp};
+use sluicegate_limiter::{ActiveBan, Bans, KeyHash, Timestamp};
 
 use super::key_edit::wait_for;
 use super::query::decoded;
+use super::rule_view::{self, key_bits};
 use crate::admission::{ActiveLimit, NamedKey};
 use crate::config::read_duration;
 use crate::config::rules::KeyPart;
-use crate::process::SharedState;
+use crate::process::GatewayProcess;
 use crate::store::KeyChange;
+use crate::temporary_rules::{RuleScope, TemporaryRule};
 
 /// The bans that an operator means; every condition that is set holds for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,17 +45,24 @@ pub(super) enum SelectionUse {
     Count,
     /// The bans end.
     End,
+    /// The bans end as those of another gateway did, which has ended the temporary rules of the fleet already.
+    Follow,
 }
 
 /// The bans that were found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct SelectedBans {
     /// The number in all.
     pub bans: usize,
+    /// The number of limits that were searched.
+    pub searched: usize,
     /// The number of each limit that has some.
     pub limits: Vec<SelectedOfLimit>,
     /// The limits whose bans cannot be told by the network.
     pub skipped: Vec<SkippedLimit>,
+    /// The temporary rules that are removed.
+    #[serde(rename = "rules", serialize_with = "write_ids")]
+    pub ended: Vec<Arc<TemporaryRule>>,
     /// The first error of the store; its counters of some keys then stay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store_error: Option<String>,
@@ -69,6 +80,10 @@ pub(super) struct SelectedOfLimit {
 pub(super) struct SkippedLimit {
     limit: String,
     reason: String,
+}
+
+fn write_ids<S: Serializer>(rules: &[Arc<TemporaryRule>], into: S) -> Result<S::Ok, S::Error> {
+    into.collect_seq(rules.iter().map(|rule| rule.id.to_string()))
 }
 
 impl BanSelection {
@@ -153,47 +168,79 @@ impl BanSelection {
         [limit, network, since].into_iter().flatten().collect()
     }
 
-    /// Counts or ends the bans at this gateway. Walks the table of each limit that is meant.
-    pub(super) fn apply(&self, shared: &SharedState, use_of: SelectionUse) -> SelectedBans {
+    /// Counts or ends the bans at this gateway, those by temporary rules too. Walks the table of each limit that is meant.
+    pub(super) fn apply(&self, process: &GatewayProcess, use_of: SelectionUse) -> SelectedBans {
         let mut found = SelectedBans::default();
-        // Handles of the limits alone: a walk may outlast a reload.
-        let limits: Vec<Arc<ActiveLimit>> = {
-            let snapshot = shared.snapshot();
-            let limits = snapshot.limits.values().map(Arc::clone);
-            limits
-                .filter(|limit| {
-                    self.limit
-                        .as_deref()
-                        .is_none_or(|name| name == &*limit.name)
-                })
-                .collect()
-        };
-        for limit in limits {
-            let Some(active) = &limit.bans else { continue };
-            let keys = match self.network {
-                Some(network) => match keys_of(&limit, network, shared) {
-                    Ok(keys) => self.among(&active.bans, keys),
-                    Err(reason) => {
-                        let limit = limit.name.to_string();
-                        found.skipped.push(SkippedLimit { limit, reason });
-                        continue;
-                    }
-                },
-                None => self.in_table(&active.bans),
+        for limit in self.limits(process) {
+            let networks = match self.network {
+                Some(network) => NetworkKeys::new(&limit, network, process).map(Some),
+                None => Ok(None),
             };
-            if keys.is_empty() {
+            let name = limit.name.to_string();
+            let networks = match networks {
+                Ok(networks) => networks,
+                Err(reason) => {
+                    found.skipped.push(SkippedLimit {
+                        limit: name,
+                        reason,
+                    });
+                    continue;
+                }
+            };
+            found.searched += 1;
+            let mut keys = limit
+                .bans
+                .as_ref()
+                .map_or_else(Vec::new, |active| match &networks {
+                    Some(networks) => self.among(&active.bans, &networks.0),
+                    None => self.in_table(&active.bans),
+                });
+            let mut rules = self.rules(&limit, networks.as_ref(), process);
+            let seed = &process.shared.seed;
+            keys.extend((rules.iter()).filter_map(|rule| limit.key_of_rule(&rule.target, seed)));
+            let mut known = HashSet::new();
+            keys.retain(|named| known.insert(key_bits(named.key)));
+            let bans = keys.len();
+            if bans == 0 {
                 continue;
             }
-            found.bans += keys.len();
-            found.limits.push(SelectedOfLimit {
-                limit: limit.name.to_string(),
-                bans: keys.len(),
-            });
-            if use_of == SelectionUse::End {
-                end(&limit, &active.bans, &keys, &mut found.store_error);
+            found.bans += bans;
+            found.limits.push(SelectedOfLimit { limit: name, bans });
+            match use_of {
+                SelectionUse::Count => continue,
+                SelectionUse::End => {}
+                SelectionUse::Follow => rules.retain(|rule| rule.scope == RuleScope::Here),
             }
+            found.ended.extend(rule_view::end(process, &rules));
+            end(&limit, &keys, &mut found.store_error);
         }
         found
+    }
+
+    /// Returns the limits that are meant, which ban keys or may have keys that rules ban: handles of the limits alone, since a walk may
+    /// outlast a reload.
+    fn limits(&self, process: &GatewayProcess) -> Vec<Arc<ActiveLimit>> {
+        let snapshot = process.shared.snapshot();
+        let limits = snapshot.limits.values();
+        let is_meant = |limit: &&Arc<ActiveLimit>| {
+            let is_named = (self.limit.as_deref()).is_none_or(|name| name == &*limit.name);
+            is_named && (limit.bans.is_some() || limit.keys_banned_by_rules().next().is_some())
+        };
+        limits.filter(is_meant).map(Arc::clone).collect()
+    }
+
+    /// Returns the rules whose bans are meant.
+    fn rules(
+        &self,
+        limit: &ActiveLimit,
+        networks: Option<&NetworkKeys>,
+        process: &GatewayProcess,
+    ) -> Vec<Arc<TemporaryRule>> {
+        let is_meant = |key: KeyHash, rule: &TemporaryRule| {
+            let is_recent = self.since.is_none_or(|since| rule.from >= since);
+            is_recent && networks.is_none_or(|networks| networks.contains(key))
+        };
+        rule_view::rules_that_ban(process, limit, is_meant)
     }
 
     /// Returns the keys of the table whose bans are meant.
@@ -207,13 +254,13 @@ impl BanSelection {
     }
 
     /// Returns the keys among these whose bans are meant.
-    fn among(&self, bans: &Bans, keys: Vec<NamedKey>) -> Vec<NamedKey> {
+    fn among(&self, bans: &Bans, keys: &[NamedKey]) -> Vec<NamedKey> {
         let now = clock::now();
-        let is_meant = |named: &NamedKey| {
+        let is_meant = |named: &&NamedKey| {
             let banned = bans.active(named.key, now);
             banned.is_some_and(|banned| self.includes(bans, &banned, now))
         };
-        keys.into_iter().filter(is_meant).collect()
+        keys.iter().filter(is_meant).cloned().collect()
     }
 
     /// Returns whether a ban began after the time.
@@ -226,9 +273,11 @@ impl BanSelection {
 }
 
 /// Ends the bans of these keys, and clears their counters, which would ban them again with their next request.
-fn end(limit: &ActiveLimit, bans: &Bans, keys: &[NamedKey], store_error: &mut Option<String>) {
+fn end(limit: &ActiveLimit, keys: &[NamedKey], store_error: &mut Option<String>) {
     for named in keys {
-        bans.lift(named.key, clock::now());
+        if let Some(active) = &limit.bans {
+            active.bans.lift(named.key, clock::now());
+        }
         let cleared = wait_for(limit.set_key(named, None, KeyChange::Cleared, clock::now()));
         if let Some(Err(error)) = cleared {
             *store_error = store_error.take().or(Some(error));
@@ -236,40 +285,52 @@ fn end(limit: &ActiveLimit, bans: &Bans, keys: &[NamedKey], store_error: &mut Op
     }
 }
 
-/// Returns the keys of the addresses in a network.
-///
-/// # Errors
-/// The reason for which the limit has none, or too many.
-fn keys_of(
-    limit: &ActiveLimit,
-    network: IpNet,
-    shared: &SharedState,
-) -> Result<Vec<NamedKey>, String> {
-    let [KeyPart::ClientIp { v4, v6 }] = limit.key.0[..] else {
-        return Err(format!(
-            "its key is {}, and only the hashes of keys are known; name keys by their values, or the limit without a network",
-            limit.key
-        ));
-    };
-    let step = match network {
-        IpNet::V4(_) => v4,
-        IpNet::V6(_) => v6,
-    };
-    let networks: Vec<IpAddr> = match network {
-        // The key has the network around it.
-        _ if network.prefix_len() >= step => vec![network.network()],
-        _ if u32::from(step - network.prefix_len()) > UNBANNED_ADDRESSES.ilog2() => {
+/// The keys of the addresses in a network.
+struct NetworkKeys(Vec<NamedKey>);
+
+impl NetworkKeys {
+    /// Returns the keys of a limit.
+    ///
+    /// # Errors
+    /// The reason for which the limit has none, or too many.
+    fn new(limit: &ActiveLimit, network: IpNet, process: &GatewayProcess) -> Result<Self, String> {
+        let [KeyPart::ClientIp { v4, v6 }] = limit.key.0[..] else {
             return Err(format!(
-                "{network} has more than {UNBANNED_ADDRESSES} networks of /{step}, by which it counts; name a smaller one"
+                "its key is {}, and only the hashes of keys are known; name keys by their values, or the limit without a network",
+                limit.key
             ));
-        }
-        _ => {
-            let subnets = network.subnets(step).into_iter().flatten();
-            subnets.map(|subnet| subnet.network()).collect()
-        }
-    };
-    let name = |address: IpAddr| limit.name_key(&[address.to_string()], &shared.seed);
-    networks.into_iter().map(name).collect()
+        };
+        let step = match network {
+            IpNet::V4(_) => v4,
+            IpNet::V6(_) => v6,
+        };
+        let networks: Vec<IpAddr> = match network {
+            // The key has the network around it.
+            _ if network.prefix_len() >= step => vec![network.network()],
+            _ if u32::from(step - network.prefix_len()) > UNBANNED_ADDRESSES.ilog2() => {
+                return Err(format!(
+                    "{network} has more than {UNBANNED_ADDRESSES} networks of /{step}, by which it counts; name a smaller one"
+                ));
+            }
+            _ => {
+                let subnets = network.subnets(step).into_iter().flatten();
+                subnets.map(|subnet| subnet.network()).collect()
+            }
+        };
+        let seed = &process.shared.seed;
+        let name = |address: IpAddr| limit.name_key(&[address.to_string()], seed);
+        networks
+            .into_iter()
+            .map(name)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    fn contains(&self, key: KeyHash) -> bool {
+        self.0
+            .iter()
+            .any(|named| key_bits(named.key) == key_bits(key))
+    }
 }
 
 #[cfg(test)]

@@ -1,20 +1,27 @@
 //! Serves `/limits/NAME/bans`, which lists the banned keys, and DELETE of `/limits/NAME/bans/KEY`, which lifts the ban of one.
 //!
+//! A key may be banned by the limit, by temporary rules, or by both. The list has the end of the longer ban, and a lift ends all of them.
+//!
 //! KEY is the hash that this page and the access log show. A client's address does not lead to it, but the access log has both: look for
 //! the client's latest line with a `ban_key`.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use http::header::ALLOW;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use serde::Serialize;
 use sluicegate_base::clock;
-use sluicegate_limiter::{ActiveBan, BannedKey, KeyHash, Timestamp};
+use sluicegate_limiter::{ActiveBan, KeyHash, Timestamp};
 use tracing::warn;
 
 use super::audit::{self, AuditEntry};
 use super::key_edit::wait_for;
 use super::keys::{BadKey, hash};
 use super::limit_view::BansView;
+use super::rule_view::{self, key_bits};
 use super::status::BansSection;
 use super::top::seconds;
 use super::{AdminAction, AdminPage, AdminTask, JSON, Operator, limit_named};
@@ -23,33 +30,61 @@ use crate::history::MarkKind;
 use crate::process::GatewayProcess;
 use crate::rfc3339;
 use crate::store::KeyChange;
+use crate::temporary_rules::TemporaryRule;
 
-/// The page of `/limits/NAME/bans` with up to `most` keys, those with the longest ban first; `None` where the limit bans no key. Walks the
-/// whole table. `hidden` is the reason for which no values of keys are shown.
-pub(super) fn page(
-    limit: &ActiveLimit,
-    most: usize,
-    hidden: Option<&'static str>,
-) -> Option<AdminPage> {
-    let active = limit.bans.as_ref()?;
+/// The page of `/limits/NAME/bans` with up to `most` keys, those with the longest ban first. Walks the whole table. `hidden` is the reason
+/// for which no values of keys are shown.
+pub(super) fn page(limit: &ActiveLimit, most: usize, hidden: Option<&'static str>) -> AdminPage {
     let now = clock::now();
-    let keys = active.bans.top(most, now);
-    limit.name_keys(KeyNamer::Bans, keys.iter().map(|banned| banned.key));
-    let row = |banned: &BannedKey| BannedKeyRow::new(banned, limit.known_values(banned.key), now);
-    Some(AdminPage::json(&BansPage {
+    let keys = listed(limit, most, now);
+    limit.name_keys(KeyNamer::Bans, keys.iter().map(|listed| listed.key));
+    let rows = keys
+        .iter()
+        .map(|listed| BannedKeyRow::new(listed, limit, now));
+    AdminPage::json(&BansPage {
         limit: &limit.name,
         at: rfc3339::format(now),
-        ban: BansSection::of(&BansView::of(active, now)),
+        ban: BansView::sample(limit, now).as_ref().map(BansSection::of),
         key_values_hidden: hidden,
-        keys: keys.iter().map(row).collect(),
-    }))
+        keys: rows.collect(),
+    })
+}
+
+/// A banned key, or one whose former bans still count.
+struct ListedBan {
+    key: KeyHash,
+    level: u8,
+    banned: Option<ActiveBan>,
+}
+
+/// Returns the keys of the limit's table and of temporary rules, those with the longest ban first.
+fn listed(limit: &ActiveLimit, most: usize, now: Timestamp) -> Vec<ListedBan> {
+    let bans = limit.bans.as_ref().map(|active| &active.bans);
+    let kept = bans.map_or_else(Vec::new, |bans| bans.top(most, now));
+    let known: HashSet<u64> = kept.iter().map(|kept| key_bits(kept.key)).collect();
+    let kept = kept.iter().map(|kept| ListedBan {
+        key: kept.key,
+        level: kept.level,
+        banned: limit.ban_in_force(kept.key, now),
+    });
+    let rules = limit.keys_banned_by_rules();
+    let others = rules.filter(|(key, _)| !known.contains(&key_bits(*key)));
+    let others = others.map(|(key, _)| {
+        let banned = limit.ban_in_force(key, now);
+        let level = banned.map_or(0, |banned| banned.level);
+        ListedBan { key, level, banned }
+    });
+    let mut all: Vec<ListedBan> = kept.chain(others).collect();
+    all.sort_by_key(|listed| Reverse(listed.banned.map(|banned| banned.left)));
+    all.truncate(most);
+    all
 }
 
 #[derive(Serialize)]
 struct BansPage<'a> {
     limit: &'a str,
     at: String,
-    ban: BansSection,
+    ban: Option<BansSection>,
     key_values_hidden: Option<&'static str>,
     keys: Vec<BannedKeyRow>,
 }
@@ -61,17 +96,22 @@ struct BannedKeyRow {
     level: u8,
     left: f64,
     until: Option<String>,
+    /// The id of the temporary rule that bans the key.
+    rule: Option<String>,
 }
 
 impl BannedKeyRow {
-    fn new(offender: &BannedKey, key_values: Option<Vec<String>>, now: Timestamp) -> Self {
-        let banned = offender.banned;
+    fn new(listed: &ListedBan, limit: &ActiveLimit, now: Timestamp) -> Self {
+        let banned = listed.banned;
         Self {
-            key: format!("{:016x}", offender.key.bits()),
-            key_values,
-            level: offender.level,
+            key: format!("{:016x}", key_bits(listed.key)),
+            key_values: limit.known_values(listed.key),
+            level: listed.level,
             left: banned.map_or(0.0, |banned| seconds(banned.left)),
             until: banned.map(|banned| rfc3339::format(banned.until(now))),
+            rule: limit
+                .rule_that_bans(listed.key)
+                .map(|rule| rule.id.to_string()),
         }
     }
 }
@@ -105,10 +145,17 @@ impl BanLift {
         }))
     }
 
-    /// Lifts the ban. `None` where there is no such limit, or it has no `ban`; `Some(None)` where no ban was in force.
-    fn lift(&self, process: &GatewayProcess) -> Option<Option<ActiveBan>> {
+    /// Lifts the ban. `None` where there is no such limit, or neither it nor a rule bans keys.
+    fn lift(&self, process: &GatewayProcess) -> Option<LiftedBan> {
         let active = limit_named(process, &self.limit)?;
-        let lifted = active.bans.as_ref()?.bans.lift(self.key, clock::now());
+        let ban = active.ban_in_force(self.key, clock::now());
+        let rules = rule_view::end_bans(process, &active, self.key);
+        if active.bans.is_none() && rules.is_empty() {
+            return None;
+        }
+        if let Some(bans) = &active.bans {
+            bans.bans.lift(self.key, clock::now());
+        }
         // The used units would ban the key again with its next request.
         let named = NamedKey::of_hash(self.key);
         let clear = active.set_key(&named, None, KeyChange::Cleared, clock::now());
@@ -118,16 +165,16 @@ impl BanLift {
                 "limit {limit}: the counters of a key whose ban is lifted stay in the store: {why}"
             );
         }
-        Some(lifted)
+        Some(LiftedBan { ban, rules })
     }
 
     /// Lifts the ban and returns the page with the ban that was in force.
     pub(super) fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
-        let Some(lifted) = self.lift(process) else {
+        let Some(LiftedBan { ban, rules }) = self.lift(process) else {
             return no_bans();
         };
-        let key = format!("{:016x}", self.key.bits());
-        let change = match lifted {
+        let key = format!("{:016x}", key_bits(self.key));
+        let change = match ban {
             Some(banned) => {
                 let left = banned.left.as_secs();
                 format!("lifted the ban of key {key}, {left} s before its end")
@@ -138,22 +185,33 @@ impl BanLift {
             action: "lift",
             target: format!("limit {}", self.limit),
             key: key.clone(),
-            change,
+            change: change + &rule_view::removed_words(&rules),
             ..AuditEntry::default()
         };
-        let kind = match lifted {
-            Some(_) => MarkKind::Unban,
-            None => MarkKind::Key,
-        };
-        audit::note_and_mark(process, operator, kind, &self.limit, &entry);
+        match ban {
+            Some(_) => {
+                let kind = MarkKind::Unban;
+                audit::note_and_mark(process, operator, kind, &self.limit, &entry);
+            }
+            None => audit::note(process, operator, &entry),
+        }
         AdminPage::json(&BanLiftPage {
             limit: &self.limit,
             key,
-            lifted: lifted.is_some(),
-            level: lifted.map_or(0, |banned| banned.level),
-            left: lifted.map_or(0.0, |banned| seconds(banned.left)),
+            lifted: ban.is_some(),
+            level: ban.map_or(0, |banned| banned.level),
+            left: ban.map_or(0.0, |banned| seconds(banned.left)),
+            rules: rules.iter().map(|rule| rule.id.to_string()).collect(),
         })
     }
+}
+
+/// The bans that a lift has ended.
+struct LiftedBan {
+    /// The ban that was in force.
+    ban: Option<ActiveBan>,
+    /// The temporary rules that banned the key.
+    rules: Vec<Arc<TemporaryRule>>,
 }
 
 #[derive(Serialize)]
@@ -163,6 +221,8 @@ struct BanLiftPage<'a> {
     lifted: bool,
     level: u8,
     left: f64,
+    /// The temporary rules that are removed.
+    rules: Vec<String>,
 }
 
 /// Returns the page for a limit without bans.
@@ -180,38 +240,7 @@ fn only_pardons() -> AdminPage {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use serde_json::json;
-
     use super::*;
-
-    /// Goal: a key whose ban has ended is shown with the level of its next one. Method: the rows of a key with and without a ban in force.
-    #[test]
-    fn a_row_shows_the_rest_of_a_ban() {
-        let left = Duration::from_secs(600);
-        for (banned, left, until) in [
-            (
-                Some(ActiveBan { left, level: 2 }),
-                600.0,
-                json!("1970-01-01T00:10:07.000Z"),
-            ),
-            (None, 0.0, json!(null)),
-        ] {
-            let key = KeyHash::from_bits(0xabcc);
-            let offender = BannedKey {
-                key,
-                level: 2,
-                banned,
-            };
-            let values = vec!["203.0.113.7".to_owned()];
-            let row = BannedKeyRow::new(&offender, Some(values), Timestamp::from_secs(7));
-            assert_eq!(
-                serde_json::to_value(row).expect("numbers and text"),
-                json!({ "key": "000000000000abcc", "key_values": ["203.0.113.7"], "level": 2, "left": left, "until": until })
-            );
-        }
-    }
 
     /// Goal: a slip pardons nobody. Method: paths around the right one.
     #[test]

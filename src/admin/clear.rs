@@ -3,6 +3,8 @@
 //! The keys are those of the limit's table: counters that new keys share while it is full run out by themselves. The counters of a shared
 //! limit are in the store, where only values name a key, so the request is refused for it.
 
+use std::collections::HashSet;
+
 use http::header::ALLOW;
 use http::request::Parts;
 use http::{Method, StatusCode};
@@ -11,6 +13,7 @@ use sluicegate_base::clock;
 
 use super::audit::{self, AuditEntry};
 use super::key_edit::wait_for;
+use super::rule_view::{self, key_bits};
 use super::{AdminAction, AdminPage, AdminTask, Operator, limit_named};
 use crate::admission::{ActiveLimit, NamedKey};
 use crate::explain::counted;
@@ -33,6 +36,8 @@ struct ClearPage<'a> {
     keys: usize,
     /// The keys that are banned, or whose former bans still count.
     bans: usize,
+    /// The temporary rules that ban keys, which are removed.
+    rules: Vec<String>,
 }
 
 /// Returns the task of clearing a limit; `None` where the path is another one.
@@ -77,25 +82,35 @@ impl ClearOrder {
             return AdminPage::error(StatusCode::CONFLICT, error);
         }
         let keys = self.counters(&active);
+        let rules = rule_view::rules_that_ban(process, &active, |_, _| true);
         let bans = self.bans(&active);
+        let by_rules = active.keys_banned_by_rules();
+        let by_rules_alone = by_rules.filter(|(key, _)| !bans.contains(&key_bits(*key)));
+        let bans = bans.len() + by_rules_alone.count();
         if !self.dry_run {
+            let ended = rule_view::end(process, &rules);
             let entry = AuditEntry {
                 action: "clear",
                 target: format!("limit {}", self.limit),
                 change: format!(
-                    "cleared the counters of {} and {}",
+                    "cleared the counters of {} and {}{}",
                     counted(keys as u64, "key"),
-                    counted(bans as u64, "ban")
+                    counted(bans as u64, "ban"),
+                    rule_view::removed_words(&ended)
                 ),
                 ..AuditEntry::default()
             };
-            audit::note_and_mark(process, operator, MarkKind::Key, &self.limit, &entry);
+            match keys + bans {
+                0 => audit::note(process, operator, &entry),
+                _ => audit::note_and_mark(process, operator, MarkKind::Key, &self.limit, &entry),
+            }
         }
         AdminPage::json(&ClearPage {
             limit: &self.limit,
             dry_run: self.dry_run,
             keys,
             bans,
+            rules: rules.iter().map(|rule| rule.id.to_string()).collect(),
         })
     }
 
@@ -113,12 +128,14 @@ impl ClearOrder {
         keys
     }
 
-    /// Lifts or counts the bans, those that are only remembered too.
-    fn bans(&self, active: &ActiveLimit) -> usize {
-        let Some(active) = &active.bans else { return 0 };
-        let mut bans = 0;
+    /// Lifts the bans of the table, those that are only remembered too, and returns their keys.
+    fn bans(&self, active: &ActiveLimit) -> HashSet<u64> {
+        let Some(active) = &active.bans else {
+            return HashSet::new();
+        };
+        let mut bans = HashSet::new();
         for banned in active.bans.banned_keys(clock::now()) {
-            bans += 1;
+            bans.insert(key_bits(banned.key));
             if !self.dry_run {
                 active.bans.lift(banned.key, clock::now());
             }

@@ -4,7 +4,7 @@ use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
 
 use super::keys::{KeyEdit, KeyRequestError, KeyResult, KeySelector, KeyView};
-use super::limit_named;
+use super::{limit_named, rule_view};
 use crate::admission::{ActiveLimit, NamedKey};
 use crate::process::GatewayProcess;
 use crate::store::KeyChange;
@@ -37,13 +37,13 @@ pub(super) fn edit(
     if let KeyEdit::Ban(_) = change {
         active.note_ban_by_operator(&named, written);
     }
-    let active = match active.rule_that_bans(named.key) {
-        Some(rule) if change == KeyEdit::Clear => {
-            process.shared.temporary.remove(rule.id, now);
-            process.follow_temporary_rules();
-            limit_named(process, limit).ok_or(KeyRequestError::NoLimit)?
-        }
-        _ => active,
+    let ended_rules = match change {
+        KeyEdit::Clear => rule_view::end_bans(process, &active, named.key),
+        KeyEdit::Look | KeyEdit::Use(_) | KeyEdit::Ban(_) => Vec::new(),
+    };
+    let active = match ended_rules.is_empty() {
+        true => active,
+        false => limit_named(process, limit).ok_or(KeyRequestError::NoLimit)?,
     };
     let now = clock::now();
     let known = || active.known_values(named.key);
@@ -53,6 +53,7 @@ pub(super) fn edit(
         state: wait_for(active.key_state(&named, now)).ok_or_else(no_runtime)?,
         now,
         was_banned,
+        ended_rules,
     })
 }
 

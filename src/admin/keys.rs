@@ -4,6 +4,7 @@
 //! PUT sets what it used, or bans it by hand. A key of a shared limit can be found in the store by its values alone: its hash here is
 //! under the secret of this process.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::ALLOW;
@@ -15,18 +16,16 @@ use sluicegate_limiter::{ActiveBan, Cost, KeyHash, KeyPlacement, NEVER, Timestam
 use super::audit::{self, AuditEntry};
 use super::query::decoded;
 use super::top::seconds;
-use super::{AdminAction, AdminPage, AdminTask, Operator, key_edit, limit_named, rules};
+use super::{AdminAction, AdminPage, AdminTask, Operator, key_edit, limit_named, rule_view, rules};
 use crate::admission::KeyState;
 use crate::config::read_duration;
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
 use crate::rfc3339;
-use crate::temporary_rules::LimitKey;
+use crate::temporary_rules::{LimitKey, RuleId, TemporaryRule, check_reason};
 
 /// The maximum of values of a key; no key has more parts.
 const VALUES: usize = 16;
-/// Bytes of the reason of a ban that are kept.
-const REASON: usize = 200;
 
 /// A request about one key of a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +71,8 @@ pub(super) struct KeyView {
     pub was_banned: bool,
     /// Its values; `None` where they are unknown, or are not shown.
     pub key_values: Option<Vec<String>>,
+    /// The temporary rules that banned it and were removed.
+    pub ended_rules: Vec<Arc<TemporaryRule>>,
 }
 
 /// The reason why a key has no state.
@@ -189,6 +190,7 @@ impl KeyRequest {
         let page = KeyPage::of(&self.limit, &shown);
         if let Some(action) = self.change.action() {
             let change = self.act(&format!("key {}", page.key));
+            let change = change + &rule_view::removed_words(&shown.ended_rules);
             let entry = self.entry(action, page.key.clone(), change);
             let kind = match self.change {
                 KeyEdit::Ban(_) => MarkKind::Ban,
@@ -328,10 +330,8 @@ fn put(body: &[u8]) -> Result<(KeyEdit, String), String> {
             if length < Duration::from_secs(1) {
                 return Err("a ban lasts at least 1s".to_owned());
             }
-            Ok((
-                KeyEdit::Ban(length),
-                ban.reason.chars().take(REASON).collect(),
-            ))
+            check_reason(&ban.reason)?;
+            Ok((KeyEdit::Ban(length), ban.reason))
         }
         _ => Err(WRITE.to_owned()),
     }
@@ -401,14 +401,17 @@ pub(super) struct KeyBan {
     left: f64,
     until: String,
     level: u8,
+    /// The id of the temporary rule that bans the key.
+    rule: Option<String>,
 }
 
 impl KeyBan {
-    pub(super) fn new(banned: ActiveBan, now: Timestamp) -> Self {
+    pub(super) fn new(banned: ActiveBan, rule: Option<RuleId>, now: Timestamp) -> Self {
         Self {
             left: seconds(banned.left),
             until: rfc3339::format(banned.until(now)),
             level: banned.level,
+            rule: rule.map(|id| id.to_string()),
         }
     }
 }
@@ -438,7 +441,7 @@ impl KeyPage {
                     reset: seconds(status.reset),
                 })
                 .collect(),
-            ban: state.banned.map(|banned| KeyBan::new(banned, *now)),
+            ban: (state.banned).map(|banned| KeyBan::new(banned, state.ban_rule, *now)),
             ban_level: state.ban_level,
             was_banned: view.was_banned,
             in_flight: state.in_flight.map(|in_flight| in_flight.permits),
@@ -477,6 +480,13 @@ mod tests {
         assert_eq!(put(br#"{"used":0}"#), Ok((KeyEdit::Use(0), String::new())));
         let banned = put(br#"{"ban":{"for":"1h","reason":"spam"}}"#);
         assert_eq!(banned, Ok((hour, "spam".to_owned())));
+        let reason = |length| {
+            let reason = "ä".repeat(length);
+            put(format!(r#"{{"ban":{{"for":"1h","reason":"{reason}"}}}}"#).as_bytes())
+        };
+        assert!(reason(200).is_ok());
+        let long = "a reason has at most 200 characters, and this one has 201";
+        assert_eq!(reason(201), Err(long.to_owned()));
         for wrong in [
             &b""[..],
             b"{}",

@@ -7,7 +7,7 @@ use sluicegate_limiter::{
     BanRules, BanStats, Capacity, Concurrency, Limit, OverflowPeriod, Permits, Timestamp,
 };
 
-use crate::admission::{ActiveBans, ActiveLimit, OverShare};
+use crate::admission::{ActiveLimit, OverShare};
 use crate::config::algorithm_name;
 use crate::config::rules::Name;
 use crate::rfc3339;
@@ -69,6 +69,8 @@ pub(super) struct LimitView {
     pub persistence: Persistence,
     /// Its bans; `None` without `ban`.
     pub bans: Option<BansView>,
+    /// Keys that temporary rules ban.
+    pub banned_by_rules: u64,
     /// Its requests in flight; `None` without `concurrency`.
     pub permits: Option<PermitsView>,
     /// The units that requests in flight hold in reserve; `None` where the cost is known when a request comes.
@@ -99,7 +101,7 @@ pub(super) struct ActivationView {
 pub(super) struct BansView {
     /// The durations and the factor.
     pub rules: BanRules,
-    /// Keys that are banned, or whose bans are remembered.
+    /// Keys that are banned, by the limit or by temporary rules, or whose bans are remembered.
     pub keys: u64,
     /// Keys that fit in their table.
     pub slots: u64,
@@ -138,18 +140,21 @@ pub(super) struct PermitsView {
 }
 
 impl BansView {
-    /// Samples `active` at `now`.
-    pub(super) fn of(active: &ActiveBans, now: Timestamp) -> Self {
+    /// Samples the bans of a limit at `now`; `None` where it has no `ban`.
+    pub(super) fn sample(limit: &ActiveLimit, now: Timestamp) -> Option<Self> {
+        let active = limit.bans.as_ref()?;
         let bans = &active.bans;
         let occupancy = bans.occupancy(now);
-        Self {
+        let rules = limit.keys_banned_by_rules();
+        let by_rules_alone = rules.filter(|(key, _)| bans.level(*key, now) == 0).count() as u64;
+        Some(Self {
             rules: *bans.rules(),
-            keys: occupancy.live,
+            keys: occupancy.live + by_rules_alone,
             slots: occupancy.slots,
             tallies: bans.stats(),
             bytes: bans.bytes() as u64,
             persistence: active.persistence.clone(),
-        }
+        })
     }
 }
 
@@ -234,7 +239,8 @@ impl LimitView {
             }),
             slots_reused: tallies.slots_reused,
             persistence: active.persistence.clone(),
-            bans: (active.bans.as_ref()).map(|bans| BansView::of(bans, now)),
+            bans: BansView::sample(active, now),
+            banned_by_rules: active.keys_banned_by_rules().count() as u64,
             permits: active.permits.as_ref().map(PermitsView::of),
             activations: ActivationView::of(active),
             reserved: active.reserved.as_ref().map(|reserved| reserved.sum()),

@@ -54,6 +54,7 @@ mod problems;
 mod query;
 mod rejected_clients;
 mod replication;
+mod rule_view;
 mod rules;
 mod snapshot;
 mod status;
@@ -62,6 +63,7 @@ mod token;
 mod top;
 mod ui;
 mod unban;
+mod unblock;
 mod usage;
 mod values;
 

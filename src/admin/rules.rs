@@ -1,8 +1,10 @@
-//! Serves `/rules`: the temporary rules in force, and by POST another one; DELETE of `/rules/ID` removes one.
+//! Serves `/rules`: the temporary rules in force, and by POST another one; DELETE of `/rules/ID` removes one, of `/rules?target=…` those
+//! that block a target.
 //!
 //! A rule rejects or admits clients, so a change needs the token. It is in force when the answer is written. A rule that would cut off
 //! the world, a proxy or the operator is refused unless the request forces it; the listener of this page is subject to no rule.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::ALLOW;
@@ -11,20 +13,22 @@ use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use sluicegate_base::bounds::{TEMPORARY_RULE_LENGTH, TEMPORARY_RULES};
 use sluicegate_base::clock;
-use sluicegate_limiter::Timestamp;
+use sluicegate_limiter::{MAX_COUNT, Timestamp};
+use sluicegate_redis_link::ConnectionState;
 use sluicegate_telemetry::exposition::SampledFamily;
 
 use super::audit::{self, AuditEntry};
-use super::top::seconds;
-use super::{AdminAction, AdminPage, AdminTask, Operator, is_reading};
-use crate::admission::KeySeed;
+use super::rule_view::{RuleRow, RuleViewer};
+use super::{AdminAction, AdminPage, AdminTask, Operator, is_reading, key_texts, unblock};
 use crate::config::read_duration;
+use crate::config::rules::{LimitRules, Name, Tier};
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
 use crate::rfc3339;
 use crate::snapshot::Snapshot;
 use crate::temporary_rules::{
-    LimitKey, RuleEffect, RuleId, RuleLifetime, RuleTarget, RuleWords, TemporaryRule, WrittenRule,
+    LimitKey, RateFactor, RuleEffect, RuleId, RuleLifetime, RuleScope, RuleTarget, RuleWords,
+    TemporaryRule, check_reason,
 };
 
 /// A change of the rules.
@@ -34,6 +38,8 @@ pub(super) enum RuleChange {
     Add(RuleOrder),
     /// The rule of this id is removed.
     Remove(RuleId),
+    /// The rules that block or ban a target are removed.
+    Unblock(RuleTarget),
 }
 
 /// The body of POST.
@@ -48,7 +54,7 @@ pub(super) struct RuleOrder {
     limit: Option<String>,
     #[serde(default)]
     key: Vec<String>,
-    factor: Option<f64>,
+    factor: Option<WrittenFactor>,
     #[serde(rename = "for")]
     length: String,
     #[serde(default)]
@@ -56,6 +62,20 @@ pub(super) struct RuleOrder {
     scope: Option<String>,
     #[serde(default)]
     force: bool,
+}
+
+/// The factor of rates. Errors of a bare `f64` would name that type.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "serde_json::Value")]
+struct WrittenFactor(f64);
+
+impl TryFrom<serde_json::Value> for WrittenFactor {
+    type Error = String;
+
+    fn try_from(value: serde_json::Value) -> Result<Self, String> {
+        let number = value.as_f64().map(Self);
+        number.ok_or_else(|| "`factor` is a number from 0.01 to 100, such as 0.5".to_owned())
+    }
 }
 
 #[derive(Serialize)]
@@ -66,6 +86,8 @@ struct RulesPage {
     why_not_kept: Option<String>,
     /// The fault of the file that keeps them.
     file_fault: Option<String>,
+    /// The reason for which no values of keys are shown.
+    key_values_hidden: Option<&'static str>,
     /// True if other gateways share rules with this one.
     shared: bool,
     rules: Vec<RuleRow>,
@@ -91,22 +113,12 @@ pub(super) struct RulesSection {
 }
 
 #[derive(Serialize)]
-struct RuleRow {
-    #[serde(flatten)]
-    written: WrittenRule,
-    /// To whom or what it does that, in words.
-    object: String,
-    /// Seconds until its end.
-    left: f64,
-    /// Requests of this gateway that it decided.
-    hits: u64,
-}
-
-#[derive(Serialize)]
 struct AddedPage {
     rule: RuleRow,
     /// The rules in whose place it stands.
     replaced: Vec<String>,
+    /// True if other gateways are to have it, and the store, by which they get it, cannot be reached now.
+    store_away: bool,
 }
 
 #[derive(Serialize)]
@@ -120,9 +132,13 @@ pub(super) fn task(request: &Parts, body: &[u8]) -> Option<AdminTask> {
     let change = match rest {
         "" if is_reading(&request.method) => return Some(AdminTask::Sample(page)),
         "" if request.method == Method::POST => order(body).map(RuleChange::Add),
+        "" if request.method == Method::DELETE => {
+            let target = unblock::parse(request.uri.query().unwrap_or_default());
+            target.map(RuleChange::Unblock).map_err(|why| bad(&why))
+        }
         "" => Err(not_allowed(
-            "rules are read by GET and added by POST",
-            "GET, HEAD, POST",
+            "rules are read by GET, added by POST, and removed by DELETE of /rules/ID",
+            "GET, HEAD, POST, DELETE",
         )),
         _ => {
             let id = rest.strip_prefix('/')?;
@@ -142,26 +158,34 @@ fn page(process: &GatewayProcess) -> AdminPage {
     let snapshot = process.shared.snapshot();
     let why_not_kept = snapshot.temporary.why_not_kept();
     let now = clock::now();
+    let viewer = viewer(&snapshot, process);
+    let rules = snapshot.temporary.list(now);
     AdminPage::json(&RulesPage {
         at: rfc3339::format(now),
         kept: why_not_kept.is_none(),
         why_not_kept,
         file_fault: snapshot.temporary.file_fault(),
+        key_values_hidden: key_texts::hidden(process),
         shared: snapshot.store.is_some(),
-        rules: rows(&snapshot, now),
+        rules: rules.iter().map(|rule| viewer.row(rule, now)).collect(),
     })
 }
 
-/// Returns the rules in force, those that end first at the front. Without a token, by which readers are known, they have neither the
-/// values of keys nor reasons: another gateway of the fleet may have a token, and share its rules.
-fn rows(snapshot: &Snapshot, now: Timestamp) -> Vec<RuleRow> {
-    let is_open = snapshot.rules.admin.token_file.is_none();
-    let rules = snapshot.temporary.list(now);
-    let rows = rules.iter().map(|rule| match is_open {
-        true => RuleRow::new(rule, now).without_values(),
-        false => RuleRow::new(rule, now),
-    });
-    rows.collect()
+/// Returns whether a server of the store cannot be reached, so that other gateways get no rule now.
+fn is_store_away(snapshot: &Snapshot) -> bool {
+    let servers = (snapshot.store.iter()).flat_map(|store| store.status().servers);
+    let mut states = servers.map(|server| server.state);
+    states.any(|state| {
+        matches!(
+            state,
+            ConnectionState::Unavailable | ConnectionState::Connecting
+        )
+    })
+}
+
+fn viewer<'s>(snapshot: &'s Snapshot, process: &'s GatewayProcess) -> RuleViewer<'s> {
+    let seed = &process.shared.seed;
+    RuleViewer { snapshot, seed }
 }
 
 /// Bans a key by a rule on this gateway and those that share its store.
@@ -177,19 +201,34 @@ pub(super) fn ban_key(
 ) -> Result<(), String> {
     let snapshot = process.shared.snapshot();
     let target = RuleTarget::Key(key);
-    check_limit(RuleEffect::Ban, &target, &snapshot, &process.shared.seed)?;
+    check_limit(RuleEffect::Ban, &target, viewer(&snapshot, process))?;
     let now = clock::now();
     let lifetime = RuleLifetime {
         from: now,
         until: now.saturating_add(checked_length(length)?),
     };
     let rule = TemporaryRule::new(RuleId::random(), RuleEffect::Ban, target, lifetime);
-    let added = snapshot
-        .temporary
-        .add(rule.said(reason, name(operator)), now);
-    added.map_err(|_| full())?;
-    process.follow_temporary_rules();
+    set(rule.said(reason, name(operator)), process, now)?;
     Ok(())
+}
+
+/// Puts a rule in force in the place of those that do the same to the same clients, and returns these.
+///
+/// # Errors
+/// There are too many rules.
+fn set(
+    rule: TemporaryRule,
+    process: &GatewayProcess,
+    now: Timestamp,
+) -> Result<Vec<Arc<TemporaryRule>>, String> {
+    let snapshot = process.shared.snapshot();
+    let viewer = viewer(&snapshot, process);
+    let target = rule.target.clone();
+    let has_target = |other: &RuleTarget| viewer.are_same(&target, other);
+    let replaced = snapshot.temporary.add(rule, has_target, now);
+    let replaced = replaced.map_err(|_| full())?;
+    process.follow_temporary_rules();
+    Ok(replaced)
 }
 
 /// Returns the name under which a rule is set.
@@ -219,38 +258,13 @@ impl RulesSection {
     }
 }
 
-impl RuleRow {
-    fn new(rule: &TemporaryRule, now: Timestamp) -> Self {
-        Self {
-            written: WrittenRule::new(rule),
-            object: rule.target.to_string(),
-            left: seconds(clock::between(now, rule.until)),
-            hits: rule.hits(),
-        }
-    }
-
-    /// Returns the row for readers who need no token.
-    fn without_values(mut self) -> Self {
-        if let Some(limit) = self
-            .written
-            .limit
-            .as_ref()
-            .filter(|_| !self.written.key.is_empty())
-        {
-            self.object = format!("a key of {limit}");
-            self.written.key.clear();
-        }
-        self.written.reason.clear();
-        self
-    }
-}
-
 impl RuleChange {
     /// Makes the change, which leaves an audit line, and returns the page about it.
     pub(super) fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
         match self {
             Self::Add(order) => order.add(operator, process),
             Self::Remove(id) => remove(*id, operator, process),
+            Self::Unblock(target) => unblock::page(target, operator, process),
         }
     }
 }
@@ -259,31 +273,36 @@ impl RuleOrder {
     fn add(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
         let snapshot = process.shared.snapshot();
         let now = clock::now();
-        let rule = match self.rule(&snapshot, &process.shared.seed, operator, now) {
+        let viewer = viewer(&snapshot, process);
+        let rule = match self.rule(viewer, operator, now) {
             Ok(rule) => rule,
             Err(why) => return bad(&why),
         };
-        let row = RuleRow::new(&rule, now);
+        let row = viewer.row(&rule, now);
         let length = clock::between(rule.from, rule.until).as_secs();
         let summary = rule.summary();
+        let scope = rule.scope;
         let mut entry = AuditEntry {
             action: rule.effect.as_str(),
             target: format!("temporary rule {}", rule.id),
+            key: row.key.clone().unwrap_or_default(),
             change: format!("added {summary} for {length} s"),
             reason: rule.reason.to_string(),
             ..AuditEntry::default()
         };
-        let Ok(replaced) = snapshot.temporary.add(rule, now) else {
-            let why = full();
-            entry.change = format!("add {summary}");
-            audit::note_failed(process, operator, &entry, &why);
-            return AdminPage::error(StatusCode::INSUFFICIENT_STORAGE, &why);
+        let replaced = match set(rule, process, now) {
+            Ok(replaced) => replaced,
+            Err(why) => {
+                entry.change = format!("add {summary}");
+                audit::note_failed(process, operator, &entry, &why);
+                return AdminPage::error(StatusCode::INSUFFICIENT_STORAGE, &why);
+            }
         };
-        process.follow_temporary_rules();
         audit::note_and_mark(process, operator, MarkKind::Rule, &entry.target, &entry);
         AdminPage::json(&AddedPage {
             rule: row,
             replaced: replaced.iter().map(|rule| rule.id.to_string()).collect(),
+            store_away: scope == RuleScope::Fleet && is_store_away(&snapshot),
         })
     }
 
@@ -293,20 +312,21 @@ impl RuleOrder {
     /// The mistake in the order, and what to write instead.
     fn rule(
         &self,
-        snapshot: &Snapshot,
-        seed: &KeySeed,
+        viewer: RuleViewer<'_>,
         operator: &Operator,
         now: Timestamp,
     ) -> Result<TemporaryRule, String> {
+        let snapshot = viewer.snapshot;
         let words = RuleWords {
             action: &self.action,
             target: self.target.as_deref(),
             limit: self.limit.as_deref(),
             key: &self.key,
-            factor: self.factor,
+            factor: self.factor.map(|factor| factor.0),
         };
         let (effect, target) = words.read()?;
-        check_limit(effect, &target, snapshot, seed)?;
+        check_limit(effect, &target, viewer)?;
+        check_reason(&self.reason)?;
         let length = length(&self.length)?;
         let scope = self.scope.as_deref().unwrap_or("fleet").parse()?;
         if matches!(target, RuleTarget::Asn(_)) && !snapshot.has_networks() {
@@ -334,21 +354,23 @@ impl RuleOrder {
 
 fn remove(id: RuleId, operator: &Operator, process: &GatewayProcess) -> AdminPage {
     let now = clock::now();
-    let Some(rule) = process.shared.temporary.remove(id, now) else {
+    let snapshot = process.shared.snapshot();
+    let removed = process.shared.temporary.remove(&[id], now);
+    let Some(rule) = removed.first() else {
         let why = "no temporary rule with this id is in force; /rules shows them";
         return AdminPage::error(StatusCode::NOT_FOUND, why);
     };
     process.follow_temporary_rules();
+    let removed = viewer(&snapshot, process).row(rule, now);
     let entry = AuditEntry {
         action: "remove",
         target: format!("temporary rule {id}"),
+        key: removed.key.clone().unwrap_or_default(),
         change: format!("removed {}", rule.summary()),
         ..AuditEntry::default()
     };
     audit::note_and_mark(process, operator, MarkKind::Rule, &entry.target, &entry);
-    AdminPage::json(&RemovedPage {
-        removed: RuleRow::new(&rule, now),
-    })
+    AdminPage::json(&RemovedPage { removed })
 }
 
 /// Returns the metric of the rules.
@@ -372,12 +394,12 @@ pub(super) fn family(rules: &RulesSection) -> SampledFamily {
 fn check_limit(
     effect: RuleEffect,
     target: &RuleTarget,
-    snapshot: &Snapshot,
-    seed: &KeySeed,
+    viewer: RuleViewer<'_>,
 ) -> Result<(), String> {
     let Some(name) = target.limit() else {
         return Ok(());
     };
+    let snapshot = viewer.snapshot;
     let limit = snapshot
         .limits
         .get(name)
@@ -385,15 +407,36 @@ fn check_limit(
     let (active, rules) =
         limit.ok_or_else(|| format!("there is no limit {name:?}; /status names them"))?;
     if let RuleTarget::Key(key) = target {
-        active.name_key(&key.values, seed)?;
+        active.name_key(&key.values, viewer.seed)?;
     }
-    match effect.factor() {
-        Some(factor) => {
-            let scaled = rules.scaled(factor.hundredths()).map(drop);
-            scaled.map_err(|error| format!("the rates of {name} cannot be multiplied so: {error}"))
-        }
-        None => Ok(()),
+    let Some(factor) = effect.factor() else {
+        return Ok(());
+    };
+    let scaled = rules.scaled(factor.hundredths()).map(drop);
+    scaled.map_err(|error| format!("the rates of {name} cannot be multiplied so: {error}"))?;
+    check_counts(name, rules, factor)
+}
+
+/// Checks that no count of a limit would be cut at the largest that there may be.
+fn check_counts(name: &Name, rules: &LimitRules, factor: RateFactor) -> Result<(), String> {
+    let of_tiers = rules.all_tiers().filter_map(|tier| match tier {
+        Tier::Rates(policy) => Some(policy),
+        Tier::Unlimited | Tier::Blocked => None,
+    });
+    let policies = std::iter::once(&rules.policy).chain(of_tiers);
+    let counts = policies.flat_map(|policy| policy.rates().iter().map(|rate| rate.count()));
+    let largest = counts.max().unwrap_or(1);
+    let most = u64::from(MAX_COUNT) * 100 / u64::from(largest);
+    if u64::from(factor.hundredths().get()) <= most {
+        return Ok(());
     }
+    Err(format!(
+        "a count of {name} is {largest}, and {} times that is more than {MAX_COUNT}, the largest count of a rate; \
+         the largest factor is {}.{:02}",
+        factor.number(),
+        most / 100,
+        most % 100
+    ))
 }
 
 /// Parses the time for which a rule is set.
@@ -445,6 +488,17 @@ mod tests {
             br#"{"action":"block","target":"192.0.2.1","for":"30m","why":"x"}"#,
         ] {
             assert!(order(wrong).is_err(), "{}", String::from_utf8_lossy(wrong));
+        }
+        for factor in ["\"2\"", "[]", "true", "null"] {
+            let body = format!(r#"{{"action":"scale","limit":"a","factor":{factor},"for":"1m"}}"#);
+            let refused = order(body.as_bytes()).err();
+            let page = refused.map(|page| String::from_utf8_lossy(&page.body).into_owned());
+            let is_plain = |text: String| text.contains("`factor` is a number from 0.01 to 100");
+            assert_eq!(
+                page.map(is_plain),
+                (factor != "null").then_some(true),
+                "{factor}"
+            );
         }
         for right in ["1s", "30m", "1h30m", "30d"] {
             assert!(length(right).is_ok(), "{right}");

@@ -113,6 +113,7 @@ struct LimitSection {
     overflow: OverflowSection,
     share: Option<ShareSection>,
     ban: Option<BansSection>,
+    banned_by_rules: u64,
     concurrency: Option<ConcurrencySection>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     conditions: Vec<ActivationView>,
@@ -222,6 +223,7 @@ impl LimitSection {
             overflow,
             share,
             ban: view.bans.as_ref().map(BansSection::of),
+            banned_by_rules: view.banned_by_rules,
             concurrency: view.permits.as_ref().map(ConcurrencySection::of),
             conditions: view.activations,
             reserved_units: view.reserved,

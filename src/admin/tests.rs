@@ -124,6 +124,7 @@ pub(super) fn limit_view(name: &str) -> LimitView {
             overflow_refused: 1,
             bytes: 32_768,
         }),
+        banned_by_rules: 0,
         activations: Vec::new(),
         reserved: Some(2_100),
     }
@@ -299,6 +300,7 @@ fn the_status_has_the_documented_shape() {
                     "for": 600.0, "factor": 2.0, "max": 86400.0, "keys": 2, "slots": 1536, "bytes": 65536, "begun": 5, "not_kept": 1,
                     "persistent": false, "survives": false, "found": "in memory only: [server] state_dir is not set",
                 },
+                "banned_by_rules": 0,
                 "concurrency": { "max": 10, "keys": 3, "slots": 1536, "bytes": 32768, "overflow_refused": 1 },
                 "reserved_units": 2100,
             }],
@@ -529,7 +531,7 @@ fn bans_are_shown_and_lifted() {
     assert_ten_minutes(&page["keys"][0]["left"].take());
     assert_eq!(
         page["keys"],
-        json!([{ "key": "000000000000abcc", "key_values": null, "level": 1, "left": null, "until": null }])
+        json!([{ "key": "000000000000abcc", "key_values": null, "level": 1, "left": null, "until": null, "rule": null }])
     );
     assert_eq!(get(&open, "/limits/absent/bans").0, StatusCode::NOT_FOUND);
     let path = "/limits/otp/bans/000000000000abcc";
@@ -554,7 +556,7 @@ fn bans_are_shown_and_lifted() {
     assert_ten_minutes(&pardoned["left"].take());
     assert_eq!(
         pardoned,
-        json!({ "limit": "otp", "key": "000000000000abcc", "lifted": true, "level": 1, "left": null })
+        json!({ "limit": "otp", "key": "000000000000abcc", "lifted": true, "level": 1, "left": null, "rules": [] })
     );
     let (_, _, body) = ask("DELETE", "/limits/otp/bans/0000000000000002");
     assert!(body.contains("\"lifted\": false"), "{body}");

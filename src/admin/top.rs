@@ -94,19 +94,18 @@ impl TopQuery {
                     let hidden = key_texts::hidden(process);
                     AdminPage::json(&TopPage::sample(&active, self.most, hidden, clock::now()))
                 }
-                None => AdminPage::new(
-                    StatusCode::NOT_FOUND,
-                    JSON,
-                    &br#"{"error":"no such limit; /status names them"}"#[..],
-                ),
+                None => no_limit(),
             },
-            TopSubject::Banned => {
-                let page = active
-                    .and_then(|active| bans::page(&active, self.most, key_texts::hidden(process)));
-                page.unwrap_or_else(bans::no_bans)
-            }
+            TopSubject::Banned => match active {
+                Some(active) => bans::page(&active, self.most, key_texts::hidden(process)),
+                None => no_limit(),
+            },
         }
     }
+}
+
+fn no_limit() -> AdminPage {
+    AdminPage::error(StatusCode::NOT_FOUND, "no such limit; /status names them")
 }
 
 impl BadQuery {
@@ -207,7 +206,7 @@ impl TopKey {
             used: ranked.used as f64 / 1000.0,
             next: ranked.next.name(),
             refused: ranked.next.is_rejection(),
-            ban: ranked.banned.map(|banned| KeyBan::new(banned, now)),
+            ban: (ranked.banned).map(|banned| KeyBan::new(banned, ranked.ban_rule, now)),
             rates: statuses.iter().map(TopRate::new).collect(),
         }
     }

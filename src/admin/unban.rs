@@ -16,7 +16,7 @@ use tracing::info;
 use super::audit::{self, AuditEntry};
 use super::ban_selection::{BanSelection, SelectedBans, SelectionUse};
 use super::key_edit::wait_for;
-use super::{AdminAction, AdminPage, AdminTask, Operator, limit_named};
+use super::{AdminAction, AdminPage, AdminTask, Operator, limit_named, rule_view};
 use crate::explain::counted;
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
@@ -66,12 +66,14 @@ impl UnbanOrder {
     /// Ends or counts the bans and returns the page with their number.
     pub(super) fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
         if let Some(limit) = &self.selection.limit
-            && limit_named(process, limit).is_none_or(|limit| limit.bans.is_none())
+            && limit_named(process, limit).is_none_or(|limit| {
+                limit.bans.is_none() && limit.keys_banned_by_rules().next().is_none()
+            })
         {
             return super::bans::no_bans();
         }
         let store = process.shared.snapshot().store.clone();
-        let found = self.selection.apply(&process.shared, self.use_of);
+        let found = self.selection.apply(process, self.use_of);
         if self.use_of == SelectionUse::Count {
             return AdminPage::json(&UnbanPage {
                 dry_run: true,
@@ -88,13 +90,17 @@ impl UnbanOrder {
             action: "lift",
             target: "bans".to_owned(),
             change: format!(
-                "lifted {}{}",
+                "lifted {}{}{}",
                 counted(found.bans as u64, "ban"),
-                self.selection.to_words()
+                self.selection.to_words(),
+                rule_view::removed_words(&found.ended)
             ),
             ..AuditEntry::default()
         };
-        audit::note_and_mark(process, operator, MarkKind::Unban, "", &entry);
+        match found.bans {
+            0 => audit::note(process, operator, &entry),
+            _ => audit::note_and_mark(process, operator, MarkKind::Unban, "", &entry),
+        }
         if let Some(Err(error)) = published {
             let entry = AuditEntry {
                 change: format!("lift bans{} at other gateways", self.selection.to_words()),
@@ -138,7 +144,7 @@ impl FleetUnbanService {
             };
             let process = Arc::clone(&self.0);
             let ended = tokio::task::spawn_blocking(move || {
-                let found = selection.apply(&process.shared, SelectionUse::End);
+                let found = selection.apply(&process, SelectionUse::Follow);
                 info!(
                     "lifted {}{}, as an operator did at another gateway",
                     counted(found.bans as u64, "ban"),

@@ -3,7 +3,6 @@
 //! The values of a request and those that an operator writes lead to one hash: both go through the same normal forms.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use sluicegate_base::address::{PrefixBits, prefix};
 use sluicegate_limiter::{
@@ -18,7 +17,7 @@ use super::overrides::ActiveTier;
 use crate::config;
 use crate::config::rules::{KeyPart, OnStoreFailure};
 use crate::store::{KeyChange, StoreKey};
-use crate::temporary_rules::{RuleEffect, TemporaryRule};
+use crate::temporary_rules::{RuleEffect, RuleId};
 
 /// A key of one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +41,8 @@ pub struct KeyState {
     pub next: NextRequest,
     /// The ban in force.
     pub banned: Option<ActiveBan>,
+    /// The temporary rule that bans the key.
+    pub ban_rule: Option<RuleId>,
     /// The number of bans in a row that are remembered.
     pub ban_level: u8,
     /// Requests in flight; `None` where the limit has no `concurrency`.
@@ -159,6 +160,12 @@ impl ActiveLimit {
         }
     }
 
+    /// Returns whether a row of the overrides or a temporary rule blocks the key.
+    #[must_use]
+    pub fn is_blocked(&self, key: KeyHash) -> bool {
+        matches!(self.judged(key), Err("blocked"))
+    }
+
     /// Repeats the change of the key that an operator has made at another gateway since the last request with it came here.
     pub fn catch_up(&self, named: &NamedKey, now: Timestamp) {
         if self.is_shared() {
@@ -260,6 +267,7 @@ impl ActiveLimit {
             exempt,
             next: NextRequest::new(self, key, standing),
             banned,
+            ban_rule: self.rule_that_bans(key).map(|rule| rule.id),
             ban_level: bans.map_or(0, |bans| bans.level(key, now)),
             in_flight: self.permits.as_ref().map(|permits| permits.in_flight(key)),
         }
@@ -276,13 +284,6 @@ impl ActiveLimit {
         });
         let both = begun.into_iter().chain(by_rule);
         both.max_by_key(|ban| ban.left)
-    }
-
-    /// Returns the temporary rule that bans a key.
-    #[must_use]
-    pub fn rule_that_bans(&self, key: KeyHash) -> Option<&Arc<TemporaryRule>> {
-        let rule = self.key_rules.as_ref()?.rule(key)?;
-        (rule.effect == RuleEffect::Ban).then_some(rule)
     }
 
     /// Clears the counts of the key and its bans, here and in the store; permits of requests in flight stay. With `used`, every rate of

@@ -5,14 +5,23 @@ use std::sync::Arc;
 
 use sluicegate_limiter::KeyHash;
 
+use super::inspect::NamedKey;
 use super::key::KeySeed;
 use super::limit::ActiveLimit;
 use super::overrides::AsItIs;
-use crate::temporary_rules::{LimitEdits, RuleEffect, TemporaryRule};
+use crate::temporary_rules::{LimitEdits, RuleEffect, RuleTarget, TemporaryRule};
 
 /// The temporary rules about keys of a limit, by keyed hashes.
 #[derive(Debug)]
-pub(super) struct KeyRules(HashMap<u64, Arc<TemporaryRule>, AsItIs>);
+pub(super) struct KeyRules(HashMap<u64, KeyRule, AsItIs>);
+
+/// A rule about a key.
+#[derive(Debug)]
+struct KeyRule {
+    rule: Arc<TemporaryRule>,
+    /// The values of the key in the form of its limit's texts; `None` where nobody is shown any.
+    values: Option<Vec<String>>,
+}
 
 impl KeyRules {
     /// Returns the rules about keys of `active`; `None` where there are none. A rule whose values make no key of the limit is left out.
@@ -20,7 +29,9 @@ impl KeyRules {
         let keys = edits.keys(&active.name).into_iter();
         let rules = keys.filter_map(|(key, rule)| {
             let named = active.name_key(&key.values, seed).ok()?;
-            Some((mark(named.key), Arc::clone(rule)))
+            let values = active.values_of_named(&named, &key.values);
+            let rule = Arc::clone(rule);
+            Some((mark(named.key), KeyRule { rule, values }))
         });
         let rules: HashMap<_, _, _> = rules.collect();
         (!rules.is_empty()).then_some(Self(rules))
@@ -28,16 +39,43 @@ impl KeyRules {
 
     /// Returns the rule about a key.
     pub(super) fn rule(&self, key: KeyHash) -> Option<&Arc<TemporaryRule>> {
-        self.0.get(&mark(key))
+        Some(&self.0.get(&mark(key))?.rule)
+    }
+
+    /// Returns the values of a key that a rule is about, in the form of its limit's texts.
+    pub(super) fn values(&self, key: KeyHash) -> Option<&[String]> {
+        self.0.get(&mark(key))?.values.as_deref()
     }
 
     /// Returns the keys that a rule bans.
-    pub(super) fn banned(&self) -> impl Iterator<Item = KeyHash> {
-        let banned = self
-            .0
-            .iter()
-            .filter(|(_, rule)| rule.effect == RuleEffect::Ban);
-        banned.map(|(bits, _)| KeyHash::from_bits(*bits))
+    fn banned(&self) -> impl Iterator<Item = (KeyHash, &Arc<TemporaryRule>)> {
+        let rules = self.0.iter().map(|(bits, key)| (bits, &key.rule));
+        let banned = rules.filter(|(_, rule)| rule.effect == RuleEffect::Ban);
+        banned.map(|(bits, rule)| (KeyHash::from_bits(*bits), rule))
+    }
+}
+
+impl ActiveLimit {
+    /// Returns the keys that temporary rules ban, each with its rule.
+    pub fn keys_banned_by_rules(&self) -> impl Iterator<Item = (KeyHash, &Arc<TemporaryRule>)> {
+        self.key_rules.iter().flat_map(KeyRules::banned)
+    }
+
+    /// Returns the temporary rule that bans a key.
+    #[must_use]
+    pub fn rule_that_bans(&self, key: KeyHash) -> Option<&Arc<TemporaryRule>> {
+        let rule = self.key_rules.as_ref()?.rule(key)?;
+        (rule.effect == RuleEffect::Ban).then_some(rule)
+    }
+
+    /// Returns the key of this limit that a temporary rule is about; `None` where it is about something else, or its values make no key.
+    #[must_use]
+    pub fn key_of_rule(&self, target: &RuleTarget, seed: &KeySeed) -> Option<NamedKey> {
+        let RuleTarget::Key(key) = target else {
+            return None;
+        };
+        let named = || self.name_key(&key.values, seed).ok();
+        (key.limit == self.name).then(named).flatten()
     }
 }
 

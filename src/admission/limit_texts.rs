@@ -29,8 +29,9 @@ impl ActiveLimit {
     /// Returns the values of a key; `None` where they are unknown, or none are kept.
     #[must_use]
     pub fn known_values(&self, key: KeyHash) -> Option<Vec<String>> {
-        let text = self.key_texts.as_ref()?.text(key)?;
-        Some(text.to_vec())
+        let text = self.key_texts.as_ref()?.text(key);
+        let of_rule = || self.key_rules.as_ref()?.values(key).map(<[String]>::to_vec);
+        text.map(|text| text.to_vec()).or_else(of_rule)
     }
 
     /// Names keys whose texts an operator is shown, those that matter most first.

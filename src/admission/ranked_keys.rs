@@ -6,9 +6,9 @@ use std::collections::HashSet;
 use sluicegate_limiter::{ActiveBan, Cost, Decision, KeyHash, KeyUsage, Timestamp};
 
 use super::inspect::{has_room, used_of};
-use super::key_rules::KeyRules;
 use super::limit::ActiveLimit;
 use super::next_request::{KeyStanding, NextRequest};
+use crate::temporary_rules::RuleId;
 
 /// A key among those with the highest use.
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ pub struct RankedKey {
     pub next: NextRequest,
     /// The ban in force.
     pub banned: Option<ActiveBan>,
+    /// The temporary rule that bans the key.
+    pub ban_rule: Option<RuleId>,
 }
 
 impl RankedKey {
@@ -53,7 +55,7 @@ impl ActiveLimit {
         let bans = self.bans.as_ref();
         let top = bans.map_or_else(Vec::new, |active| active.bans.top(most, now));
         let begun = top.iter().filter(|key| key.banned.is_some());
-        let by_rules = self.key_rules.iter().flat_map(KeyRules::banned);
+        let by_rules = self.keys_banned_by_rules().map(|(key, _)| key);
         let unlisted = begun.map(|key| key.key).chain(by_rules);
         let unlisted: HashSet<u64> = unlisted
             .map(KeyHash::bits)
@@ -123,6 +125,7 @@ impl ActiveLimit {
             decision,
             next: NextRequest::new(self, key, standing),
             banned,
+            ban_rule: self.rule_that_bans(key).map(|rule| rule.id),
         }
     }
 }

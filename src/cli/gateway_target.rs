@@ -34,6 +34,21 @@ pub(super) struct RunningGateway {
 }
 
 impl RunningGateway {
+    /// Returns the one of two that names a gateway, the first where neither does.
+    ///
+    /// # Errors
+    /// Both do.
+    pub(super) fn or<'g>(&'g self, other: &'g Self) -> Result<&'g Self, String> {
+        let names = |gateway: &Self| {
+            gateway.url.is_some() || gateway.config.is_some() || gateway.token_file.is_some()
+        };
+        match (names(self), names(other)) {
+            (true, true) => Err("write the gateway once, before or behind the command".to_owned()),
+            (false, true) => Ok(other),
+            _ => Ok(self),
+        }
+    }
+
     /// Returns the client of the gateway; `file` is the configuration that another word of the command line names.
     pub(super) fn client(
         &self,

@@ -3,16 +3,16 @@
 //! The running gateway has the temporary rules, so the commands send them to its admin listener, with its token.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::gateway_target::{RunningGateway, TargetError, failed, send};
-use super::{FAILED, SUCCESS, USAGE, tell};
-use crate::temporary_rules::RuleTarget;
+use super::gateway_target::{RunningGateway, TargetError, encoded, failed, send};
+use super::{FAILED, SUCCESS, USAGE, print, tell};
+use crate::temporary_rules::{RateFactor, RuleTarget};
+use crate::terminal_text::printable;
 
 /// The timeout of each answer: the gateway writes a file.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -39,8 +39,8 @@ struct RuleFacts {
 /// A key of a limit.
 #[derive(Args)]
 struct KeyArguments {
-    /// The limit whose key is named.
-    #[arg(long, value_name = "NAME", requires = "key")]
+    /// The limit whose key is named; all its requests where it has one counter.
+    #[arg(long, value_name = "NAME")]
     limit: Option<String>,
     /// The value of each part of the limit's key, in their order: --key once for each.
     #[arg(long, value_name = "TEXT", requires = "limit")]
@@ -83,16 +83,25 @@ pub(super) struct ScaleCommand {
     #[arg(value_name = "LIMIT")]
     limit: String,
     /// The factor by which its rates and bursts are multiplied, from 0.01 to 100.
-    #[arg(long, value_name = "FACTOR")]
+    #[arg(long, value_name = "FACTOR", value_parser = factor)]
     by: f64,
     #[command(flatten)]
     facts: RuleFacts,
 }
 
+/// Parses the factor of rates.
+fn factor(text: &str) -> Result<f64, String> {
+    let factor: f64 = text.parse().unwrap_or(f64::NAN);
+    let wrong = |_| format!("{text:?} is no factor; write one from 0.01 to 100, such as 0.5");
+    RateFactor::new(factor)
+        .map(RateFactor::number)
+        .map_err(wrong)
+}
+
 /// The arguments of `unblock`.
 #[derive(Args)]
 pub(super) struct UnblockCommand {
-    /// The target of the rules that block, as it was written for `block`.
+    /// The target of the rules that block: an address, a block of addresses or a network, in any spelling.
     #[arg(
         value_name = "TARGET",
         required_unless_present = "limit",
@@ -107,12 +116,11 @@ pub(super) struct UnblockCommand {
 
 /// The arguments of `rules`.
 #[derive(Args)]
-#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct RulesCommand {
     #[command(subcommand)]
     action: Option<RulesAction>,
-    /// Print the list as JSON.
-    #[arg(long)]
+    /// Print the answer as JSON.
+    #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]
     gateway: RunningGateway,
@@ -134,6 +142,8 @@ enum RulesAction {
 #[derive(Deserialize)]
 struct RuleList {
     why_not_kept: Option<String>,
+    #[serde(default)]
+    file_fault: Option<String>,
     rules: Vec<ListedRule>,
 }
 
@@ -142,10 +152,6 @@ struct ListedRule {
     id: String,
     action: String,
     object: String,
-    target: Option<String>,
-    limit: Option<String>,
-    #[serde(default)]
-    key: Vec<String>,
     factor: Option<f64>,
     until: String,
     left: f64,
@@ -211,6 +217,9 @@ impl RuleFacts {
         for id in replaced.filter_map(Value::as_str) {
             let _ = writeln!(text, "it replaces rule {id}");
         }
+        if answer["store_away"] == true {
+            text.push_str("the store cannot be reached: the other gateways follow when it can\n");
+        }
         Ok(text)
     }
 }
@@ -236,63 +245,85 @@ impl UnblockCommand {
 
     fn unblock(&self) -> Result<String, TargetError> {
         let target = self.target.as_deref().map(RuleTarget::parse).transpose();
-        let target = target.map_err(|why| usage(&why))?;
-        let target = target.map(|target| target.to_string());
+        target.map_err(|why| usage(&why))?;
         let client = self.gateway.client(None, PATIENCE)?;
-        let list: RuleList = read(&send(&client, "GET", "/rules", None)?)?;
-        let blocks = |rule: &&ListedRule| {
-            matches!(rule.action.as_str(), "block" | "ban")
-                && rule.target == target
-                && rule.limit == self.key.limit
-                && rule.key == self.key.key
-        };
+        let answer = send(&client, "DELETE", &self.request_target(), None)?;
+        let removed: Vec<ListedRule> = read(&answer["removed"])?;
         let mut text = String::new();
-        for rule in list.rules.iter().filter(blocks) {
-            send(&client, "DELETE", &format!("/rules/{}", rule.id), None)?;
-            let _ = writeln!(text, "{} no longer {}", rule.object, rule.says());
+        for rule in &removed {
+            let _ = writeln!(
+                text,
+                "rule {} is removed: {} {}",
+                rule.id, rule.action, rule.object
+            );
         }
-        match text.is_empty() {
-            false => Ok(text),
-            true => Err(failed(
-                &"no temporary rule blocks this; `sluicegate rules` lists them",
-            )),
+        let still = answer["still"].as_array().into_iter().flatten();
+        for sentence in still.filter_map(Value::as_str) {
+            let _ = writeln!(text, "still: {sentence}");
         }
+        Ok(text)
+    }
+
+    /// Returns the target of the request.
+    fn request_target(&self) -> String {
+        let named = [("target", &self.target), ("limit", &self.key.limit)];
+        let named = named
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        let values = self.key.key.iter().map(|value| ("value", value));
+        let pairs = named.chain(values);
+        let pairs = pairs.map(|(name, value)| format!("{name}={}", encoded(value)));
+        format!("/rules?{}", pairs.collect::<Vec<_>>().join("&"))
     }
 }
 
 impl RulesCommand {
     /// Lists the rules, or removes one.
     pub(super) fn run(&self) -> u8 {
-        exit_code(match &self.action {
-            None => self.list(),
-            Some(RulesAction::Remove { id, gateway }) => remove(id, gateway),
-        })
+        exit_code(self.text())
     }
 
-    fn list(&self) -> Result<String, TargetError> {
-        let client = self.gateway.client(None, PATIENCE)?;
-        let answer = send(&client, "GET", "/rules", None)?;
-        match self.json {
-            true => serde_json::to_string_pretty(&answer)
-                .map(|text| text + "\n")
-                .map_err(|error| failed(&error)),
-            false => read(&answer).map(|list| table(&list)),
+    fn text(&self) -> Result<String, TargetError> {
+        let answer = self.answer()?;
+        if self.json {
+            let text = serde_json::to_string_pretty(&answer);
+            return text.map(|text| text + "\n").map_err(|error| failed(&error));
+        }
+        if self.action.is_none() {
+            return read(&answer).map(|list| table(&list));
+        }
+        let rule: ListedRule = read(&answer["removed"])?;
+        let ListedRule {
+            id, action, object, ..
+        } = rule;
+        Ok(format!("rule {id} is removed: {action} {object}\n"))
+    }
+
+    fn answer(&self) -> Result<Value, TargetError> {
+        match &self.action {
+            None => {
+                let client = self.gateway.client(None, PATIENCE)?;
+                send(&client, "GET", "/rules", None)
+            }
+            Some(RulesAction::Remove { id, gateway }) => {
+                // Either side of `remove` may name the gateway.
+                let gateway = gateway.or(&self.gateway).map_err(|why| usage(&why))?;
+                remove(id, gateway)
+            }
         }
     }
 }
 
-fn remove(id: &str, gateway: &RunningGateway) -> Result<String, TargetError> {
-    let is_id = id.bytes().all(|byte| byte.is_ascii_hexdigit());
+/// Removes a rule and returns the answer.
+fn remove(id: &str, gateway: &RunningGateway) -> Result<Value, TargetError> {
+    let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !is_id {
         return Err(usage(&format!(
             "{id:?} is no id; `sluicegate rules` lists them"
         )));
     }
     let client = gateway.client(None, PATIENCE)?;
-    let answer = send(&client, "DELETE", &format!("/rules/{id}"), None)?;
-    let rule: ListedRule = read(&answer["removed"])?;
-    let ListedRule { action, object, .. } = rule;
-    Ok(format!("rule {id} is removed: {action} {object}\n"))
+    send(&client, "DELETE", &format!("/rules/{id}"), None)
 }
 
 /// Returns the list as text, a line for each rule.
@@ -315,11 +346,15 @@ fn table(list: &RuleList) -> String {
             Some(factor) => format!("{} by {factor}", rule.object),
             None => rule.object.clone(),
         };
+        let [object, by, reason] = [&object, &rule.by, &rule.reason].map(|text| printable(text));
         let _ = writeln!(
             text,
             "{:<12}  {:<6}  {object:<23}  {left:>7}  {:>7}  {:<8}  {}{here}",
-            rule.id, rule.action, rule.hits, rule.by, rule.reason
+            rule.id, rule.action, rule.hits, by, reason
         );
+    }
+    if let Some(fault) = &list.file_fault {
+        let _ = writeln!(text, "Rules are lost: {fault}.");
     }
     if let Some(why) = &list.why_not_kept {
         let _ = writeln!(text, "The rules end with the process: {why}.");
@@ -354,7 +389,7 @@ fn usage(why: &str) -> TargetError {
 fn exit_code(end: Result<String, TargetError>) -> u8 {
     match end {
         Ok(text) => {
-            let written = std::io::stdout().write_all(text.as_bytes());
+            let written = print(&text);
             if written.is_ok() { SUCCESS } else { FAILED }
         }
         Err((code, message)) => {
@@ -375,21 +410,28 @@ mod tests {
             "why_not_kept": "no [server] state_dir is configured",
             "rules": [{
                 "id": "0123456789ab", "action": "block", "object": "203.0.113.0/24", "until": "2026-11-29T08:30:00.000Z",
-                "left": 1799.2, "reason": "scraping", "by": "admin", "scope": "here", "hits": 12
+                "left": 1799.2, "reason": "scra\u{202e}ping", "by": "admin", "scope": "here", "hits": 12
             }],
         }))
         .unwrap();
         assert_eq!(
             table(&list),
             "ID            ACTION  TARGET                   ENDS IN     HITS  BY        REASON\n\
-             0123456789ab  block   203.0.113.0/24            29m59s       12  admin     scraping (this gateway alone)\n\
+             0123456789ab  block   203.0.113.0/24            29m59s       12  admin     scra\\u202eping (this gateway alone)\n\
              The rules end with the process: no [server] state_dir is configured.\n"
         );
         let empty = RuleList {
             why_not_kept: None,
+            file_fault: Some("entry 1: it is no rule".to_owned()),
             rules: Vec::new(),
         };
-        assert_eq!(table(&empty), "no temporary rule is in force\n");
+        let lost = "no temporary rule is in force\nRules are lost: entry 1: it is no rule.\n";
+        assert_eq!(table(&empty), lost);
+        assert_eq!(["0.5", "100"].map(factor), [Ok(0.5), Ok(100.0)]);
+        for wrong in ["", "abc", "0", "-1", "0.001", "101", "NaN", "inf"] {
+            let error = format!("{wrong:?} is no factor; write one from 0.01 to 100, such as 0.5");
+            assert_eq!(factor(wrong), Err(error));
+        }
         for (seconds, text) in [
             (0.4, "0s"),
             (61.0, "1m01s"),

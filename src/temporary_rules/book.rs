@@ -14,6 +14,7 @@ use sluicegate_base::bounds::{TEMPORARY_RULE_LENGTH, TEMPORARY_RULES};
 use sluicegate_limiter::Timestamp;
 
 use super::rule::{RuleId, RuleScope, TemporaryRule};
+use super::target::RuleTarget;
 
 /// The clock of another gateway may be ahead by so much.
 const OTHER_CLOCK: Duration = Duration::from_secs(300);
@@ -97,18 +98,20 @@ impl RuleBook {
         rules.chain(removed.map(|(id, stone)| RuleEntry::Removed(*id, stone.until, stone.scope)))
     }
 
-    /// Adds a rule in the place of those that do the same to the same clients on the same gateways, and returns these.
+    /// Adds a rule in the place of those that do the same to the same clients on the same gateways, and returns these. `has_target`
+    /// compares the target of another rule with that of this one: two texts may be one key.
     ///
     /// # Errors
     /// There are as many rules as there may be.
     pub fn add(
         &mut self,
         rule: TemporaryRule,
+        has_target: impl Fn(&RuleTarget) -> bool,
         now: Timestamp,
     ) -> Result<Vec<Arc<TemporaryRule>>, RuleBookFull> {
         let is_same = |other: &&Arc<TemporaryRule>| {
             other.effect.as_str() == rule.effect.as_str()
-                && other.target == rule.target
+                && has_target(&other.target)
                 && other.scope == rule.scope
                 && other.until > now
         };
@@ -202,7 +205,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::rule::RuleLifetime;
-    use super::super::target::{RuleEffect, RuleTarget};
+    use super::super::target::RuleEffect;
     use super::*;
 
     const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
@@ -224,7 +227,8 @@ mod tests {
         book: &mut RuleBook,
         rule: TemporaryRule,
     ) -> Result<Vec<Arc<TemporaryRule>>, RuleBookFull> {
-        book.add(rule, NOW)
+        let target = rule.target.clone();
+        book.add(rule, |other| *other == target, NOW)
     }
 
     fn ids(book: &RuleBook) -> Vec<String> {

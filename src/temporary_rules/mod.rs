@@ -35,7 +35,7 @@ pub use self::book::{MergeResult, RuleBook, RuleBookFull, RuleEntry};
 use self::file::RuleFile;
 pub use self::limit_edits::LimitEdits;
 pub use self::lookup::RuleLookup;
-pub use self::rule::{RuleId, RuleLifetime, RuleScope, TemporaryRule};
+pub use self::rule::{RuleId, RuleLifetime, RuleScope, TemporaryRule, check_reason};
 pub use self::target::{LimitKey, RateFactor, RuleEffect, RuleTarget, RuleWords};
 pub use self::written::{WrittenEntry, WrittenRule};
 
@@ -151,29 +151,34 @@ impl TemporaryRules {
         file.fault().or(file.error()).map(str::to_owned)
     }
 
-    /// Adds a rule in the place of those that do the same to the same clients, and returns these.
+    /// Adds a rule in the place of those that do the same to the same clients, and returns these. `has_target` compares the target of
+    /// another rule with that of this one.
     ///
     /// # Errors
     /// There are as many rules as there may be.
     pub fn add(
         &self,
         rule: TemporaryRule,
+        has_target: impl Fn(&RuleTarget) -> bool,
         now: Timestamp,
     ) -> Result<Vec<Arc<TemporaryRule>>, RuleBookFull> {
         let mut state = self.lock();
         self.read_again(&mut state, now);
-        let replaced = state.book.add(rule, now)?;
+        let replaced = state.book.add(rule, has_target, now)?;
         self.apply(&mut state, now);
         Ok(replaced)
     }
 
-    /// Removes a rule and returns it; `None` where none with this id is in force.
-    pub fn remove(&self, id: RuleId, now: Timestamp) -> Option<Arc<TemporaryRule>> {
+    /// Removes rules and returns those that were in force.
+    pub fn remove(&self, ids: &[RuleId], now: Timestamp) -> Vec<Arc<TemporaryRule>> {
         let mut state = self.lock();
         self.read_again(&mut state, now);
-        let removed = state.book.remove(id, now)?;
-        self.apply(&mut state, now);
-        Some(removed)
+        let removed = ids.iter().filter_map(|id| state.book.remove(*id, now));
+        let removed: Vec<_> = removed.collect();
+        if !removed.is_empty() {
+            self.apply(&mut state, now);
+        }
+        removed
     }
 
     /// Takes over what other gateways have published. A rule that no gateway may have is logged.

@@ -184,6 +184,19 @@ impl FromStr for RuleScope {
     }
 }
 
+/// Checks the reason that an operator gives.
+///
+/// # Errors
+/// It is too long to be kept whole.
+pub fn check_reason(reason: &str) -> Result<(), String> {
+    match reason.chars().count() {
+        0..=REASON => Ok(()),
+        length => Err(format!(
+            "a reason has at most {REASON} characters, and this one has {length}"
+        )),
+    }
+}
+
 /// Returns the beginning of a text, without control characters.
 fn plain(text: &str, most: usize) -> String {
     let text = text.chars().filter(|letter| !letter.is_control());

@@ -165,11 +165,22 @@ impl LimitSample {
             walked_at: self.walked_at,
             rates: self.rates.view(&active.limit),
             shadow_rates: shadow.map_or_else(Vec::new, |(limit, sample)| sample.view(limit)),
-            banned_keys: active.bans.as_ref().map(|active| {
-                let keys = active.bans.banned_keys(now);
-                keys.filter(|key| key.banned.is_some()).count() as u64
-            }),
+            banned_keys: banned_keys(active, now),
         }
+    }
+}
+
+/// Returns the number of keys that the limit or temporary rules ban; `None` where it has no `ban`, and no rule bans a key.
+fn banned_keys(active: &ActiveLimit, now: Timestamp) -> Option<u64> {
+    let bans = active.bans.as_ref().map(|active| &active.bans);
+    let kept = bans.map(|bans| bans.banned_keys(now));
+    let kept = kept.map(|keys| keys.filter(|key| key.banned.is_some()).count() as u64);
+    let is_kept = |key| bans.is_some_and(|bans| bans.active(key, now).is_some());
+    let rules = active.keys_banned_by_rules();
+    let by_rules_alone = rules.filter(|(key, _)| !is_kept(*key)).count() as u64;
+    match kept {
+        None if by_rules_alone == 0 => None,
+        kept => Some(kept.unwrap_or(0) + by_rules_alone),
     }
 }
 

@@ -101,6 +101,7 @@ mod store;
 mod survival;
 mod syslog;
 mod temporary_rule_file;
+mod temporary_rule_keys;
 mod temporary_rules;
 mod tiers;
 mod tls;

@@ -154,7 +154,7 @@ function status(series, page, path, again) {
     ], page.rates.map((rate) => [rate.rate, `${count(rate.used)} of ${count(rate.limit)}`, count(rate.remaining), span(rate.next), span(rate.reset)])),
     h('p.small.quiet', {}, `Decided by the ${page.decided_by === 'store' ? 'store' : 'gateway itself'} at ${clock(page.at)}.`,
       page.in_overflow && ' The key shares counters, so the use may be of other keys.',
-      page.ban && ` Ban ${page.ban.level} in a row, until ${clock(page.ban.until)}.`,
+      page.ban && ` ${page.ban.rule ? `Banned by rule ${page.ban.rule}` : `Ban ${page.ban.level} in a row`}, until ${clock(page.ban.until)}.`,
       page.in_flight !== null && ` ${plural(page.in_flight, 'request')} in flight.`),
     h('div.row', { role: 'group', 'aria-label': `Actions on limit ${page.limit}` },
       act('Clear', `Clear the counters and the ban of this key at limit ${page.limit}?`, 'DELETE'),

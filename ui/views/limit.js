@@ -30,6 +30,9 @@ export default function limit({ series, rest: [name] }) {
   const conditions = h('div');
   const top = h('div', {}, h('p.quiet', {}, 'Reading the table.'));
   const bans = h('div');
+  // A temporary rule bans keys of any limit.
+  const banned = card('Bans', bans);
+  banned.hidden = known.ban === null;
   const slider = usage(base);
   const refresh = h('button', { type: 'button', onclick: reread }, 'Read again');
   let readAt = 0;
@@ -44,11 +47,11 @@ export default function limit({ series, rest: [name] }) {
     refresh.disabled = true;
     try {
       const page = await read(`${base}/top?n=20`);
-      const banned = known.ban === null ? null : await read(`${base}/bans?n=50`);
+      const bansPage = await read(`${base}/bans?n=50`);
       if (closed) return;
       ({ advice, refused } = page.overflow);
       showTop(page);
-      if (banned) showBans(banned);
+      showBans(bansPage);
       showLoad();
     } catch (error) {
       if (!closed) fill(top, failed(error));
@@ -68,19 +71,20 @@ export default function limit({ series, rest: [name] }) {
   }
 
   function showBans(page) {
+    banned.hidden = known.ban === null && page.keys.length === 0;
     renew(bans, table('Banned keys', [{ label: 'Key' }, { label: 'Ends in', number: true }, { label: 'Level', number: true }, { label: 'Action' }],
-      page.keys.map((key) => [keyLink(name, key, page.key_values_hidden), key.until ? span(key.left) : 'ended', String(key.level),
+      page.keys.map((key) => [keyLink(name, key, page.key_values_hidden), key.until ? span(key.left) : 'ended', key.rule ? `rule ${key.rule}` : String(key.level),
         h('button.danger', {
           type: 'button', disabled: !mayAct(), 'aria-label': `Lift the ban of ${key.key}`,
           async onclick() {
             const values = valuesOf(key, page.key_values_hidden);
-            if (!await ask(`Lift the ban of key ${key.key}${key.key_values ? ` (${values.textContent ?? values})` : ''}? Its counters are cleared too.`, 'Lift')) return;
+            if (!await ask(`Lift the ban of key ${key.key}${key.key_values ? ` (${values.textContent ?? values})` : ''}? Its counters are cleared too${key.rule ? `, and rule ${key.rule} is removed` : ''}.`, 'Lift')) return;
             await change(`${base}/bans/${key.key}`, 'DELETE').catch((error) => bans.prepend(failed(error)));
             reread();
           },
         }, 'Lift')]), 'No key is banned.'),
     page.keys.length ? h('div.row', {}, h('button.danger', { type: 'button', disabled: !mayAct(), onclick: liftAll }, 'Lift all bans')) : null,
-    page.ban.not_kept ? h('p.error', {}, `${count(page.ban.not_kept)} bans could not be kept: raise the limit's capacity.`) : null);
+    page.ban?.not_kept ? h('p.error', {}, `${count(page.ban.not_kept)} bans could not be kept: raise the limit's capacity.`) : null);
   }
 
   /** Asks with the number of bans that would end. */
@@ -164,7 +168,7 @@ export default function limit({ series, rest: [name] }) {
         h('section.card.wide', { 'aria-label': 'Rates' }, h('div.head', {}, h('h2', {}, 'Requests, and what shadow would reject'), rangeButtons(draw)), chart.node),
         h('section.card.wide', { 'aria-label': 'Another number' }, h('h2', {}, 'What another number would do'), slider.node),
         h('section.card.wide', { 'aria-label': 'Keys' }, h('div.head', {}, h('h2', {}, 'Keys nearest to the limit'), refresh), top),
-        known.ban !== null && card('Bans', bans), card('Decisions', sums)),
+        banned, card('Decisions', sums)),
     ],
     update(event) {
       if (event === 'all' || event === 'state') showConditions();

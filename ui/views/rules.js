@@ -43,7 +43,8 @@ export default function rules({ series }) {
     page.file_fault && h('p.error', {}, `Rules are lost, or end with the process: ${page.file_fault}.`),
     page.rules.length > ROWS && h('p.quiet', {}, `and ${count(page.rules.length - ROWS)} more: sluicegate rules`),
     h('p.small.quiet', {}, 'Requests are those of this gateway. ', page.shared ? 'Gateways that share the store have the same rules. ' : '',
-      page.kept ? 'The rules outlive a restart.' : `The rules end with the process: ${page.why_not_kept}.`));
+      page.kept ? 'The rules outlive a restart.' : `The rules end with the process: ${page.why_not_kept}.`,
+      page.key_values_hidden && ` Keys are shown by their hashes: ${page.key_values_hidden}.`));
   }
 
   async function remove(rule) {

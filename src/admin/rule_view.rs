@@ -1,0 +1,168 @@
+//! Shows temporary rules to readers, and compares the keys that they are about.
+//!
+//! The values of a key are shown as those of every key are: as `[log] keys` says, and only where readers are known by a token. The hash
+//! identifies the key without them.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use sluicegate_base::clock;
+use sluicegate_limiter::{KeyHash, Timestamp};
+
+use super::top::seconds;
+use crate::admission::{ActiveLimit, KeySeed};
+use crate::process::GatewayProcess;
+use crate::rfc3339;
+use crate::snapshot::Snapshot;
+use crate::temporary_rules::{RateFactor, RuleEffect, RuleTarget, TemporaryRule};
+
+/// The parts of the gateway by which rules are shown and compared.
+#[derive(Clone, Copy)]
+pub(super) struct RuleViewer<'s> {
+    pub(super) snapshot: &'s Snapshot,
+    pub(super) seed: &'s KeySeed,
+}
+
+/// A rule as readers see it.
+#[derive(Debug, Serialize)]
+pub(super) struct RuleRow {
+    id: String,
+    action: &'static str,
+    /// To whom or what it does that, in words.
+    pub(super) object: String,
+    /// An address, a block of addresses or a network; `None` where a limit is named.
+    target: Option<String>,
+    limit: Option<String>,
+    /// The hash of the key; `None` for a rule about no key, or whose limit has no such key now.
+    pub(super) key: Option<String>,
+    /// The values of the key in the form of `[log] keys`; `None` where they are hidden.
+    key_values: Option<Vec<String>>,
+    factor: Option<f64>,
+    from: String,
+    until: String,
+    /// Seconds until its end.
+    left: f64,
+    /// Requests of this gateway that it decided.
+    hits: u64,
+    reason: String,
+    by: String,
+    scope: &'static str,
+}
+
+/// Returns the bits of a key that tables, the log and rules have.
+pub(super) fn key_bits(key: KeyHash) -> u64 {
+    key.bits() & !1
+}
+
+impl RuleViewer<'_> {
+    /// Returns a rule as readers see it.
+    pub(super) fn row(self, rule: &TemporaryRule, now: Timestamp) -> RuleRow {
+        let limit = rule.target.limit();
+        let active = limit.and_then(|name| self.snapshot.limits.get(name));
+        let named = active.and_then(|active| active.key_of_rule(&rule.target, self.seed));
+        let key = named
+            .as_ref()
+            .map(|named| format!("{:016x}", key_bits(named.key)));
+        let key_values = match (&rule.target, active, &named) {
+            (RuleTarget::Key(key), Some(active), Some(named)) => {
+                active.values_of_named(named, &key.values)
+            }
+            _ => None,
+        };
+        // Without a token readers are not known, and a reason may name anybody.
+        let is_open = self.snapshot.rules.admin.token_file.is_none();
+        RuleRow {
+            id: rule.id.to_string(),
+            action: rule.effect.as_str(),
+            object: object(&rule.target, key.as_deref(), key_values.as_deref()),
+            target: limit.is_none().then(|| rule.target.to_string()),
+            limit: limit.map(ToString::to_string),
+            key,
+            key_values,
+            factor: rule.effect.factor().map(RateFactor::number),
+            from: rfc3339::format(rule.from),
+            until: rfc3339::format(rule.until),
+            left: seconds(clock::between(now, rule.until)),
+            hits: rule.hits(),
+            reason: match is_open {
+                true => String::new(),
+                false => rule.reason.clone(),
+            },
+            by: rule.by.clone(),
+            scope: rule.scope.as_str(),
+        }
+    }
+
+    /// Returns whether two targets are one: keys are compared in the form in which their limit counts.
+    pub(super) fn are_same(self, one: &RuleTarget, other: &RuleTarget) -> bool {
+        if one == other {
+            return true;
+        }
+        let active = one.limit().and_then(|name| self.snapshot.limits.get(name));
+        let key = |target| active.and_then(|active| active.key_of_rule(target, self.seed));
+        key(one).is_some_and(|named| key(other).is_some_and(|other| other.key == named.key))
+    }
+}
+
+/// Names the object of a rule.
+fn object(target: &RuleTarget, key: Option<&str>, key_values: Option<&[String]>) -> String {
+    let RuleTarget::Key(named) = target else {
+        return target.to_string();
+    };
+    let limit = &named.limit;
+    match (key_values, key) {
+        _ if named.values.is_empty() => format!("all requests of {limit}"),
+        (Some(values), _) => format!("{} of {limit}", values.join(", ")),
+        (None, Some(key)) => format!("key {key} of {limit}"),
+        (None, None) => format!("a key of {limit}"),
+    }
+}
+
+/// Returns the rules that ban those keys of a limit for which `is_meant` is true.
+pub(super) fn rules_that_ban(
+    process: &GatewayProcess,
+    limit: &ActiveLimit,
+    is_meant: impl Fn(KeyHash, &TemporaryRule) -> bool,
+) -> Vec<Arc<TemporaryRule>> {
+    let mut rules = process.shared.temporary.list(clock::now());
+    rules.retain(|rule| {
+        let is_ban = rule.effect == RuleEffect::Ban;
+        let key = || limit.key_of_rule(&rule.target, &process.shared.seed);
+        is_ban && key().is_some_and(|named| is_meant(named.key, rule))
+    });
+    rules
+}
+
+/// Ends rules, and returns those that were in force.
+pub(super) fn end(
+    process: &GatewayProcess,
+    rules: &[Arc<TemporaryRule>],
+) -> Vec<Arc<TemporaryRule>> {
+    if rules.is_empty() {
+        return Vec::new();
+    }
+    let ids: Vec<_> = rules.iter().map(|rule| rule.id).collect();
+    let ended = process.shared.temporary.remove(&ids, clock::now());
+    process.follow_temporary_rules();
+    ended
+}
+
+/// Ends every rule that bans a key of a limit.
+pub(super) fn end_bans(
+    process: &GatewayProcess,
+    limit: &ActiveLimit,
+    key: KeyHash,
+) -> Vec<Arc<TemporaryRule>> {
+    let is_meant = |other: KeyHash, _: &TemporaryRule| key_bits(other) == key_bits(key);
+    end(process, &rules_that_ban(process, limit, is_meant))
+}
+
+/// Returns the words of the audit line about rules that were removed beside something else; empty for none.
+pub(super) fn removed_words(rules: &[Arc<TemporaryRule>]) -> String {
+    let ids: Vec<String> = rules.iter().map(|rule| rule.id.to_string()).collect();
+    match &ids[..] {
+        [] => String::new(),
+        [id] => format!(", and removed temporary rule {id}"),
+        ids => format!(", and removed temporary rules {}", ids.join(", ")),
+    }
+}

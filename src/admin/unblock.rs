@@ -1,0 +1,226 @@
+//! Serves `DELETE /rules?target=…` and `?limit=NAME&value=…`, which remove the rules that block or ban a client or a key, whatever text
+//! they were set with, and say what blocks it still.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use http::StatusCode;
+use ipnet::IpNet;
+use serde::Serialize;
+use sluicegate_base::clock;
+
+use super::audit::{self, AuditEntry};
+use super::query::decoded;
+use super::rule_view::{self, RuleRow, RuleViewer};
+use super::{AdminPage, Operator};
+use crate::config::rules::{ListRules, Name};
+use crate::history::MarkKind;
+use crate::process::GatewayProcess;
+use crate::rfc3339;
+use crate::snapshot::Snapshot;
+use crate::temporary_rules::{LimitKey, RuleEffect, RuleTarget, TemporaryRule};
+
+#[derive(Serialize)]
+struct UnblockedPage {
+    removed: Vec<RuleRow>,
+    /// A sentence for each thing that blocks the target still.
+    still: Vec<String>,
+}
+
+/// Parses the target of a query.
+///
+/// # Errors
+/// The mistake, and what to write instead.
+pub(super) fn parse(query: &str) -> Result<RuleTarget, String> {
+    const WRITE: &str = "write target=203.0.113.0/24, or limit=NAME and value=VALUE once for each part of the limit's key, percent-encoded";
+    let mut target = None;
+    let mut limit: Option<Name> = None;
+    let mut values = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').ok_or(WRITE)?;
+        let value = decoded(value).ok_or(WRITE)?;
+        match name {
+            "target" if target.is_none() => target = Some(RuleTarget::parse(&value)?),
+            "limit" if limit.is_none() => limit = Some(value.as_str().into()),
+            "value" => values.push(value),
+            _ => return Err(WRITE.to_owned()),
+        }
+    }
+    match (target, limit) {
+        (Some(target), None) if values.is_empty() => Ok(target),
+        (None, Some(limit)) => Ok(RuleTarget::Key(LimitKey { limit, values })),
+        _ => Err(WRITE.to_owned()),
+    }
+}
+
+/// Removes the rules that block or ban a target, and returns the page about them.
+pub(super) fn page(
+    target: &RuleTarget,
+    operator: &Operator,
+    process: &GatewayProcess,
+) -> AdminPage {
+    let snapshot = process.shared.snapshot();
+    let viewer = RuleViewer {
+        snapshot: &snapshot,
+        seed: &process.shared.seed,
+    };
+    if let Err(why) = check_key(target, viewer) {
+        return AdminPage::error(StatusCode::BAD_REQUEST, &why);
+    }
+    let mut rules = process.shared.temporary.list(clock::now());
+    rules.retain(|rule| {
+        matches!(rule.effect, RuleEffect::Block | RuleEffect::Ban)
+            && viewer.are_same(target, &rule.target)
+    });
+    let removed = rule_view::end(process, &rules);
+    let now = clock::now();
+    let rows: Vec<RuleRow> = removed.iter().map(|rule| viewer.row(rule, now)).collect();
+    for (rule, row) in removed.iter().zip(&rows) {
+        let entry = AuditEntry {
+            action: "remove",
+            target: format!("temporary rule {}", rule.id),
+            key: row.key.clone().unwrap_or_default(),
+            change: format!("removed {}", rule.summary()),
+            ..AuditEntry::default()
+        };
+        audit::note_and_mark(process, operator, MarkKind::Rule, &entry.target, &entry);
+    }
+    let still = still_blocking(target, process);
+    if rows.is_empty() {
+        let mut why = "no temporary rule is about exactly this".to_owned();
+        for sentence in still {
+            why = format!("{why}; {sentence}");
+        }
+        return AdminPage::error(StatusCode::NOT_FOUND, &format!("{why}; /rules shows all"));
+    }
+    AdminPage::json(&UnblockedPage {
+        removed: rows,
+        still,
+    })
+}
+
+/// Checks that the values make a key of the limit.
+fn check_key(target: &RuleTarget, viewer: RuleViewer<'_>) -> Result<(), String> {
+    let RuleTarget::Key(key) = target else {
+        return Ok(());
+    };
+    // A rule may outlast its limit, and is found by its values then.
+    match viewer.snapshot.limits.get(&key.limit) {
+        Some(active) => active.name_key(&key.values, viewer.seed).map(drop),
+        None => Ok(()),
+    }
+}
+
+/// Returns what blocks a target now, a sentence each, with the command that ends it.
+fn still_blocking(target: &RuleTarget, process: &GatewayProcess) -> Vec<String> {
+    // The removal of a rule about a key has made another one.
+    let snapshot = process.shared.snapshot();
+    match target {
+        RuleTarget::Key(_) => key_bans(target, &snapshot, process).into_iter().collect(),
+        RuleTarget::Block(block) => {
+            let rule = covering(*block, &snapshot).map(|rule| rule_sentence(&rule));
+            rule.into_iter()
+                .chain(list_sentence(*block, &snapshot))
+                .collect()
+        }
+        RuleTarget::Asn(_) | RuleTarget::Limit(_) => Vec::new(),
+    }
+}
+
+/// Returns the rule that blocks the whole of a block: of those with a wider one the narrowest, as for a request, else that of its network.
+fn covering(block: IpNet, snapshot: &Snapshot) -> Option<Arc<TemporaryRule>> {
+    let rules = snapshot.temporary.list(clock::now());
+    let wider = rules.iter().filter_map(|rule| match rule.target {
+        RuleTarget::Block(other) if other.contains(&block) => Some((other.prefix_len(), rule)),
+        _ => None,
+    });
+    let is_block = |rule: &TemporaryRule| rule.effect == RuleEffect::Block;
+    let narrowest = wider.max_by_key(|(length, rule)| (*length, is_block(rule)));
+    let rule = narrowest.map(|(_, rule)| Arc::clone(rule)).or_else(|| {
+        let asn = snapshot.networks.find(block.addr()).asn?;
+        let in_force = snapshot.temporary.in_force();
+        in_force.rule_for_network(asn).map(Arc::clone)
+    });
+    rule.filter(|rule| is_block(rule))
+}
+
+/// Names the lists of the configuration that block all of these addresses, for every route or some.
+fn list_sentence(block: IpNet, snapshot: &Snapshot) -> Option<String> {
+    let rules = &snapshot.rules;
+    let of_routes = rules.routes.iter().flat_map(|route| &route.lists.block);
+    let names: BTreeSet<&Name> = rules.client.lists.block.iter().chain(of_routes).collect();
+    let contains = |name: &&&Name| {
+        let list = rules.lists.get(&***name);
+        let mut sets = list.into_iter().flat_map(ListRules::sets);
+        sets.any(|blocks| {
+            let longest = blocks.longest(block.addr());
+            longest.is_some_and(|length| length.0 <= block.prefix_len())
+        })
+    };
+    let names: Vec<&str> = names.iter().filter(contains).map(|name| &***name).collect();
+    (!names.is_empty()).then(|| {
+        let names = names.join(", ");
+        format!("the configuration blocks it by the list {names}")
+    })
+}
+
+fn rule_sentence(rule: &TemporaryRule) -> String {
+    format!(
+        "rule {} for {} blocks it until {}: `sluicegate rules remove {}` ends it",
+        rule.id,
+        rule.target,
+        rfc3339::format(rule.until),
+        rule.id
+    )
+}
+
+/// Returns what rejects a key still: its ban by the limit, or a row of the overrides.
+fn key_bans(target: &RuleTarget, snapshot: &Snapshot, process: &GatewayProcess) -> Option<String> {
+    let limit = target.limit()?;
+    let active = snapshot.limits.get(limit)?;
+    let named = active.key_of_rule(target, &process.shared.seed)?;
+    let now = clock::now();
+    if let Some(ban) = active.ban_in_force(named.key, now) {
+        let until = rfc3339::format(ban.until(now));
+        let key = rule_view::key_bits(named.key);
+        return Some(format!(
+            "the limit {limit} itself bans it until {until}: DELETE /limits/{limit}/bans/{key:016x} lifts that"
+        ));
+    }
+    active
+        .is_blocked(named.key)
+        .then(|| format!("a row of the overrides of {limit} blocks it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a slip removes no rule. Method: queries around the right ones.
+    #[test]
+    fn a_target_is_a_client_or_a_key() {
+        let shown = |query| parse(query).map(|target| target.to_string());
+        for (query, target) in [
+            ("target=203.0.113.0/24", "203.0.113.0/24"),
+            ("target=%3A%3Affff:203.0.113.7", "203.0.113.7"),
+            ("limit=otp&value=%2B49&value=b", "+49, b of otp"),
+            ("limit=all", " of all"),
+        ] {
+            assert_eq!(shown(query).as_deref(), Ok(target), "{query}");
+        }
+        for query in [
+            "",
+            "target=",
+            "target=me",
+            "target=192.0.2.1&target=192.0.2.2",
+            "target=192.0.2.1&limit=otp",
+            "target=192.0.2.1&value=b",
+            "value=b",
+            "limit=a&limit=b",
+            "id=1",
+            "limit=a&value=%4",
+        ] {
+            assert!(parse(query).is_err(), "{query}");
+        }
+    }
+}
