@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 #[cfg(feature = "otlp")]
-use sluicegate_telemetry::otlp::SpanQueue;
+use sluicegate_telemetry::otlp::ExportQueue;
 
 use crate::config::rules::LogRules;
 
@@ -90,7 +90,7 @@ pub struct RequestRecorder {
     pub rejected_clients: RejectedClients,
     /// Spans, for the collector.
     #[cfg(feature = "otlp")]
-    pub spans: Arc<SpanQueue>,
+    pub spans: Arc<ExportQueue>,
 }
 
 impl RequestRecorder {
@@ -105,7 +105,10 @@ impl RequestRecorder {
             rejections: RejectionTail::default(),
             rejected_clients: RejectedClients::default(),
             #[cfg(feature = "otlp")]
-            spans: Arc::new(SpanQueue::new(sluicegate_base::bounds::OTLP_STRIPE)),
+            spans: Arc::new(ExportQueue::new(
+                "spans",
+                sluicegate_base::bounds::OTLP_STRIPE,
+            )),
         }
     }
 

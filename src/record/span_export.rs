@@ -9,7 +9,7 @@ use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 use sluicegate_base::clock;
 use sluicegate_telemetry::otlp::{
-    CollectorAddress, ExportContext, ExportSettings, SoftwareName, SpanQueue, TlsSettings, export,
+    CollectorAddress, ExportContext, ExportQueue, ExportSettings, SoftwareName, TlsSettings, export,
 };
 
 use crate::config::rules::OtlpRules;
@@ -20,7 +20,7 @@ use crate::retry_after::retry_after;
 /// The background service.
 pub struct SpanExportService {
     /// The spans of all requests.
-    pub spans: Arc<SpanQueue>,
+    pub spans: Arc<ExportQueue>,
     /// The collector in force; `None` where there is none.
     pub collector: InForce<Option<Arc<OtlpRules>>>,
 }

@@ -14,7 +14,7 @@ use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
 use sluicegate_telemetry::exposition::SampledFamily;
 use sluicegate_telemetry::otlp::{
-    CallResult, SpanAttributes, SpanHead, SpanKind, SpanQueue, SpanResult, write_span,
+    CallResult, ExportQueue, RecordResult, SpanAttributes, SpanHead, SpanKind, write_span,
 };
 
 use super::line::{MAX_HOST, MAX_METHOD, MAX_TARGET};
@@ -23,7 +23,7 @@ use super::trace::TraceContext;
 use crate::config::rules::OriginAddress;
 
 /// Takes the spans of one request, where its trace is exported.
-pub(super) fn record(queue: &SpanQueue, outcome: &Outcome<'_>) {
+pub(super) fn record(queue: &ExportQueue, outcome: &Outcome<'_>) {
     let Some(trace) = outcome.trace.filter(|trace| trace.is_told()) else {
         return;
     };
@@ -35,18 +35,18 @@ pub(super) fn record(queue: &SpanQueue, outcome: &Outcome<'_>) {
 }
 
 /// Returns the metrics of the export; a series appears with its first count.
-pub(super) fn families(queue: &SpanQueue) -> [SampledFamily; 2] {
+pub(super) fn families(queue: &ExportQueue) -> [SampledFamily; 2] {
     let mut spans = SampledFamily::counter(
         "sluicegate_otlp_spans_total",
         "Spans for the OpenTelemetry collector, by what became of them.",
     );
-    for result in SpanResult::ALL {
+    for result in RecordResult::ALL {
         let label = match result {
-            SpanResult::Sent => "sent",
-            SpanResult::Rejected => "refused",
-            SpanResult::Dropped => "dropped",
+            RecordResult::Sent => "sent",
+            RecordResult::Rejected => "refused",
+            RecordResult::Dropped => "dropped",
         };
-        push(&mut spans, label, queue.spans(result));
+        push(&mut spans, label, queue.records(result));
     }
     let mut calls = SampledFamily::counter(
         "sluicegate_otlp_calls_total",

@@ -1,4 +1,4 @@
-//! Decides what a collector's response means: the spans are accepted, rejected, or may be accepted later.
+//! Decides what a collector's response means: the records are accepted, rejected, or may be accepted later.
 //!
 //! The OTLP specification, "OTLP/HTTP Response", names the statuses that are worth another call; all others are for good, since the same
 //! bytes would be answered alike.
@@ -22,13 +22,13 @@ pub(super) struct ExportReply {
 /// The meaning of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ReplyMeaning {
-    /// The collector has the spans.
+    /// The collector has the records.
     Accepted,
-    /// The collector has the spans but for this number, for this reason.
+    /// The collector has the records but for this number, for this reason.
     PartlyRejected(u64, String),
-    /// The collector rejects the spans for good.
+    /// The collector rejects the records for good.
     Rejected(String),
-    /// The collector cannot accept the spans now.
+    /// The collector cannot accept the records now.
     Later(String, Option<Duration>),
 }
 
@@ -36,7 +36,7 @@ pub(super) enum ReplyMeaning {
 const MESSAGE: usize = 200;
 
 impl ExportReply {
-    /// Returns the meaning for a batch of `count` spans.
+    /// Returns the meaning for a batch of `count` records.
     pub(super) fn meaning(&self, count: u64) -> ReplyMeaning {
         let status = self.status;
         if status.is_success() {
@@ -54,7 +54,7 @@ impl ExportReply {
     }
 }
 
-/// Reads `ExportTraceServiceResponse.partial_success`: the number of rejected spans, and the reason.
+/// Reads `partial_success`, which the responses of all signals have in one form: the number of rejected records, and the reason.
 fn rejected(body: &[u8]) -> (u64, String) {
     let partial = FieldReader(body).find_map(|field| match field {
         (1, FieldValue::Bytes(partial)) => Some(partial),
@@ -63,7 +63,7 @@ fn rejected(body: &[u8]) -> (u64, String) {
     let (mut rejected, mut why) = (0, String::new());
     for field in FieldReader(partial.unwrap_or_default()) {
         match field {
-            (1, FieldValue::Uint(spans)) => rejected = spans,
+            (1, FieldValue::Uint(records)) => rejected = records,
             (2, FieldValue::Bytes(words)) => {
                 let words = String::from_utf8_lossy(words);
                 why = words.chars().take(MESSAGE).collect();

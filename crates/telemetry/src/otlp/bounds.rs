@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// The bytes of spans that one call carries, and one span more; the rest waits for the next call. Collectors accept 4 MiB or more.
+/// The bytes of records that one call carries, and one record more; the rest waits for the next call. Collectors accept 4 MiB or more.
 pub const BATCH: usize = 512 * 1024;
 
-/// The bytes of a collector's response that are read. It has the number of rejected spans and a reason; a longer one counts as empty.
+/// The bytes of a collector's response that are read. It has the number of rejected records and a reason; a longer one counts as empty.
 pub const RESPONSE: usize = 64 * 1024;
 
 /// The longest pause between two calls to a collector that accepts nothing, unless it asks for a longer one.
 pub const PAUSE: Duration = Duration::from_secs(30);
 
-/// The longest pause that a collector may ask for: its clock may be wrong, and a pause of a day would lose the spans of a day.
+/// The longest pause that a collector may ask for: its clock may be wrong, and a pause of a day would lose the records of a day.
 pub const REQUESTED_PAUSE: Duration = Duration::from_secs(300);

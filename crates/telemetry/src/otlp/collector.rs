@@ -59,7 +59,7 @@ impl CollectorClient {
             && open.to == settings.collector
             && !open.sender.is_closed()
         {
-            // It idled, and may be closing at the other end: then a new one is worth a try, and the worst is a span that comes twice.
+            // It idled, and may be closing at the other end: then a new one is worth a try, and the worst is a record that comes twice.
             let first = self.call_over(open, settings, context, body.clone()).await;
             if let Ok(reply) = first {
                 return Ok(reply);

@@ -1,9 +1,9 @@
-//! Posts spans to the collector: a task in the background, for whatever collector is in force.
+//! Posts the records of a signal to the collector: a task in the background, for whatever collector is in force.
 //!
 //! One batch is under way at a time, and stays until the collector has accepted it, rejected it, or is no longer configured. A batch that
 //! the collector cannot accept now is posted again after a pause that doubles, or that it asks for; meanwhile the buffers fill to their cap
-//! and drop newer spans. So memory is bounded whatever the collector does, and the spans that led to an outage are kept in favor of those
-//! that came of it.
+//! and drop newer records. So memory is bounded whatever the collector does, and the records that led to an outage are kept in favor of
+//! those that came of it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::batch::{body, first_batch};
 use super::collector::CollectorClient;
 use super::settings::ExportSettings;
 use super::wire::FieldReader;
-use super::{CallResult, SpanQueue, SpanResult, bounds};
+use super::{CallResult, ExportQueue, RecordResult, bounds};
 
 /// The target of process logs: the module of the gateway that this file was part of, so that filters by module go on as they are.
 const LOG_TARGET: &str = "sluicegate::record::otlp::export";
@@ -39,15 +39,15 @@ pub trait ExportContext: Send + Sync {
     fn random(&self) -> u64;
 }
 
-/// Exports the spans of `queue` for as long as the future is polled. It hurries once `drain` ends, and goes on: a process that drains
+/// Exports the records of `queue` for as long as the future is polled. It hurries once `drain` ends, and goes on: a process that drains
 /// still serves requests.
 pub async fn export(
-    queue: &SpanQueue,
+    queue: &ExportQueue,
     context: &dyn ExportContext,
     drain: impl Future<Output = ()> + Send,
 ) {
     let mut drain = pin!(drain);
-    let mut exporter = SpanExporter::default();
+    let mut exporter = SignalExporter::default();
     let mut draining = false;
     loop {
         let Some(settings) = context.settings() else {
@@ -72,17 +72,17 @@ pub async fn export(
 
 /// The state of the task.
 #[derive(Default)]
-struct SpanExporter {
+struct SignalExporter {
     collector: CollectorClient,
-    /// Spans out of one buffer, of which the first `done` bytes have a result.
+    /// Records out of one buffer, of which the first `done` bytes have a result.
     waiting: Vec<u8>,
     done: usize,
-    /// The pause before the next call; `None` while the collector accepts spans.
+    /// The pause before the next call; `None` while the collector accepts records.
     pause: Option<Duration>,
-    /// The last pause before jitter, which the next one doubles; zero once the collector accepted or rejected spans.
+    /// The last pause before jitter, which the next one doubles; zero once the collector accepted or rejected records.
     last_pause: Duration,
     error: CollectorError,
-    /// Spans dropped before the error.
+    /// Records dropped before the error.
     dropped_before: u64,
 }
 
@@ -95,10 +95,10 @@ enum CollectorError {
     Rejecting,
 }
 
-impl SpanExporter {
+impl SignalExporter {
     /// Posts what is left from the last round, then each buffer. The settings are loaded after each buffer is taken: a reload may come at
-    /// any moment, and the spans of a request that it lets in go to the collector of the new configuration.
-    async fn round(&mut self, queue: &SpanQueue, context: &dyn ExportContext) {
+    /// any moment, and the records of a request that it lets in go to the collector of the new configuration.
+    async fn round(&mut self, queue: &ExportQueue, context: &dyn ExportContext) {
         self.pause = None;
         for buffer in 0..=queue.buffers.count() {
             let Some(settings) = context.settings() else {
@@ -112,10 +112,10 @@ impl SpanExporter {
         }
     }
 
-    /// Posts the waiting spans up to the first batch that the collector cannot accept now. Each turn but the last settles a span at least.
+    /// Posts the waiting records up to the first batch that the collector cannot accept now. Each turn but the last settles one at least.
     async fn post_waiting(
         &mut self,
-        queue: &SpanQueue,
+        queue: &ExportQueue,
         context: &dyn ExportContext,
         settings: &ExportSettings,
     ) {
@@ -125,7 +125,7 @@ impl SpanExporter {
             .filter(|rest| !rest.is_empty())
         {
             let batch = first_batch(rest);
-            let (bytes, count) = (batch.spans.len(), batch.count);
+            let (bytes, count) = (batch.records.len(), batch.count);
             let body = body(batch, &settings.attributes, settings.software).into();
             let reply = self.collector.post(settings, context, body).await;
             let meaning = match reply {
@@ -134,17 +134,17 @@ impl SpanExporter {
             };
             match meaning {
                 ReplyMeaning::Accepted => {
-                    queue.count_spans(SpanResult::Sent, count);
+                    queue.count_records(RecordResult::Sent, count);
                     self.report(queue, settings, CollectorError::None, "");
                 }
                 ReplyMeaning::PartlyRejected(rejected, reason) => {
-                    queue.count_spans(SpanResult::Sent, count - rejected);
-                    queue.count_spans(SpanResult::Rejected, rejected);
+                    queue.count_records(RecordResult::Sent, count - rejected);
+                    queue.count_records(RecordResult::Rejected, rejected);
                     let reason = format!("it leaves out {rejected} of {count}: {reason}");
                     self.report(queue, settings, CollectorError::Rejecting, &reason);
                 }
                 ReplyMeaning::Rejected(reason) => {
-                    queue.count_spans(SpanResult::Rejected, count);
+                    queue.count_records(RecordResult::Rejected, count);
                     self.report(queue, settings, CollectorError::Rejecting, &reason);
                 }
                 ReplyMeaning::Later(reason, requested) => {
@@ -154,7 +154,7 @@ impl SpanExporter {
                 }
             }
             self.last_pause = Duration::ZERO;
-            // A batch without a span would be posted for ever; nothing that is written makes one.
+            // A batch without a record would be posted for ever; nothing that is written makes one.
             self.done = if bytes == 0 {
                 self.waiting.len()
             } else {
@@ -165,13 +165,13 @@ impl SpanExporter {
         self.done = 0;
     }
 
-    /// Swaps the spans of a buffer for the memory of those that were posted.
-    fn take(&mut self, queue: &SpanQueue, buffer: usize) {
+    /// Swaps the records of a buffer for the memory of those that were posted.
+    fn take(&mut self, queue: &ExportQueue, buffer: usize) {
         queue.buffers.take(buffer, &mut self.waiting);
     }
 
-    /// Drops every span, since no collector is configured.
-    fn discard(&mut self, queue: &SpanQueue) {
+    /// Drops every record, since no collector is configured.
+    fn discard(&mut self, queue: &ExportQueue) {
         self.drop_waiting(queue);
         for buffer in 0..queue.buffers.count() {
             self.take(queue, buffer);
@@ -183,9 +183,9 @@ impl SpanExporter {
         };
     }
 
-    fn drop_waiting(&mut self, queue: &SpanQueue) {
+    fn drop_waiting(&mut self, queue: &ExportQueue) {
         let rest = self.waiting.get(self.done..).unwrap_or_default();
-        queue.count_spans(SpanResult::Dropped, FieldReader(rest).count() as u64);
+        queue.count_records(RecordResult::Dropped, FieldReader(rest).count() as u64);
         self.waiting.clear();
         self.done = 0;
     }
@@ -205,7 +205,7 @@ impl SpanExporter {
     /// Counts a call, and logs a change of state.
     fn report(
         &mut self,
-        queue: &SpanQueue,
+        queue: &ExportQueue,
         settings: &ExportSettings,
         error: CollectorError,
         reason: &str,
@@ -219,21 +219,22 @@ impl SpanExporter {
             return;
         }
         let to = settings.collector.authority.to_str().unwrap_or_default();
-        let dropped = queue.spans(SpanResult::Dropped);
+        let what = queue.what;
+        let dropped = queue.records(RecordResult::Dropped);
         match error {
             CollectorError::Unavailable => warn!(
                 target: LOG_TARGET,
-                "otlp: the collector at {to} is unavailable: {reason}; spans are buffered in memory, then dropped"
+                "otlp: the collector at {to} is unavailable: {reason}; {what} are buffered in memory, then dropped"
             ),
             CollectorError::Rejecting => warn!(
                 target: LOG_TARGET,
-                "otlp: the collector at {to} rejected spans: {reason}; they are dropped"
+                "otlp: the collector at {to} rejected {what}: {reason}; they are dropped"
             ),
             CollectorError::None => {
                 let lost = dropped.saturating_sub(self.dropped_before);
                 info!(
                     target: LOG_TARGET,
-                    "otlp: the collector at {to} is available again; {lost} spans were dropped"
+                    "otlp: the collector at {to} is available again; {lost} {what} were dropped"
                 );
             }
         }
@@ -251,7 +252,7 @@ mod tests {
     #[test]
     fn pauses_double_to_a_bound_and_a_requested_pause_is_granted() {
         for (random, quarters) in [(0, 3), (250, 4)] {
-            let mut exporter = SpanExporter::default();
+            let mut exporter = SignalExporter::default();
             let mut pause = |requested| {
                 exporter.back_off(requested, random);
                 exporter.pause.unwrap_or_default()

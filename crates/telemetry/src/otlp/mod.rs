@@ -1,15 +1,18 @@
-//! Exports spans to an OpenTelemetry collector by OTLP over HTTP.
+//! Exports records of a signal to an OpenTelemetry collector by OTLP over HTTP.
 //!
-//! A caller writes its spans ([`write_span`]) straight into a buffer of its own thread ([`SpanQueue`]). The bytes are the encoding itself,
-//! so a batch is some of them one after the other. A task in the background ([`export`]) posts batches to the collector.
+//! A caller writes its records, such as spans ([`write_span`]), straight into a buffer of its own thread ([`ExportQueue`]). The bytes are
+//! the encoding itself, so a batch is some of them one after the other. A task in the background ([`export`]) posts batches to the
+//! collector. Each signal has a queue and an export of its own, so a collector that rejects one of them delays no other.
 //!
 //! # Limits
-//! A buffer has a cap, which it reaches while the collector accepts nothing; then spans are dropped and counted. [`bounds`] has the others.
+//! A buffer has a cap, which it reaches while the collector accepts nothing; then records are dropped and counted. [`bounds`] has the
+//! others.
 //!
 //! # Errors
-//! None reaches the caller that writes a span. Failures are counted, and logged once a change of state.
+//! None reaches the caller that writes a record. Failures are counted, and logged once a change of state.
 
 mod answer;
+mod attributes;
 mod batch;
 pub mod bounds;
 mod collector;
@@ -25,29 +28,32 @@ use crate::line_buffers::{FillLevel, LineBuffers};
 use crate::per_thread::STRIPES;
 use tokio::sync::Notify;
 
-pub use self::batch::{SpanBatch, body, first_batch};
+pub use self::attributes::AttributeWriter;
+pub use self::batch::{RecordBatch, body, first_batch};
 pub use self::exporter::{ExportContext, export};
 pub use self::settings::{CollectorAddress, ExportSettings, SoftwareName, TlsSettings};
 pub use self::span::{SpanAttributes, SpanHead, SpanKind, write_span};
 
-/// The interval of checks whether the last spans are exported.
+/// The interval of checks whether the last records are exported.
 const FLUSH_CHECK: Duration = Duration::from_millis(5);
 
-/// The spans between the callers that write them and the collector.
+/// The records of one signal between the callers that write them and the collector.
 #[derive(Debug)]
-pub struct SpanQueue {
+pub struct ExportQueue {
+    /// The records, as the process log calls them.
+    what: &'static str,
     buffers: LineBuffers,
     /// Notified when a buffer passes its watermark.
     watermark: Notify,
-    results: [AtomicU64; SpanResult::ALL.len()],
+    results: [AtomicU64; RecordResult::ALL.len()],
     calls: [AtomicU64; CallResult::ALL.len()],
     /// Set while the collector accepts nothing.
     is_unavailable: AtomicBool,
 }
 
-/// The result of exporting a span.
+/// The result of exporting a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpanResult {
+pub enum RecordResult {
     /// The collector accepted it.
     Sent,
     /// The collector rejected it.
@@ -67,7 +73,7 @@ pub enum CallResult {
     Failed,
 }
 
-impl SpanResult {
+impl RecordResult {
     /// Every result.
     pub const ALL: [Self; 3] = [Self::Sent, Self::Rejected, Self::Dropped];
 }
@@ -77,11 +83,12 @@ impl CallResult {
     pub const ALL: [Self; 3] = [Self::Accepted, Self::Rejected, Self::Failed];
 }
 
-impl SpanQueue {
-    /// Makes an empty queue whose buffers, one a stripe of threads, hold at most `cap` bytes each.
+impl ExportQueue {
+    /// Makes an empty queue whose buffers, one a stripe of threads, hold at most `cap` bytes each. `what` is the plural of its records.
     #[must_use]
-    pub fn new(cap: usize) -> Self {
+    pub fn new(what: &'static str, cap: usize) -> Self {
         Self {
+            what,
             buffers: LineBuffers::new(STRIPES, cap),
             watermark: Notify::new(),
             results: Default::default(),
@@ -90,15 +97,15 @@ impl SpanQueue {
         }
     }
 
-    /// Takes the one span that `write` writes with [`write_span`].
+    /// Takes the one record that `write` writes, as [`write_span`] does.
     pub fn append(&self, write: impl FnOnce(&mut Vec<u8>)) {
         if self.buffers.append(None, |into, _| write(into)) == FillLevel::Watermark {
             self.watermark.notify_one();
         }
     }
 
-    /// Waits until every span taken so far has a result, at most until `elapsed` returns `timeout`, and not for a collector that accepts
-    /// nothing. Returns whether every span has a result.
+    /// Waits until every record taken so far has a result, at most until `elapsed` returns `timeout`, and not for a collector that accepts
+    /// nothing. Returns whether every record has a result.
     #[must_use]
     pub fn flush(&self, timeout: Duration, elapsed: impl Fn() -> Duration) -> bool {
         self.watermark.notify_one();
@@ -109,13 +116,13 @@ impl SpanQueue {
         self.is_settled()
     }
 
-    /// Returns the number of spans with this result.
+    /// Returns the number of records with this result.
     #[must_use]
-    pub fn spans(&self, result: SpanResult) -> u64 {
+    pub fn records(&self, result: RecordResult) -> u64 {
         let counted = self.results[result as usize].load(Ordering::Relaxed);
         match result {
-            SpanResult::Dropped => counted + self.buffers.counts().dropped,
-            SpanResult::Sent | SpanResult::Rejected => counted,
+            RecordResult::Dropped => counted + self.buffers.counts().dropped,
+            RecordResult::Sent | RecordResult::Rejected => counted,
         }
     }
 
@@ -125,7 +132,7 @@ impl SpanQueue {
         self.calls[result as usize].load(Ordering::Relaxed)
     }
 
-    /// Returns whether every span has a result.
+    /// Returns whether every record has a result.
     fn is_settled(&self) -> bool {
         let settled: u64 = self
             .results
@@ -140,9 +147,9 @@ impl SpanQueue {
         self.is_unavailable.load(Ordering::Relaxed)
     }
 
-    fn count_spans(&self, result: SpanResult, spans: u64) {
+    fn count_records(&self, result: RecordResult, records: u64) {
         // Relaxed, here and below: counts for the scrape, each on its own.
-        self.results[result as usize].fetch_add(spans, Ordering::Relaxed);
+        self.results[result as usize].fetch_add(records, Ordering::Relaxed);
     }
 
     fn count_call(&self, result: CallResult) {

@@ -9,7 +9,7 @@ use http::{HeaderName, HeaderValue};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
-/// The settings of the export to one collector.
+/// The settings of the export of one signal to one collector.
 #[derive(Clone, Debug)]
 pub struct ExportSettings {
     /// The collector.
@@ -18,7 +18,7 @@ pub struct ExportSettings {
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The longest time of a call, connecting included.
     pub timeout: Duration,
-    /// The longest time that a span waits for others, while the collector accepts them.
+    /// The longest time that a record waits for others, while the collector accepts them.
     pub interval: Duration,
     /// Attributes of the resource, `service.name` first.
     pub attributes: Vec<(Box<str>, Box<str>)>,

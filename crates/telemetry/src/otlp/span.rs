@@ -1,9 +1,10 @@
 //! Writes one span as OTLP encodes it: its head, then its attributes.
 
-use super::wire::{FieldNumber, bytes, fixed32, fixed64, message, uint, varint};
+use std::ops::{Deref, DerefMut};
 
-/// `ScopeSpans.spans`: a buffer is a sequence of these fields, and a batch is some of them one after the other.
-pub(super) const SPANS: FieldNumber = 2;
+use super::attributes::AttributeWriter;
+use super::batch::RECORDS;
+use super::wire::{FieldNumber, bytes, fixed32, fixed64, message, uint};
 
 /// `Span.attributes`.
 const ATTRIBUTES: FieldNumber = 9;
@@ -41,9 +42,9 @@ pub fn write_span(
     name: impl FnOnce(&mut Vec<u8>),
     attributes: impl FnOnce(&mut SpanAttributes<'_>),
 ) {
-    message(into, SPANS, |into| {
+    message(into, RECORDS, |into| {
         write_head(into, head, name);
-        attributes(&mut SpanAttributes(into));
+        attributes(&mut SpanAttributes(AttributeWriter::new(into, ATTRIBUTES)));
     });
 }
 
@@ -68,40 +69,29 @@ fn write_head(into: &mut Vec<u8>, head: &SpanHead, name: impl FnOnce(&mut Vec<u8
     fixed32(into, 16, FLAGS | remote);
 }
 
-/// Writes the attributes of a span.
+/// Writes the attributes of a span, and its status.
 #[derive(Debug)]
-pub struct SpanAttributes<'a>(&'a mut Vec<u8>);
+pub struct SpanAttributes<'a>(AttributeWriter<'a>);
 
 impl SpanAttributes<'_> {
-    /// Adds a text.
-    pub fn string(&mut self, name: &str, value: &str) {
-        attribute(self.0, ATTRIBUTES, name, value);
-    }
-
-    /// Adds a number.
-    pub fn number(&mut self, name: &str, value: u64) {
-        message(self.0, ATTRIBUTES, |into| {
-            bytes(into, 1, name.as_bytes());
-            message(into, 2, |into| {
-                // Written even where it is 0: a value without a field has no kind.
-                into.push(3 << 3);
-                varint(into, value);
-            });
-        });
-    }
-
     /// Sets the status of the span to failed.
     pub fn fail(&mut self) {
         const STATUS: FieldNumber = 15;
         const FAILED: u64 = 2;
-        message(self.0, STATUS, |into| uint(into, 3, FAILED));
+        message(self.0.buffer(), STATUS, |into| uint(into, 3, FAILED));
     }
 }
 
-/// Writes an attribute that is a text into a message where attributes have the number `field`.
-pub(super) fn attribute(into: &mut Vec<u8>, field: FieldNumber, name: &str, value: &str) {
-    message(into, field, |into| {
-        bytes(into, 1, name.as_bytes());
-        message(into, 2, |into| bytes(into, 1, value.as_bytes()));
-    });
+impl<'a> Deref for SpanAttributes<'a> {
+    type Target = AttributeWriter<'a>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for SpanAttributes<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
 }

@@ -1,7 +1,7 @@
-//! Encodes and decodes Protocol Buffers, as far as spans need them: written straight into a buffer, read without trust.
+//! Encodes and decodes Protocol Buffers, as far as OTLP needs them: written straight into a buffer, read without trust.
 //!
-//! Three of the encoding's wire types are all that OTLP's spans have, so this is a page; values of generated types would be trees of
-//! some forty strings a span first. Tests hold what is written to OpenTelemetry's own definitions.
+//! Four of the encoding's wire types are all that OTLP's records have, so this is a page; values of generated types would be trees of
+//! some forty strings a record first. Tests hold what is written to OpenTelemetry's own definitions.
 //!
 //! <https://protobuf.dev/programming-guides/encoding/> is the rule for everything here.
 
