@@ -107,6 +107,7 @@ impl RequestRecorder {
             #[cfg(feature = "otlp")]
             spans: Arc::new(ExportQueue::new(
                 "spans",
+                sluicegate_telemetry::per_thread::STRIPES,
                 sluicegate_base::bounds::OTLP_STRIPE,
             )),
         }

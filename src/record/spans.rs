@@ -28,9 +28,9 @@ pub(super) fn record(queue: &ExportQueue, outcome: &Outcome<'_>) {
         return;
     };
     let ended = clock::wall();
-    queue.append(|into| server(into, outcome, &trace, ended));
+    queue.append(|into, _| server(into, outcome, &trace, ended));
     if let Some(origin) = &outcome.origin {
-        queue.append(|into| client(into, outcome, origin, &trace, ended));
+        queue.append(|into, _| client(into, outcome, origin, &trace, ended));
     }
 }
 

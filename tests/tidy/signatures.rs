@@ -17,6 +17,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("crates/config/src/tables/list.rs", "without_exceptions"),
     ("crates/import/src/haproxy/terms.rs", "with_terms"),
     ("crates/telemetry/src/exposition.rs", "from"),
+    ("crates/telemetry/src/otlp/json_members.rs", "visit_bool"),
     ("src/admission/json.rs", "visit_bool"),
     ("src/body_end.rs", "here_if"),
     ("src/gateway/serve/mod.rs", "decide_stream"),

@@ -103,6 +103,25 @@ impl SampledFamily {
     }
 }
 
+#[cfg(feature = "otlp")]
+impl SampledFamily {
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(crate) fn help(&self) -> &'static str {
+        self.help
+    }
+
+    pub(crate) fn kind(&self) -> MetricType {
+        self.kind
+    }
+
+    pub(crate) fn all_series(&self) -> &[Metric] {
+        &self.series
+    }
+}
+
 /// The value of a sample: floating point, as the text format has it, so exact up to 2^53.
 #[derive(Clone, Copy, Debug)]
 pub struct SampleValue(f64);

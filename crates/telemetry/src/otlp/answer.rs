@@ -54,7 +54,8 @@ impl ExportReply {
     }
 }
 
-/// Reads `partial_success`, which the responses of all signals have in one form: the number of rejected records, and the reason.
+/// Reads `partial_success`, which the responses of all signals have in one form: the number of rejected records, and the reason. Of
+/// metrics the number is that of rejected points, of which a record has one or more.
 fn rejected(body: &[u8]) -> (u64, String) {
     let partial = FieldReader(body).find_map(|field| match field {
         (1, FieldValue::Bytes(partial)) => Some(partial),
@@ -77,6 +78,12 @@ fn rejected(body: &[u8]) -> (u64, String) {
 
 #[cfg(test)]
 mod tests {
+    use opentelemetry_proto::tonic::collector::logs::v1::{
+        ExportLogsPartialSuccess, ExportLogsServiceResponse,
+    };
+    use opentelemetry_proto::tonic::collector::metrics::v1::{
+        ExportMetricsPartialSuccess, ExportMetricsServiceResponse,
+    };
     use opentelemetry_proto::tonic::collector::trace::v1::{
         ExportTracePartialSuccess, ExportTraceServiceResponse,
     };
@@ -113,6 +120,28 @@ mod tests {
             );
         }
         assert_eq!(meaning(200, Bytes::new()), ReplyMeaning::Accepted);
+    }
+
+    /// Goal: lines and metrics that a collector rejects are counted as spans are. Method: partial successes as OpenTelemetry's own types
+    /// write them.
+    #[test]
+    fn the_responses_of_all_signals_are_read_alike() {
+        let lines = ExportLogsServiceResponse {
+            partial_success: Some(ExportLogsPartialSuccess {
+                rejected_log_records: 3,
+                error_message: "too old".to_owned(),
+            }),
+        };
+        let metrics = ExportMetricsServiceResponse {
+            partial_success: Some(ExportMetricsPartialSuccess {
+                rejected_data_points: 3,
+                error_message: "too old".to_owned(),
+            }),
+        };
+        for body in [lines.encode_to_vec(), metrics.encode_to_vec()] {
+            let rejected = ReplyMeaning::PartlyRejected(3, "too old".to_owned());
+            assert_eq!(meaning(200, body.into()), rejected);
+        }
     }
 
     /// Goal: spans that a collector rejects are counted. Method: partial successes as OpenTelemetry's own types write them, and bytes

@@ -1,6 +1,6 @@
 //! Writes attributes, the form of which all records share.
 
-use super::wire::{FieldNumber, bytes, message, varint};
+use super::wire::{FieldNumber, bytes, message, tagged};
 
 /// Writes the attributes of a record.
 #[derive(Debug)]
@@ -27,14 +27,15 @@ impl<'a> AttributeWriter<'a> {
 
     /// Adds a number.
     pub fn number(&mut self, name: &str, value: u64) {
-        message(self.into, self.field, |into| {
+        self.attribute(|into| {
             bytes(into, 1, name.as_bytes());
-            message(into, 2, |into| {
-                // Written even where it is 0: a value without a field has no kind.
-                into.push(3 << 3);
-                varint(into, value);
-            });
+            message(into, 2, |into| tagged(into, 3, value));
         });
+    }
+
+    /// Adds the attribute whose name and value `write` writes.
+    pub(super) fn attribute<R>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        message(self.into, self.field, write)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Exports records of a signal to an OpenTelemetry collector by OTLP over HTTP.
 //!
-//! A caller writes its records, such as spans ([`write_span`]), straight into a buffer of its own thread ([`ExportQueue`]). The bytes are
-//! the encoding itself, so a batch is some of them one after the other. A task in the background ([`export`]) posts batches to the
-//! collector. Each signal has a queue and an export of its own, so a collector that rejects one of them delays no other.
+//! A caller writes its records, spans ([`write_span`]), lines of a log ([`write_log`]) or metrics ([`ExportQueue::append_family`]), into a
+//! buffer of its own thread. The bytes are the encoding itself, so a batch is some of them one after the other. A task in the background
+//! ([`export`]) posts batches to the collector. Each signal has a queue and an export of its own, so a collector that rejects one of them
+//! delays no other.
 //!
 //! # Limits
 //! A buffer has a cap, which it reaches while the collector accepts nothing; then records are dropped and counted. [`bounds`] has the
@@ -17,6 +18,9 @@ mod batch;
 pub mod bounds;
 mod collector;
 mod exporter;
+mod json_members;
+mod log;
+mod metric;
 mod settings;
 mod span;
 mod wire;
@@ -25,12 +29,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::line_buffers::{FillLevel, LineBuffers};
-use crate::per_thread::STRIPES;
+use crate::rfc3339::TimeFormatter;
 use tokio::sync::Notify;
 
 pub use self::attributes::AttributeWriter;
 pub use self::batch::{RecordBatch, body, first_batch};
 pub use self::exporter::{ExportContext, export};
+pub use self::log::{LogHead, LogTrace, write_log};
+pub use self::metric::MetricTimes;
 pub use self::settings::{CollectorAddress, ExportSettings, SoftwareName, TlsSettings};
 pub use self::span::{SpanAttributes, SpanHead, SpanKind, write_span};
 
@@ -84,12 +90,12 @@ impl CallResult {
 }
 
 impl ExportQueue {
-    /// Makes an empty queue whose buffers, one a stripe of threads, hold at most `cap` bytes each. `what` is the plural of its records.
+    /// Makes an empty queue of `buffers`, which the threads share, of at most `cap` bytes each. `what` is the plural of its records.
     #[must_use]
-    pub fn new(what: &'static str, cap: usize) -> Self {
+    pub fn new(what: &'static str, buffers: usize, cap: usize) -> Self {
         Self {
             what,
-            buffers: LineBuffers::new(STRIPES, cap),
+            buffers: LineBuffers::new(buffers, cap),
             watermark: Notify::new(),
             results: Default::default(),
             calls: Default::default(),
@@ -97,11 +103,17 @@ impl ExportQueue {
         }
     }
 
-    /// Takes the one record that `write` writes, as [`write_span`] does.
-    pub fn append(&self, write: impl FnOnce(&mut Vec<u8>)) {
-        if self.buffers.append(None, |into, _| write(into)) == FillLevel::Watermark {
+    /// Takes the one record that `write` writes, as [`write_span`] does. It gets the formatter of the calling thread's buffer for times.
+    pub fn append(&self, write: impl FnOnce(&mut Vec<u8>, &mut TimeFormatter)) {
+        if self.buffers.append(None, write) == FillLevel::Watermark {
             self.watermark.notify_one();
         }
+    }
+
+    /// Returns the plural of its records, for texts.
+    #[must_use]
+    pub fn what(&self) -> &'static str {
+        self.what
     }
 
     /// Waits until every record taken so far has a result, at most until `elapsed` returns `timeout`, and not for a collector that accepts

@@ -16,9 +16,14 @@ const FIXED32: u64 = 5;
 /// Writes a whole number; a zero is left out, since a missing field means zero.
 pub(super) fn uint(into: &mut Vec<u8>, field: FieldNumber, value: u64) {
     if value != 0 {
-        key(into, field, VARINT);
-        varint(into, value);
+        tagged(into, field, value);
     }
+}
+
+/// Writes a whole number, a zero too: the presence of the field is the type of a value.
+pub(super) fn tagged(into: &mut Vec<u8>, field: FieldNumber, value: u64) {
+    key(into, field, VARINT);
+    varint(into, value);
 }
 
 /// Writes a whole number of eight bytes.
@@ -40,16 +45,30 @@ pub(super) fn bytes(into: &mut Vec<u8>, field: FieldNumber, value: &[u8]) {
     into.extend_from_slice(value);
 }
 
-/// Writes a message inside a message.
-pub(super) fn message(into: &mut Vec<u8>, field: FieldNumber, write: impl FnOnce(&mut Vec<u8>)) {
+/// Writes a string of two parts.
+pub(super) fn concatenated(into: &mut Vec<u8>, field: FieldNumber, parts: [&str; 2]) {
+    key(into, field, LENGTH);
+    varint(into, parts.iter().map(|part| part.len() as u64).sum());
+    for part in parts {
+        into.extend_from_slice(part.as_bytes());
+    }
+}
+
+/// Writes a message inside a message, and returns the result of `write`.
+pub(super) fn message<R>(
+    into: &mut Vec<u8>,
+    field: FieldNumber,
+    write: impl FnOnce(&mut Vec<u8>) -> R,
+) -> R {
     key(into, field, LENGTH);
     let start = into.len();
-    write(into);
+    let result = write(into);
     // The length goes before the message and is known behind it: its few bytes are written here, then moved to the front.
     let end = into.len();
     varint(into, (end - start) as u64);
     let length = into.len() - end;
     into[start..].rotate_right(length);
+    result
 }
 
 fn key(into: &mut Vec<u8>, field: FieldNumber, wire_type: u64) {
@@ -57,7 +76,7 @@ fn key(into: &mut Vec<u8>, field: FieldNumber, wire_type: u64) {
 }
 
 /// Writes a number in groups of seven bits.
-pub(super) fn varint(into: &mut Vec<u8>, mut value: u64) {
+fn varint(into: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         into.push(value as u8 | 0x80);
         value >>= 7;
