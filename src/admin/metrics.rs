@@ -1,4 +1,4 @@
-//! Collects the families of `/metrics`: those of the recorder, and those that are sampled at the scrape.
+//! Collects the families of `/metrics` and of the OpenTelemetry collector: those of the recorder, and those that are sampled at the scrape.
 
 use http::StatusCode;
 use sluicegate_telemetry::exposition::{CONTENT_TYPE, SampledFamily};
@@ -12,17 +12,27 @@ use super::{
     AdminPage, acme, cache, connections, crawler_look_ups, origin_metrics, pending_writes,
     replication, rules, store,
 };
-use crate::record::families;
+#[cfg(feature = "otlp")]
+use crate::process::GatewayProcess;
+use crate::record;
 use crate::state::DirectoryHealth;
 
 /// Returns the page of `/metrics`.
 pub(super) fn page(sampled: AdminSnapshot<'_>) -> AdminPage {
-    AdminPage::new(StatusCode::OK, CONTENT_TYPE, text(sampled))
+    let text = record::families::text(families(sampled));
+    AdminPage::new(StatusCode::OK, CONTENT_TYPE, text)
 }
 
-/// Returns the text of `/metrics`.
-fn text(sampled: AdminSnapshot<'_>) -> Vec<u8> {
-    let mut all = families::families(sampled.recorder);
+/// Takes a sample of the metrics for the OpenTelemetry collector.
+#[cfg(feature = "otlp")]
+pub fn export_metrics(process: &GatewayProcess) {
+    let exports = &process.shared.recorder.exports;
+    exports.append_metrics(families(AdminSnapshot::of(process)));
+}
+
+/// Returns the families of `/metrics`.
+fn families(sampled: AdminSnapshot<'_>) -> Vec<SampledFamily> {
+    let mut all = record::families::families(sampled.recorder);
     all.extend(connections::families(&sampled.connections));
     all.extend(tables(&sampled.limits));
     all.extend(pressure(&sampled.limits));
@@ -43,7 +53,7 @@ fn text(sampled: AdminSnapshot<'_>) -> Vec<u8> {
     all.extend(crawler_look_ups::families(sampled.crawler_look_ups));
     all.push(expiry(&sampled.certificates, sampled.times.wall));
     all.extend(origin_metrics::families(&sampled.origins));
-    families::text(all)
+    all
 }
 
 /// Returns the metrics of the size of each limit's table.

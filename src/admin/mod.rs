@@ -86,6 +86,8 @@ use values::ValuesQuery;
 
 pub use events::{EventHub, EventStream};
 pub use history::HistoryWatch;
+#[cfg(feature = "otlp")]
+pub use metrics::export_metrics;
 pub use operator::{Operator, TokenHolder};
 pub use unban::FleetUnbanService;
 

@@ -23,7 +23,7 @@ pub struct OpenFiles {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnFiles {
     threads: u64,
-    /// Descriptors of further listeners, of counters in files, and of health checks and name look-ups.
+    /// Descriptors of further listeners, of counters in files, of health checks and name look-ups, and of connections to the collector.
     further: u64,
 }
 
@@ -48,7 +48,8 @@ impl OwnFiles {
             further: listeners * of_listener
                 + if in_files { counters } else { 0 }
                 + in_background
-                + crawler_look_ups(rules),
+                + crawler_look_ups(rules)
+                + exports(rules),
         }
     }
 }
@@ -75,6 +76,12 @@ fn crawler_look_ups(rules: &Rules) -> u64 {
     } else {
         0
     }
+}
+
+/// Returns the number of connections to the collector: one of each signal.
+fn exports(rules: &Rules) -> u64 {
+    let collector = rules.collector.as_ref();
+    collector.map_or(0, |collector| collector.signals.len() as u64)
 }
 
 impl OpenFiles {
@@ -174,6 +181,12 @@ mod tests {
                 1,
             ),
             (format!("[server]\nthreads = 2\n{servers}"), 8),
+            (
+                format!(
+                    "{one}{servers}[tracing.otlp]\nendpoint = \"http://c:4318\"\nsignals = [\"logs\", \"metrics\"]\n"
+                ),
+                2,
+            ),
         ] {
             assert_eq!(fewest(&more), small + files, "{more}");
         }

@@ -205,7 +205,7 @@ impl Reloader {
         }
         keep_addresses(&mut rules, &previous);
         tell_broken(&rules);
-        let logs = (shared.recorder).retarget_logs(&rules.log, &previous.rules.log);
+        let logs = (shared.recorder).retarget_logs(&rules, &previous.rules);
         if let Err(error) = logs {
             return self.keep(shared, error, trigger);
         }

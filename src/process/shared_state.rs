@@ -98,6 +98,7 @@ impl SharedState {
         let origins = OriginConnector::new(most_idle);
         let memory = AvailableMemory::of_the_process().map(|memory| memory.bytes);
         let state_dir = rules.server.state_dir.clone();
+        recorder.follow_collector(&rules);
         let metrics = &recorder.metrics;
         let mut snapshot = Snapshot::compile(rules, None, storage, metrics, &seed, now);
         if let Some(directory) = &state_dir {

@@ -3,7 +3,8 @@
 //! A request formats its line straight into a buffer of its own thread, and the thread of the log writes it out ([`LineLog`]), the lines
 //! of each tenth of a second in the order in which their requests arrived: those of one client, one request after the other, on whatever
 //! connections, are in their order.
-//! `LineSelection` decides which requests have a line; [`super::line`] formats it, or [`super::live_view`].
+//! `LineSelection` decides which requests have a line; [`super::line`] formats it, or [`super::live_view`]. Where the OpenTelemetry
+//! collector gets lines, each is a record for it too, whatever the target is.
 //!
 //! # Limits
 //!
@@ -25,9 +26,13 @@ use sluicegate_telemetry::per_thread::STRIPES;
 use sluicegate_telemetry::rfc3339::TimeFormatter;
 use sluicegate_telemetry::syslog::{SyslogServer, SyslogTarget};
 
+#[cfg(feature = "otlp")]
+use super::export_queues::ExportQueues;
 use super::line::{self, LogEntry};
 use super::line_selection::{LeftOut, LineSelection};
 use super::live_view::{self, ColorMode};
+#[cfg(feature = "otlp")]
+use super::log_records;
 use super::outcome::Outcome;
 use crate::config::rules::{AccessLogTarget, LogRules, SyslogAddress, SyslogRules};
 
@@ -41,6 +46,8 @@ pub struct AccessLog {
     format: LineFormat,
     rules: ArcSwap<LogRules>,
     selection: LineSelection,
+    #[cfg(feature = "otlp")]
+    exports: Arc<ExportQueues>,
 }
 
 /// The counts of the access log since its start.
@@ -87,12 +94,24 @@ impl AccessLog {
             format,
             rules: ArcSwap::from_pointee(rules.clone()),
             selection: LineSelection::new(),
+            #[cfg(feature = "otlp")]
+            exports: Arc::default(),
         })
+    }
+
+    /// Returns the log with these queues, to which it exports lines.
+    #[cfg(feature = "otlp")]
+    pub(super) fn with_exports(self, exports: Arc<ExportQueues>) -> Self {
+        Self { exports, ..self }
     }
 
     /// Takes the line of one request.
     pub fn record(&self, outcome: &Outcome<'_>) {
-        if !self.lines.is_on() {
+        #[cfg(feature = "otlp")]
+        let exported = self.exports.lines();
+        #[cfg(not(feature = "otlp"))]
+        let exported = None::<()>;
+        if !self.lines.is_on() && exported.is_none() {
             return;
         }
         let rules = &**self.rules.load();
@@ -104,10 +123,16 @@ impl AccessLog {
             rules,
             left_out,
         };
-        self.lines
-            .append(outcome.arrived.as_nanos(), |bytes, time| {
-                (self.format)(bytes, time, &entry);
-            });
+        if self.lines.is_on() {
+            self.lines
+                .append(outcome.arrived.as_nanos(), |bytes, time| {
+                    (self.format)(bytes, time, &entry);
+                });
+        }
+        #[cfg(feature = "otlp")]
+        if let Some(queue) = exported {
+            log_records::append(queue, &entry);
+        }
     }
 
     /// Writes the lines up to now to the old file, then opens the path again, as SIGUSR1 asks for. Returns at once.

@@ -35,7 +35,7 @@ pub(crate) fn families(recorder: &RequestRecorder) -> Vec<SampledFamily> {
     all.extend(access_log(recorder));
     all.extend(audit_log(recorder));
     #[cfg(feature = "otlp")]
-    all.extend(super::spans::families(&recorder.spans));
+    all.extend(recorder.exports.families());
     all.extend(ProcessStats::read().families());
     all.push(
         SampledFamily::gauge(

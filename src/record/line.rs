@@ -57,7 +57,8 @@ pub(super) fn write(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEn
     }
 }
 
-fn json(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEntry<'_>) {
+/// Appends the line in JSON, whatever the format of `[log]` is.
+pub(super) fn json(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEntry<'_>) {
     let outcome = entry.outcome;
     plain(into, b"{\"time\":\"", stamp.at(outcome.arrived.as_nanos()));
     into.extend_from_slice(b"\",\"id\":\"");

@@ -8,19 +8,22 @@ use std::io;
 use std::sync::Arc;
 
 #[cfg(feature = "otlp")]
-use sluicegate_telemetry::otlp::ExportQueue;
-
-use crate::config::rules::LogRules;
+use crate::config::rules::OtlpSignal;
+use crate::config::rules::Rules;
 
 mod accept_errors;
 pub mod access_log;
 mod audit_log;
 mod combined;
+#[cfg(feature = "otlp")]
+mod conventions;
 mod crawler_fields;
 mod crawler_requests;
 mod descriptor_fields;
 #[cfg(test)]
 mod example;
+#[cfg(feature = "otlp")]
+mod export_queues;
 pub(crate) mod families;
 mod former_names;
 mod geo_lookups;
@@ -30,6 +33,8 @@ pub mod line;
 mod line_selection;
 pub(crate) mod live_counts;
 pub mod live_view;
+#[cfg(feature = "otlp")]
+mod log_records;
 mod look_up_durations;
 pub mod metrics;
 mod notices;
@@ -43,7 +48,7 @@ mod replay_facts;
 mod request_totals;
 mod route_results;
 #[cfg(feature = "otlp")]
-mod span_export;
+mod signal_export;
 #[cfg(feature = "otlp")]
 mod spans;
 mod store_calls;
@@ -54,6 +59,8 @@ pub use accept_errors::AcceptErrorCounts;
 pub use access_log::AccessLog;
 pub use audit_log::AuditLog;
 pub use descriptor_fields::{IgnoredField, IgnoredFields};
+#[cfg(feature = "otlp")]
+pub use export_queues::ExportQueues;
 pub use handshakes::{HandshakeCounts, HandshakeFailure, HandshakeKind};
 pub use look_up_durations::LookUpDurations;
 pub use metrics::{InFlight, RequestMetrics, RouteMetrics};
@@ -68,7 +75,7 @@ pub use replay_facts::ReplayFacts;
 pub use request_totals::RequestTotals;
 pub use route_results::RouteResults;
 #[cfg(feature = "otlp")]
-pub use span_export::SpanExportService;
+pub use signal_export::{InstanceId, SignalExportService};
 pub use store_calls::StoreCallCounts;
 pub use trace::TraceContext;
 pub use untrusted_forwarding::UntrustedForwarding;
@@ -88,28 +95,29 @@ pub struct RequestRecorder {
     pub rejections: RejectionTail,
     /// The rejected requests by client, for operators.
     pub rejected_clients: RejectedClients,
-    /// Spans, for the collector.
+    /// Spans, lines and metrics, for the collector.
     #[cfg(feature = "otlp")]
-    pub spans: Arc<ExportQueue>,
+    pub exports: Arc<ExportQueues>,
 }
 
 impl RequestRecorder {
     /// Makes a recorder that counts into `metrics` and writes to `log`.
     #[must_use]
     pub fn new(metrics: Arc<RequestMetrics>, log: AccessLog) -> Self {
+        #[cfg(feature = "otlp")]
+        let exports = Arc::new(ExportQueues::default());
         Self {
             metrics,
+            #[cfg(feature = "otlp")]
+            log: log.with_exports(Arc::clone(&exports)),
+            #[cfg(not(feature = "otlp"))]
             log,
             audit: AuditLog::default(),
             notices: NoticeThrottle::default(),
             rejections: RejectionTail::default(),
             rejected_clients: RejectedClients::default(),
             #[cfg(feature = "otlp")]
-            spans: Arc::new(ExportQueue::new(
-                "spans",
-                sluicegate_telemetry::per_thread::STRIPES,
-                sluicegate_base::bounds::OTLP_STRIPE,
-            )),
+            exports,
         }
     }
 
@@ -125,23 +133,33 @@ impl RequestRecorder {
         self.audit.reopen();
     }
 
-    /// Applies the targets of a reload to both logs, or to none.
+    /// Applies the targets of a reload to both logs and to the export of lines, or to none.
     ///
     /// # Errors
     ///
     /// The key, and the system's error for its file.
-    pub fn retarget_logs(&self, rules: &LogRules, before: &LogRules) -> Result<(), String> {
+    pub fn retarget_logs(&self, rules: &Rules, before: &Rules) -> Result<(), String> {
         let failed = |key: &str, error: io::Error| {
             format!("{key}: {error}; write a path that can be opened")
         };
         self.audit
-            .retarget(rules)
+            .retarget(&rules.log)
             .map_err(|error| failed("log.audit", error))?;
-        self.log.retarget(rules).map_err(|error| {
+        self.log.retarget(&rules.log).map_err(|error| {
             // The file was open until now; a failure is logged as one of the stream.
-            let _ = self.audit.retarget(before);
+            let _ = self.audit.retarget(&before.log);
             failed("log.access", error)
-        })
+        })?;
+        self.follow_collector(rules);
+        Ok(())
+    }
+
+    /// Exports lines of the access log where the collector of `rules` gets them.
+    pub fn follow_collector(&self, rules: &Rules) {
+        #[cfg(feature = "otlp")]
+        self.exports.follow(rules.collector.as_deref());
+        #[cfg(not(feature = "otlp"))]
+        let _ = rules;
     }
 
     /// Counts and logs a failed attempt to accept a connection.
@@ -158,6 +176,6 @@ impl RequestRecorder {
         self.rejections.record(outcome);
         self.rejected_clients.record(outcome);
         #[cfg(feature = "otlp")]
-        spans::record(&self.spans, outcome);
+        spans::record(self.exports.queue(OtlpSignal::Traces), outcome);
     }
 }

@@ -1,23 +1,20 @@
 //! Writes the spans of an outcome: the gateway's own, and that of its request to the origin.
 //!
-//! Names follow OpenTelemetry's conventions for HTTP spans (v1.37), so that tools for them work; attributes that they lack are
+//! Names follow OpenTelemetry's conventions ([`super::conventions`]), so that tools for them work; attributes that they lack are
 //! called `sluicegate.*`, by the words of the access log. Queries are left out: they hold secrets, and collectors are read by many.
 //!
 //! # Limits
 //! Texts of clients are cut as in the log, so a span has at most some kilobytes.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use sluicegate_base::address::address_text;
 use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
-use sluicegate_telemetry::exposition::SampledFamily;
-use sluicegate_telemetry::otlp::{
-    CallResult, ExportQueue, RecordResult, SpanAttributes, SpanHead, SpanKind, write_span,
-};
+use sluicegate_telemetry::otlp::{ExportQueue, SpanAttributes, SpanHead, SpanKind, write_span};
 
-use super::line::{MAX_HOST, MAX_METHOD, MAX_TARGET};
+use super::conventions::{self, known_method, text, without_methods};
+use super::line::MAX_METHOD;
 use super::outcome::{OriginUse, Outcome, RequestDisposition};
 use super::trace::TraceContext;
 use crate::config::rules::OriginAddress;
@@ -31,41 +28,6 @@ pub(super) fn record(queue: &ExportQueue, outcome: &Outcome<'_>) {
     queue.append(|into, _| server(into, outcome, &trace, ended));
     if let Some(origin) = &outcome.origin {
         queue.append(|into, _| client(into, outcome, origin, &trace, ended));
-    }
-}
-
-/// Returns the metrics of the export; a series appears with its first count.
-pub(super) fn families(queue: &ExportQueue) -> [SampledFamily; 2] {
-    let mut spans = SampledFamily::counter(
-        "sluicegate_otlp_spans_total",
-        "Spans for the OpenTelemetry collector, by what became of them.",
-    );
-    for result in RecordResult::ALL {
-        let label = match result {
-            RecordResult::Sent => "sent",
-            RecordResult::Rejected => "refused",
-            RecordResult::Dropped => "dropped",
-        };
-        push(&mut spans, label, queue.records(result));
-    }
-    let mut calls = SampledFamily::counter(
-        "sluicegate_otlp_calls_total",
-        "Calls to the OpenTelemetry collector, by what came of them.",
-    );
-    for result in CallResult::ALL {
-        let label = match result {
-            CallResult::Accepted => "ok",
-            CallResult::Rejected => "refused",
-            CallResult::Failed => "failed",
-        };
-        push(&mut calls, label, queue.calls(result));
-    }
-    [spans, calls]
-}
-
-fn push(family: &mut SampledFamily, result: &str, count: u64) {
-    if count > 0 {
-        family.push(&[("result", result)], count);
     }
 }
 
@@ -90,7 +52,8 @@ fn server(into: &mut Vec<u8>, outcome: &Outcome<'_>, trace: &TraceContext, ended
         }
     };
     write_span(into, &head, name, |attributes| {
-        request(attributes, outcome);
+        conventions::request(attributes, outcome);
+        conventions::response(attributes, outcome);
         result(attributes, outcome);
         // The conventions leave the status of a client's mistake unset at the server, and only there.
         let failed = outcome.status >= 500
@@ -129,7 +92,7 @@ fn client(
         into.extend_from_slice(known_method(&sent).unwrap_or("HTTP").as_bytes());
     };
     write_span(into, &head, name, |attributes| {
-        method(attributes, &sent);
+        conventions::method(attributes, &sent);
         // OpenTelemetry: at a Unix socket the address is its path, and there is no port.
         match origin.server {
             OriginAddress::Tcp(server) => {
@@ -158,39 +121,8 @@ fn client(
     });
 }
 
-/// Writes the attributes of the request and of its client.
-fn request(into: &mut SpanAttributes<'_>, outcome: &Outcome<'_>) {
-    method(into, &text(outcome.method, MAX_METHOD));
-    let path = outcome.target.split(|byte| *byte == b'?').next();
-    into.string("url.path", &text(path.unwrap_or_default(), MAX_TARGET));
-    let scheme = match outcome.secured {
-        Some(_) => "https",
-        None => "http",
-    };
-    into.string("url.scheme", scheme);
-    if !outcome.host.is_empty() {
-        into.string("server.address", &text(outcome.host, MAX_HOST));
-    }
-    if let Some(client) = outcome.client {
-        into.string("client.address", &address_text(client));
-    }
-    if let Some(peer) = outcome.peer {
-        into.string("network.peer.address", &address_text(peer));
-    }
-    let version = outcome.protocol.trim_start_matches("HTTP/");
-    into.string("network.protocol.version", version);
-    if let Some(route) = outcome.route {
-        into.string("http.route", without_methods(route.name()));
-    }
-}
-
 /// Writes the attributes of the outcome.
 fn result(into: &mut SpanAttributes<'_>, outcome: &Outcome<'_>) {
-    if outcome.status != 0 {
-        into.number("http.response.status_code", outcome.status.into());
-    }
-    into.number("http.request.body.size", outcome.bytes_received);
-    into.number("http.response.body.size", outcome.bytes_sent);
     let disposition = outcome.disposition.as_str();
     into.string("sluicegate.outcome", disposition);
     let id = outcome.request_id.text();
@@ -215,17 +147,6 @@ fn result(into: &mut SpanAttributes<'_>, outcome: &Outcome<'_>) {
     }
 }
 
-/// Writes the attributes of a method.
-fn method(into: &mut SpanAttributes<'_>, method: &str) {
-    match known_method(method) {
-        Some(known) => into.string("http.request.method", known),
-        None => {
-            into.string("http.request.method", "_OTHER");
-            into.string("http.request.method_original", method);
-        }
-    }
-}
-
 /// Writes `error.type`, a status or else `word`, and the status of a failed span.
 fn error(into: &mut SpanAttributes<'_>, status: u16, word: &str) {
     if status >= 400 {
@@ -235,28 +156,6 @@ fn error(into: &mut SpanAttributes<'_>, status: u16, word: &str) {
         into.string("error.type", word);
     }
     into.fail();
-}
-
-/// Returns the method if the conventions know it; a method that a client invents must not become a name.
-fn known_method(method: &str) -> Option<&'static str> {
-    const KNOWN: [&str; 10] = [
-        "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY",
-    ];
-    KNOWN.into_iter().find(|known| *known == method)
-}
-
-/// Returns the name of a route without the methods that the name of an unnamed route begins with, since the span has the method.
-fn without_methods(name: &str) -> &str {
-    let is_method = |byte: u8| byte.is_ascii_uppercase() || b",-_".contains(&byte);
-    match name.split_once(' ') {
-        Some((methods, path)) if methods.bytes().all(is_method) => path,
-        _ => name,
-    }
-}
-
-/// Returns at most `most` bytes of a client's text, as UTF-8.
-fn text(sent: &[u8], most: usize) -> Cow<'_, str> {
-    String::from_utf8_lossy(sent.get(..most).unwrap_or(sent))
 }
 
 fn nanos(duration: Duration) -> u64 {

@@ -12,6 +12,7 @@ use prost::Message;
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_telemetry::otlp::{SoftwareName, body, first_batch};
 
+use super::super::conventions::without_methods;
 use super::*;
 use crate::config::Share;
 use crate::record::RequestMetrics;

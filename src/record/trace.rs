@@ -15,7 +15,7 @@ use sluicegate_base::received::{FieldValue, ReceivedFields};
 
 use crate::client::{PeerTrust, hop};
 use crate::config::Share;
-use crate::config::rules::Rules;
+use crate::config::rules::{OtlpSignal, Rules};
 use crate::request_id::{RequestId, draw};
 
 /// `traceparent`
@@ -101,10 +101,13 @@ impl TraceContext {
             PeerTrust::Stranger => FlagAuthority::Gateway,
         };
         let trace = Self::of(headers, request_id, flag_of, tracing.sample_ratio);
-        Some(match tracing.otlp {
-            Some(_) => trace.exported_as(SpanExport::Spans),
-            None => trace.exported_as(SpanExport::Nothing),
-        })
+        let collector = tracing.otlp.as_ref();
+        Some(
+            match collector.map(|rules| rules.sends(OtlpSignal::Traces)) {
+                Some(true) => trace.exported_as(SpanExport::Spans),
+                Some(false) | None => trace.exported_as(SpanExport::Nothing),
+            },
+        )
     }
 
     /// Makes the span for a request with these fields and this id.
@@ -162,9 +165,19 @@ impl TraceContext {
     /// Returns the `traceparent` of the request to the origin.
     #[must_use]
     pub fn parent_field(&self) -> HeaderValue {
-        let flags = u8::from(self.sampled == SamplingDecision::Yes);
-        let text = format!("00-{:032x}-{:016x}-{flags:02x}", self.id, self.exit);
+        let text = format!(
+            "00-{:032x}-{:016x}-{:02x}",
+            self.id,
+            self.exit,
+            self.flags()
+        );
         HeaderValue::from_str(&text).expect("hexadecimal digits and dashes are visible ASCII")
+    }
+
+    /// Returns the flags of the trace: bit 0, it is recorded.
+    #[must_use]
+    pub fn flags(&self) -> u8 {
+        u8::from(self.sampled == SamplingDecision::Yes)
     }
 
     /// Returns the `tracestate` of the request to the origin; none where the trace is not continued, since the field is about another

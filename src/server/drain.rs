@@ -12,6 +12,10 @@ use sluicegate_base::clock;
 use tracing::{info, warn};
 
 use super::upgrade::UpgradeServer;
+#[cfg(feature = "otlp")]
+use crate::admin::export_metrics;
+#[cfg(feature = "otlp")]
+use crate::config::rules::OtlpSignal;
 use crate::process::GatewayProcess;
 
 /// Ends the process as soon as no client is served any more, or at the timeout; Pingora would sleep its whole grace period.
@@ -74,28 +78,36 @@ fn cut_off(process: &GatewayProcess) {
     }
 }
 
-/// Cuts off what is in flight, writes the buffered lines, sends the last spans to the collector, and removes the directories that end with
-/// the process.
+/// Cuts off what is in flight, writes the buffered lines, sends the last spans, lines and metrics to the collector, and removes the
+/// directories that end with the process.
 pub(super) fn save_log(process: &GatewayProcess) {
     cut_off(process);
     process.lifecycle.clean_up();
     #[cfg(feature = "otlp")]
-    let start = clock::now();
-    #[cfg(feature = "otlp")]
-    let elapsed = || clock::since(start);
-    #[cfg(feature = "otlp")]
-    if !process
-        .shared
-        .recorder
-        .spans
-        .flush(bounds::LAST_SPANS, elapsed)
-    {
-        warn!("otlp: the collector is unavailable, the last spans are lost");
-    }
+    flush_exports(process);
     if !process.shared.recorder.log.flush(bounds::LAST_LINES) {
         warn!("the access log hangs, its last lines are lost");
     }
     if !process.shared.recorder.audit.flush(bounds::LAST_LINES) {
         warn!("the audit log hangs, its last lines are lost");
+    }
+}
+
+/// Waits, for all signals together at most [`bounds::LAST_EXPORTS`], until the collector has what it gets, the last sample of the metrics
+/// included.
+#[cfg(feature = "otlp")]
+fn flush_exports(process: &GatewayProcess) {
+    let collector = process.shared.snapshot().rules.collector.clone();
+    let Some(collector) = collector else { return };
+    if collector.sends(OtlpSignal::Metrics) {
+        export_metrics(process);
+    }
+    let start = clock::now();
+    for signal in &collector.signals {
+        let queue = process.shared.recorder.exports.queue(*signal);
+        if !queue.flush(bounds::LAST_EXPORTS, || clock::since(start)) {
+            let what = queue.what();
+            warn!("otlp: the collector is unavailable, the last {what} are lost");
+        }
     }
 }

@@ -7,13 +7,15 @@ use pingora::services::background::background_service;
 use tokio::sync::Notify;
 
 use crate::acme::{CertificateOrders, RenewalService};
+#[cfg(feature = "otlp")]
+use crate::admin::export_metrics;
 use crate::admin::{FleetUnbanService, HistoryWatch};
 use crate::load::LoadWatch;
 use crate::origin::HealthChecks;
 use crate::process::watch::Reloads;
 use crate::process::{GatewayProcess, RuleService};
 #[cfg(feature = "otlp")]
-use crate::record::SpanExportService;
+use crate::record::{InstanceId, SignalExportService};
 use crate::reverse_dns::{CrawlerNames, LookUpService};
 use crate::state::Maintenance;
 use crate::store::SyncService;
@@ -94,11 +96,16 @@ fn add_figures(server: &mut Server, process: &Arc<GatewayProcess>) {
     #[cfg(feature = "otlp")]
     server.add_service(background_service(
         "otlp",
-        SpanExportService {
-            spans: Arc::clone(&process.shared.recorder.spans),
+        SignalExportService {
+            queues: Arc::clone(&process.shared.recorder.exports),
             collector: process
                 .shared
-                .in_force(|snapshot| snapshot.rules.tracing.as_ref()?.otlp.clone()),
+                .in_force(|snapshot| snapshot.rules.collector.clone()),
+            sample_metrics: Box::new({
+                let process = Arc::clone(process);
+                move || export_metrics(&process)
+            }),
+            instance_id: InstanceId::draw(),
         },
     ));
 

@@ -105,6 +105,8 @@ pub(super) fn whole_reference() -> String {
         "endpoint",
         "headers = { x-tenant",
         "interval",
+        "signals",
+        "metrics_interval",
         "service_name",
         "attributes",
         "[acme]",

@@ -70,6 +70,8 @@ mod operating;
 mod operators;
 mod origin_pools;
 mod origins;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod overflow;
 mod overrides;
 mod packaging;

@@ -41,9 +41,9 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 async fn counted(gateway: &Gateway, result: &str) -> f64 {
-    let labels = [("result", result)];
+    let labels = [("signal", "traces"), ("result", result)];
     let metrics = gateway.metrics().await;
-    metrics.sum("sluicegate_otlp_spans_total", &labels)
+    metrics.sum("sluicegate_otlp_records_total", &labels)
 }
 
 #[tokio::test]
@@ -218,9 +218,10 @@ async fn what_may_succeed_is_brought_again_and_what_cannot_is_counted() {
     // call and
     // to a certain path.
     let origin = Origin::echo();
-    let collector = Collector::answering(|call, spans| {
-        let is_lost = spans.iter().any(|span| span.said("url.path") == "/lost");
-        match call {
+    let collector = Collector::answering(|number, call| {
+        let is_lost = |span: &Told| span.said("url.path") == "/lost";
+        let is_lost = call.spans.iter().any(is_lost);
+        match number {
             0 => 429,
             _ if is_lost => 400,
             _ => 200,

@@ -339,7 +339,8 @@ impl ParsedTables {
             lists: self.lists,
             limits: self.limits.rules,
             routes: routes.map(|route| route.rules).collect::<Option<_>>()?,
-            tracing: Some(self.tracing?).filter(|tracing| tracing.propagate),
+            collector: self.tracing.as_ref()?.otlp.clone(),
+            tracing: self.tracing.filter(|tracing| tracing.propagate),
             shape: Some(self.shape?)
                 .filter(|shape| !shape.is_empty())
                 .map(Arc::new),

@@ -44,7 +44,7 @@ pub use super::tables::log::LogRules;
 pub use super::tables::origin::{HeaderCase, HostPolicy, OriginRules, OriginTransport};
 pub use super::tables::origin_steps::{HealthRules, OriginTimeouts};
 pub use super::tables::origin_tls::OriginTls;
-pub use super::tables::otlp::{OtlpPlace, OtlpRules};
+pub use super::tables::otlp::{OtlpPlace, OtlpRules, OtlpSignal};
 pub use super::tables::require::{CertificateNeed, RequireRules};
 pub use super::tables::resilience::{CircuitBreakerRules, OutlierDetectionRules, RetryRules};
 pub use super::tables::respond::FixedResponse;
@@ -134,6 +134,8 @@ pub struct Rules {
     pub routes: Vec<RouteRules>,
     /// `[tracing]`; `None` where traces pass as they are.
     pub tracing: Option<TracingRules>,
+    /// `[tracing.otlp]`; `None` where nothing is exported. It may send logs and metrics without `[tracing] propagate`.
+    pub collector: Option<Arc<OtlpRules>>,
     /// The shape of responses that no route gives; `None` where they go as they are.
     pub shape: Option<Arc<ShapeRules>>,
     /// The configuration as it was written.

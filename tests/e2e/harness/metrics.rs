@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+/// Values by the name and the labels of their series.
+pub type SeriesValues = BTreeMap<(String, BTreeMap<String, String>), f64>;
+
 /// One scrape.
 #[derive(Debug)]
 pub struct Metrics {
@@ -36,6 +39,14 @@ impl Metrics {
         self.samples
             .iter()
             .any(|sample| sample.labels.values().any(|label| label == value))
+    }
+
+    /// Every series.
+    pub fn values(&self) -> SeriesValues {
+        let samples = self.samples.iter();
+        samples
+            .map(|sample| ((sample.name.clone(), sample.labels.clone()), sample.value))
+            .collect()
     }
 
     /// How many series a scrape has.

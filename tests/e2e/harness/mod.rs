@@ -36,7 +36,7 @@ pub use acme::{AcmeServer, Fault};
 pub use browser::{Browser, Page};
 pub use client::{Client, Request, Response, Version, delete, get, head, options, post, request};
 #[cfg(feature = "otlp")]
-pub use collector::{Collector, Told};
+pub use collector::{Collector, ReceivedLine, Told};
 pub use dnsmasq::Dnsmasq;
 pub use driven_clock::DrivenClock;
 pub use eventually::{PATIENCE, at_a_pace, eventually, settled, within};
@@ -46,7 +46,7 @@ pub use gateway::{Gateway, Process, read_log};
 pub use h2c::EndOfStream;
 pub use h2load::h2load;
 pub use listening::listening;
-pub use metrics::Metrics;
+pub use metrics::{Metrics, SeriesValues};
 pub use mishap::{Mishap, Way};
 pub use nginx::Nginx;
 pub use origin::{Answer, Origin, Received, Reply};

@@ -47,5 +47,5 @@ pub const RELOAD_CHANGES_KEPT: usize = 100;
 /// Bytes of the error that are kept of each of them; the last one has the whole error.
 pub const RELOAD_ERROR_KEPT: usize = 4096;
 
-/// Time for which the end of the process waits for a collector to receive the last spans.
-pub const LAST_SPANS: Duration = Duration::from_secs(1);
+/// Time for which the end of the process waits for a collector to receive the last spans, lines and metrics.
+pub const LAST_EXPORTS: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Declares `[tracing.otlp]`: the OpenTelemetry collector that spans are sent to.
+//! Declares `[tracing.otlp]`: the OpenTelemetry collector that spans, lines of the access log and metrics are sent to.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -11,16 +11,17 @@ use sluicegate_base::pki::{Tls, TlsError, TlsTexts};
 use sluicegate_config_derive::Table;
 use toml::de::DeValue;
 
-use crate::declaration::{DurationIn, PEM_FILE, ParsedText, ReadBy};
+use crate::declaration::{DurationIn, ListBy, PEM_FILE, ParsedText, ReadBy};
 use crate::field::{KeyField, all, quoted, text_of};
 use crate::form::ValueKind;
 use crate::problem::ParseError;
 use crate::section::{TableSection, step};
 
-/// The path of traces below the endpoint (OTLP specification, "Endpoint URLs for OTLP/HTTP").
-const SIGNAL: &str = "/v1/traces";
 /// Shortest and longest wait.
 const WAIT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+/// Shortest and longest time between two samples of the metrics: a sample reads every table of limits.
+const METRICS_INTERVAL: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(3600);
 
 /// Fields that the gateway writes itself.
 const OWN: [HeaderName; 5] = [
@@ -31,14 +32,24 @@ const OWN: [HeaderName; 5] = [
     header::CONNECTION,
 ];
 
-/// An OpenTelemetry collector that receives sampled spans by OTLP over HTTP: the span of the gateway, and that of its request to the
-/// origin. Only in builds with the feature `otlp`, which packages and image have. An unavailable or slow collector delays no request.
+/// An OpenTelemetry collector that receives spans, lines of the access log and metrics by OTLP over HTTP. Only in builds with the feature
+/// `otlp`, which packages and image have. An unavailable or slow collector delays no request.
 #[derive(Clone, Debug, PartialEq, Table)]
-#[table(path = "tracing.otlp", check = check_build)]
+#[table(path = "tracing.otlp", check = check_export)]
 pub struct OtlpRules {
     /// The address of the collector.
     #[part(read = collector, keys = CollectorTable::keys)]
     pub collector: OtlpPlace,
+    /// The signals that are sent, some of:
+    ///   "traces"   default: of each sampled request the span of the gateway, and that of its request to the origin; with propagate = true
+    ///   "logs"     the lines of the access log, whatever its target, those that `only` and `refused` of [log] leave out excepted
+    ///   "metrics"  the metrics of /metrics
+    #[key(
+        example = "[\"traces\", \"logs\", \"metrics\"]",
+        default = vec![OtlpSignal::Traces],
+        reader = ListBy(signals, &[ValueKind::String])
+    )]
+    pub signals: Vec<OtlpSignal>,
     /// Header fields of each call. A value is a string, or read from a file, which is watched.
     #[key(
         example = "{ authorization = { file = \"/etc/sluicegate/otlp-token\" } }",
@@ -50,9 +61,12 @@ pub struct OtlpRules {
     /// The maximum duration of a call, 10ms to 1m.
     #[key(example = "\"10s\"", default = Duration::from_secs(10), reader = DurationIn(WAIT))]
     pub timeout: Duration,
-    /// The maximum time for which spans are collected before a call, 10ms to 1m.
+    /// The maximum time for which spans and lines are collected before a call, 10ms to 1m.
     #[key(example = "\"1s\"", default = Duration::from_secs(1), reader = DurationIn(WAIT))]
     pub interval: Duration,
+    /// The time between two samples of the metrics, 1s to 1h.
+    #[key(example = "\"1m\"", default = Duration::from_secs(60), reader = DurationIn(METRICS_INTERVAL))]
+    pub metrics_interval: Duration,
     /// The attributes of this gateway, `service.name` first.
     #[part(read = resource, keys = ResourceTable::keys)]
     pub attributes: Vec<(Box<str>, Box<str>)>,
@@ -67,17 +81,68 @@ pub struct OtlpPlace {
     pub port: u16,
     /// `Host`, as in the URL.
     pub authority: HeaderValue,
-    /// The target of each request.
-    pub path: PathAndQuery,
+    /// The targets of requests, by signal.
+    paths: [PathAndQuery; OtlpSignal::ALL.len()],
     /// The encryption of the connection; `None`: in clear text.
     pub tls: Option<Tls>,
+}
+
+/// A kind of records that a collector gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtlpSignal {
+    /// The spans of sampled requests.
+    Traces,
+    /// The lines of the access log.
+    Logs,
+    /// The metrics of `/metrics`.
+    Metrics,
+}
+
+impl OtlpSignal {
+    /// Every signal.
+    pub const ALL: [Self; 3] = [Self::Traces, Self::Logs, Self::Metrics];
+
+    /// Returns the signal as configurations and labels of metrics have it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Traces => "traces",
+            Self::Logs => "logs",
+            Self::Metrics => "metrics",
+        }
+    }
+
+    /// Returns the path below the endpoint (OTLP specification, "Endpoint URLs for OTLP/HTTP").
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Traces => "/v1/traces",
+            Self::Logs => "/v1/logs",
+            Self::Metrics => "/v1/metrics",
+        }
+    }
+}
+
+impl OtlpRules {
+    /// Returns whether `signal` is sent.
+    #[must_use]
+    pub fn sends(&self, signal: OtlpSignal) -> bool {
+        self.signals.contains(&signal)
+    }
+}
+
+impl OtlpPlace {
+    /// Returns the target of requests with `signal`.
+    #[must_use]
+    pub fn path(&self, signal: OtlpSignal) -> &PathAndQuery {
+        &self.paths[signal as usize]
+    }
 }
 
 /// Declares the keys of [`OtlpPlace`].
 #[derive(Table)]
 #[table(check = check_clear_text)]
 struct CollectorTable {
-    /// Required. The URL of the OTLP/HTTP receiver, http:// or https://; spans are posted to /v1/traces below it.
+    /// Required. The URL of the OTLP/HTTP receiver, http:// or https://; calls go to /v1/traces, /v1/logs and /v1/metrics below it.
     #[key(
         example = "\"http://127.0.0.1:4318\"",
         shown = "\"https://collector.internal:4318\"",
@@ -104,7 +169,7 @@ struct ResourceTable {
         reader = ReadBy(attribute_text, &[ValueKind::String])
     )]
     service_name: Box<str>,
-    /// Further resource attributes, at most 64 strings. Default: none.
+    /// Further resource attributes, at most 64 strings. Default: service.instance.id alone, a random UUID of each process.
     #[key(
         example = "{ \"deployment.environment.name\" = \"production\" }",
         default = Vec::new(),
@@ -113,9 +178,9 @@ struct ResourceTable {
     attributes: Vec<(Box<str>, Box<str>)>,
 }
 
-fn check_build(_: &OtlpRulesKeys, section: &TableSection<'_>) -> Option<()> {
+fn check_export(keys: &OtlpRulesKeys, section: &TableSection<'_>) -> Option<()> {
     if section.report.environment.exports_spans() {
-        return Some(());
+        return check_metrics(keys, section);
     }
     section.report.error(
         &section.place,
@@ -123,6 +188,17 @@ fn check_build(_: &OtlpRulesKeys, section: &TableSection<'_>) -> Option<()> {
         "build it with `cargo build --release --features otlp`, as the packages and the image are, or leave this out",
     );
     None
+}
+
+fn check_metrics(keys: &OtlpRulesKeys, section: &TableSection<'_>) -> Option<()> {
+    if keys.signals.as_ref()?.contains(&OtlpSignal::Metrics) || !section.has("metrics_interval") {
+        return Some(());
+    }
+    section.refuse(
+        "metrics_interval",
+        "no metrics are sent to this collector",
+        "write signals = [\"traces\", \"metrics\"], or leave it out",
+    )
 }
 
 fn check_clear_text(keys: &CollectorTableKeys, section: &TableSection<'_>) -> Option<()> {
@@ -145,21 +221,26 @@ fn collector(section: &TableSection<'_>) -> Option<OtlpPlace> {
         Some("https") => (Some(tls(section, ca_file)?), 443),
         _ => (None, 80),
     };
-    let path = uri.path().trim_end_matches('/');
-    let path = if path.ends_with(SIGNAL) {
-        path.to_owned()
-    } else {
-        format!("{path}{SIGNAL}")
-    };
+    let [traces, logs, metrics] = OtlpSignal::ALL.map(|signal| target(&uri, signal));
     let host = uri.host()?;
     let host = host.strip_prefix('[').unwrap_or(host);
     Some(OtlpPlace {
         host: host.strip_suffix(']').unwrap_or(host).into(),
         port: uri.port_u16().unwrap_or(default),
         authority: HeaderValue::from_str(uri.authority()?.as_str()).ok()?,
-        path: PathAndQuery::try_from(path).ok()?,
+        paths: [traces?, logs?, metrics?],
         tls,
     })
+}
+
+/// Returns the target of requests with `signal`. An endpoint with the path of a signal, as other programs are given it, means the place
+/// above that path.
+fn target(endpoint: &Uri, signal: OtlpSignal) -> Option<PathAndQuery> {
+    let path = endpoint.path().trim_end_matches('/');
+    let known = OtlpSignal::ALL.map(OtlpSignal::path);
+    let base = known.iter().find_map(|known| path.strip_suffix(known));
+    let base = base.unwrap_or(path);
+    PathAndQuery::try_from(format!("{base}{}", signal.path())).ok()
 }
 
 fn resource(section: &TableSection<'_>) -> Option<Vec<(Box<str>, Box<str>)>> {
@@ -218,6 +299,23 @@ fn url(text: &str) -> Result<Uri, ParseError> {
         (Some("http" | "https"), Some(_)) => Ok(uri),
         _ => Err(wrong("is not the URL of a collector", example)),
     }
+}
+
+/// Reads `signals = ["traces", "logs"]`.
+fn signals(field: &KeyField<'_>) -> Option<Vec<OtlpSignal>> {
+    let words = OtlpSignal::ALL.map(|signal| (signal.as_str(), signal));
+    let mut known = Vec::new();
+    all(field.list()?.iter().map(|element| {
+        let signal = element.word(&words, |text| format!("{text} is no signal"))?;
+        if known.contains(&signal) {
+            return element.refuse(
+                format!("{} is named twice", signal.as_str()),
+                "write it once",
+            );
+        }
+        known.push(signal);
+        Some(signal)
+    }))
 }
 
 /// Reads the fields of each request; a value is written here, or in a file where a secret is kept.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sluicegate_config_derive::Table;
 
-use super::otlp::OtlpRules;
+use super::otlp::{OtlpRules, OtlpSignal};
 use crate::action::{Share, any_share};
 use crate::declaration::{Flag, ParsedText, TableOf};
 use crate::section::TableSection;
@@ -24,7 +24,7 @@ pub struct TracingRules {
     /// The share of traces with the sampled flag, 0% to 100%. A flag set by [client] trusted_proxies is kept. Default: "100%".
     #[key(example = "\"10%\"", default = Share::ALL, reader = ParsedText(any_share))]
     pub sample_ratio: Share,
-    /// The OpenTelemetry collector that spans are sent to. Default: none, the log has their ids.
+    /// The OpenTelemetry collector that spans, lines of the access log and metrics are sent to. Default: none.
     #[key(example = "{ endpoint = \"http://127.0.0.1:4318\" }", reader = TableOf(OtlpRules::read))]
     pub otlp: Option<Arc<OtlpRules>>,
 }
@@ -33,13 +33,20 @@ fn check_propagation(keys: &TracingRulesKeys, section: &TableSection<'_>) -> Opt
     if keys.propagate? {
         return Some(());
     }
-    for (key, wrong) in [
-        ("sample_ratio", "without a trace nothing is recorded"),
-        ("otlp", "without a trace there are no spans to tell of"),
-    ] {
-        if section.has(key) {
-            section.refuse::<()>(key, wrong, "write propagate = true, or leave it out");
-        }
+    if section.has("sample_ratio") {
+        section.refuse::<()>(
+            "sample_ratio",
+            "without a trace nothing is recorded",
+            "write propagate = true, or leave it out",
+        );
+    }
+    let collector = keys.otlp.as_ref().and_then(Option::as_ref);
+    if collector.is_some_and(|collector| collector.sends(OtlpSignal::Traces)) {
+        section.refuse::<()>(
+            "otlp",
+            "without a trace there are no spans to send",
+            "write propagate = true, or signals = [\"logs\", \"metrics\"] in it",
+        );
     }
     Some(())
 }
