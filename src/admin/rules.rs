@@ -288,7 +288,6 @@ impl RuleOrder {
             key: row.key.clone().unwrap_or_default(),
             change: format!("added {summary} for {length} s"),
             reason: rule.reason.to_string(),
-            ..AuditEntry::default()
         };
         let replaced = match set(rule, process, now) {
             Ok(replaced) => replaced,
