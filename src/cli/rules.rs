@@ -354,7 +354,7 @@ fn table(list: &RuleList) -> String {
         );
     }
     if let Some(fault) = &list.file_fault {
-        let _ = writeln!(text, "Rules are lost: {fault}.");
+        let _ = writeln!(text, "Rules are lost, or end with the process: {fault}.");
     }
     if let Some(why) = &list.why_not_kept {
         let _ = writeln!(text, "The rules end with the process: {why}.");
@@ -425,7 +425,7 @@ mod tests {
             file_fault: Some("entry 1: it is no rule".to_owned()),
             rules: Vec::new(),
         };
-        let lost = "no temporary rule is in force\nRules are lost: entry 1: it is no rule.\n";
+        let lost = "no temporary rule is in force\nRules are lost, or end with the process: entry 1: it is no rule.\n";
         assert_eq!(table(&empty), lost);
         assert_eq!(["0.5", "100"].map(factor), [Ok(0.5), Ok(100.0)]);
         for wrong in ["", "abc", "0", "-1", "0.001", "101", "NaN", "inf"] {

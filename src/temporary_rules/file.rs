@@ -1,7 +1,8 @@
 //! Keeps the temporary rules in a file of `[server] state_dir`, which is replaced whole at each change.
 //!
 //! Of a file with entries that no gateway writes the others are in force; of one that is no list of rules, none. Either is copied before it
-//! is replaced, beside earlier copies, and the fault is said until an operator has changed a rule or the file is read without a fault.
+//! is replaced, beside earlier copies, and the fault is said until an operator has changed a rule or the file is read without a fault. A
+//! file that the system does not let be read stays where it is and is tried again; only a change of the rules moves it aside.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -29,8 +30,8 @@ pub(super) struct RuleFile {
     file: ReplacedFile,
     /// The file as this process has read or written it last; `None` before there was one.
     version: Option<FileVersion>,
-    /// The content as it was read last, until it is judged.
-    read: Vec<u8>,
+    /// True if the last attempt to read the file failed.
+    is_unread: bool,
     /// The reason why the latest change is not in the file.
     error: Option<String>,
     /// The faults of the file as it was read last, and the name of its copy.
@@ -42,6 +43,7 @@ pub(super) struct RuleFile {
 pub(super) struct FileContents {
     pub(super) entries: Vec<RuleEntry>,
     pub(super) faults: Vec<String>,
+    pub(super) bytes: Vec<u8>,
 }
 
 /// The facts by which a file that another process has replaced is recognized.
@@ -75,7 +77,7 @@ impl RuleFile {
         Self {
             file,
             version: None,
-            read: Vec::new(),
+            is_unread: false,
             error: None,
             fault: None,
         }
@@ -110,23 +112,37 @@ impl RuleFile {
         if Some(version) == self.version {
             return None;
         }
-        self.version = Some(version);
-        Some(match read_bytes(&path) {
+        match read_bytes(&path) {
             Ok(bytes) => {
-                let contents = FileContents::parse(&bytes);
-                self.read = bytes;
-                contents
+                self.version = Some(version);
+                self.is_unread = false;
+                Some(FileContents::parse(bytes))
             }
-            Err(error) => FileContents::unreadable(&error),
-        })
+            Err(error) => {
+                self.note_unread(&error);
+                None
+            }
+        }
     }
 
-    /// Reports the faults of the file that was read, and copies it where there are some.
-    pub(super) fn judge(&mut self, faults: impl Iterator<Item = String>) {
-        let read = std::mem::take(&mut self.read);
-        let faults: Vec<String> = faults.collect();
+    /// Reports that the file could not be read. Its version stays unknown, so the next look tries again.
+    fn note_unread(&mut self, error: &io::Error) {
+        self.is_unread = true;
+        let path = self.file.path();
+        let fault = format!(
+            "{}: it cannot be read, so its rules are not in force: {error}",
+            path.display()
+        );
+        if self.fault.as_ref() != Some(&fault) {
+            error!("temporary rules are lost: {fault}");
+            self.fault = Some(fault);
+        }
+    }
+
+    /// Reports the faults of a file that was read, and copies it where there are some.
+    pub(super) fn judge(&mut self, bytes: &[u8], faults: &[String]) {
         self.fault = faults.first().map(|first| {
-            let copy = match self.keep_broken(&read) {
+            let copy = match self.keep_broken(bytes) {
                 Ok(copy) => format!("the file is copied to {}", copy.display()),
                 Err(error) => format!("the file is not copied: {error}"),
             };
@@ -152,7 +168,10 @@ impl RuleFile {
                 .collect(),
         };
         let written = serde_json::to_vec_pretty(&text).map_err(io::Error::other);
-        let replaced = written.and_then(|bytes| self.file.replace(&bytes));
+        let replaced = written.and_then(|bytes| {
+            self.move_unread()?;
+            self.file.replace(&bytes)
+        });
         match replaced.and_then(|()| FileVersion::of_path(&self.file.path())) {
             Ok(version) => {
                 self.version = Some(version);
@@ -167,46 +186,77 @@ impl RuleFile {
         }
     }
 
-    /// Copies a file with faults and returns the path of the copy: that of an earlier copy with the same content, or a new one. A file
-    /// whose content is unknown is renamed.
-    fn keep_broken(&self, bytes: &[u8]) -> io::Result<PathBuf> {
+    /// Moves a file aside that could not be read, since its rules are not among those that are written.
+    fn move_unread(&mut self) -> io::Result<()> {
+        if !self.is_unread {
+            return Ok(());
+        }
         let path = self.file.path();
-        for number in 1..=MOST_BROKEN {
-            let copy = path.with_file_name(match number {
+        let copy = self.free_copy()?;
+        match fs::rename(&path, &copy) {
+            Ok(()) => warn!(
+                "{}: moved to {}, since it could not be read",
+                path.display(),
+                copy.display()
+            ),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        self.is_unread = false;
+        Ok(())
+    }
+
+    /// Copies a file with faults and returns the path of the copy: that of an earlier one with the same content, or a new one.
+    fn keep_broken(&self, bytes: &[u8]) -> io::Result<PathBuf> {
+        let has_same = |copy: &PathBuf| fs::read(copy).is_ok_and(|earlier| earlier == bytes);
+        if let Some(earlier) = self.copies().find(has_same) {
+            return Ok(earlier);
+        }
+        let copy = self.free_copy()?;
+        fs::copy(self.file.path(), &copy)?;
+        Ok(copy)
+    }
+
+    /// Returns a name for a copy that no file has.
+    fn free_copy(&self) -> io::Result<PathBuf> {
+        let is_free = |copy: &PathBuf| {
+            let found = fs::symlink_metadata(copy);
+            found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        };
+        self.copies().find(is_free).ok_or_else(|| {
+            io::Error::other(format!(
+                "there are {MOST_BROKEN} copies of such files already"
+            ))
+        })
+    }
+
+    /// Returns the names that copies have.
+    fn copies(&self) -> impl Iterator<Item = PathBuf> {
+        let path = self.file.path();
+        (1..=MOST_BROKEN).map(move |number| {
+            path.with_file_name(match number {
                 1 => format!("{BROKEN}.json"),
                 _ => format!("{BROKEN}.{number}.json"),
-            });
-            match fs::symlink_metadata(&copy) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    match bytes.is_empty() {
-                        true => fs::rename(&path, &copy)?,
-                        false => fs::copy(&path, &copy).map(drop)?,
-                    }
-                    return Ok(copy);
-                }
-                Err(error) => return Err(error),
-                Ok(_) => {}
-            }
-            if !bytes.is_empty() && fs::read(&copy).is_ok_and(|earlier| earlier == bytes) {
-                return Ok(copy);
-            }
-        }
-        let why = format!("there are {MOST_BROKEN} copies of such files already");
-        Err(io::Error::other(why))
+            })
+        })
     }
 }
 
 impl FileContents {
     /// Parses the entries, each by itself.
-    fn parse(text: &[u8]) -> Self {
-        let unread: UnreadEntries = match serde_json::from_slice(text) {
-            Ok(unread) => unread,
-            Err(error) => return Self::unreadable(&error),
+    fn parse(bytes: Vec<u8>) -> Self {
+        let unread = match serde_json::from_slice::<UnreadEntries>(&bytes) {
+            Ok(unread) if unread.version == 1 => unread,
+            Ok(unread) => {
+                let why = format!("its version {} is unknown", unread.version);
+                return Self::without_entries(bytes, &why);
+            }
+            Err(error) => return Self::without_entries(bytes, &error),
         };
-        if unread.version != 1 {
-            return Self::unreadable(&format!("its version {} is unknown", unread.version));
-        }
-        let mut contents = Self::default();
+        let mut contents = Self {
+            bytes,
+            ..Self::default()
+        };
         for (at, value) in unread.rules.into_iter().enumerate() {
             let written = serde_json::from_value::<WrittenEntry>(value);
             let read = written.map_err(|_| "it is no rule".to_owned());
@@ -219,12 +269,13 @@ impl FileContents {
     }
 
     /// Returns the content of a file of which nothing is in force.
-    fn unreadable(why: &dyn std::fmt::Display) -> Self {
+    fn without_entries(bytes: Vec<u8>, why: &dyn std::fmt::Display) -> Self {
         Self {
             entries: Vec::new(),
             faults: vec![format!(
                 "it cannot be read, so none of its rules is in force: {why}"
             )],
+            bytes,
         }
     }
 }
@@ -246,5 +297,38 @@ impl FileVersion {
             modified: facts.modified()?,
             length: facts.len(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: an error of the system loses no rule. Method: a name that can be opened and not read, which then is a file; and such a name
+    /// when the rules change.
+    #[test]
+    fn a_file_that_cannot_be_read_is_tried_again_and_never_overwritten() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(FILE);
+        fs::create_dir(&path).unwrap();
+        let mut file = RuleFile::open(directory.path());
+        for _ in 0..2 {
+            assert!(file.read_if_changed().is_none());
+            assert!(file.fault().unwrap().contains("it cannot be read"));
+        }
+        fs::remove_dir(&path).unwrap();
+        fs::write(&path, r#"{"version":1,"rules":[]}"#).unwrap();
+        let contents = file.read_if_changed().unwrap();
+        assert!(contents.faults.is_empty());
+        file.judge(&contents.bytes, &contents.faults);
+        assert_eq!(file.fault(), None);
+
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(file.read_if_changed().is_none());
+        file.write(&RuleBook::default());
+        assert_eq!(file.error(), None);
+        assert!(path.is_file());
+        assert!(path.with_file_name(format!("{BROKEN}.json")).is_dir());
     }
 }

@@ -251,11 +251,12 @@ impl TemporaryRules {
             return false;
         };
         let is_first = !file.is_read();
-        let Some(contents) = file.read_if_changed() else {
+        let Some(mut contents) = file.read_if_changed() else {
             return false;
         };
         let merged = state.book.merge_all(contents.entries, now);
-        file.judge(contents.faults.into_iter().chain(merged.refused));
+        contents.faults.extend(merged.refused);
+        file.judge(&contents.bytes, &contents.faults);
         if merged.is_changed && !is_first {
             warn!("another process has changed the temporary rules; its changes are in force");
         }
