@@ -207,7 +207,10 @@ impl BanSelection {
             found.bans += bans;
             found.limits.push(SelectedOfLimit { limit: name, bans });
             match use_of {
-                SelectionUse::Count => continue,
+                SelectionUse::Count => {
+                    found.ended.extend(rules);
+                    continue;
+                }
                 SelectionUse::End => {}
                 SelectionUse::Follow => rules.retain(|rule| rule.scope == RuleScope::Here),
             }

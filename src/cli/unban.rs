@@ -104,7 +104,8 @@ impl UnbanCommand {
         }
         for id in listed("rules") {
             let id = id.as_str().unwrap_or_default();
-            lines.push(format!("  temporary rule {id} is removed"));
+            let verb = if self.dry_run { "would be" } else { "is" };
+            lines.push(format!("  temporary rule {id} {verb} removed"));
         }
         if answer["fleet"] == true && !has_failed(answer) {
             lines.push(match self.dry_run {

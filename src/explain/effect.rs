@@ -27,6 +27,8 @@ pub(super) enum LimitEffect {
     Blocks,
     /// It is rejected in any case: a temporary rule bans its key.
     Bans,
+    /// Nothing: a temporary rule or a row of the overrides exempts its key.
+    Exempts,
     /// Nothing: the limit is in shadow for it.
     InShadow,
     /// Rejects every request now: the store cannot be reached, and the limit admits none without it.
@@ -76,7 +78,7 @@ impl LimitEffects {
     pub(super) fn outcome(&self, action: &str) -> String {
         let count = |effect| self.effects.iter().filter(|own| **own == effect).count();
         let in_shadow = count(LimitEffect::InShadow);
-        let never_reject = in_shadow + count(LimitEffect::Marks);
+        let never_reject = in_shadow + count(LimitEffect::Marks) + count(LimitEffect::Exempts);
         let all = self.effects.len();
         match &self.rejecting {
             Some((_, reason)) => reason.clone(),
@@ -131,6 +133,7 @@ pub(super) fn effect_text(
         LimitEffect::RejectsAll => {
             "; its store cannot be reached, and it admits nothing until then".to_owned()
         }
+        LimitEffect::Exempts => String::new(),
         _ if enforced == EnforcedKeys::Unknown && left_out > 0 => {
             let percent = f64::from(left_out) / 100.0;
             format!(

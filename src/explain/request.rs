@@ -260,12 +260,17 @@ impl RequestExplained {
             let certain = match rule.map(|rule| rule.effect) {
                 Some(RuleEffect::Block) => Some(LimitEffect::Blocks),
                 Some(RuleEffect::Ban) => Some(LimitEffect::Bans),
-                Some(RuleEffect::Exempt | RuleEffect::Scale(_)) => None,
-                None => {
-                    let is_blocked =
-                        matches!(&tier, Some((found, Tier::Blocked)) if found.activation.is_none());
-                    is_blocked.then_some(LimitEffect::Blocks)
-                }
+                Some(RuleEffect::Exempt) => Some(LimitEffect::Exempts),
+                Some(RuleEffect::Scale(_)) => None,
+                None => match &tier {
+                    Some((found, Tier::Blocked)) if found.activation.is_none() => {
+                        Some(LimitEffect::Blocks)
+                    }
+                    Some((found, Tier::Unlimited)) if found.activation.is_none() => {
+                        Some(LimitEffect::Exempts)
+                    }
+                    _ => None,
+                },
             };
             let certain = certain.filter(|_| limit.activation.is_none());
             let effect = match effect(limit, &facts, seed, enforced) {

@@ -232,7 +232,7 @@ async fn a_ban_by_a_rule_is_among_the_bans() {
         .await;
         assert_eq!(
             (&counted["bans"], &counted["rules"]),
-            (&json!(1), &json!([]))
+            (&json!(1), &json!([rule]))
         );
         let ended = asked(&gateway, delete("/bans?since=20m")).await;
         assert_eq!(
@@ -260,6 +260,11 @@ async fn a_ban_by_a_rule_is_among_the_bans() {
     );
     let ended = asked(&gateway, delete("/bans?cidr=192.0.2.0/24")).await;
     assert_eq!(ended["bans"], 1, "{ended}");
+    set(&gateway, "exempt", "ip", "192.0.2.7").await;
+    let told = asked(&gateway, get(target)).await;
+    // The limit of the exempt key is none of those.
+    let outcome = told["outcome"].as_str().unwrap();
+    assert!(outcome.ends_with("that may reject it"), "{told}");
     let config = gateway.config_path();
     let wide = [
         "unban",
