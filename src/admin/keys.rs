@@ -382,6 +382,8 @@ pub(super) struct KeyPage {
     ban: Option<KeyBan>,
     ban_level: u8,
     was_banned: bool,
+    /// The temporary rules that banned the key and were removed.
+    removed_rules: Vec<String>,
     in_flight: Option<u32>,
 }
 
@@ -444,6 +446,9 @@ impl KeyPage {
             ban: (state.banned).map(|banned| KeyBan::new(banned, state.ban_rule, *now)),
             ban_level: state.ban_level,
             was_banned: view.was_banned,
+            removed_rules: (view.ended_rules.iter())
+                .map(|rule| rule.id.to_string())
+                .collect(),
             in_flight: state.in_flight.map(|in_flight| in_flight.permits),
         }
     }

@@ -16,6 +16,9 @@ use crate::rfc3339;
 use crate::snapshot::Snapshot;
 use crate::temporary_rules::{RateFactor, RuleEffect, RuleTarget, TemporaryRule};
 
+/// Rules that are named in a line about several.
+const NAMED: usize = 20;
+
 /// The parts of the gateway by which rules are shown and compared.
 #[derive(Clone, Copy)]
 pub(super) struct RuleViewer<'s> {
@@ -93,14 +96,17 @@ impl RuleViewer<'_> {
         }
     }
 
-    /// Returns whether two targets are one: keys are compared in the form in which their limit counts.
-    pub(super) fn are_same(self, one: &RuleTarget, other: &RuleTarget) -> bool {
-        if one == other {
-            return true;
-        }
-        let active = one.limit().and_then(|name| self.snapshot.limits.get(name));
-        let key = |target| active.and_then(|active| active.key_of_rule(target, self.seed));
-        key(one).is_some_and(|named| key(other).is_some_and(|other| other.key == named.key))
+    /// Returns whether another target is this one: keys are compared in the form in which their limit counts.
+    pub(super) fn same_as(self, target: &RuleTarget) -> impl Fn(&RuleTarget) -> bool {
+        let limit = target.limit();
+        let active = limit.and_then(|name| self.snapshot.limits.get(name));
+        let key = move |target: &RuleTarget| {
+            active?
+                .key_of_rule(target, self.seed)
+                .map(|named| named.key)
+        };
+        let own = key(target);
+        move |other| other == target || (own.is_some() && key(other) == own)
     }
 }
 
@@ -159,10 +165,15 @@ pub(super) fn end_bans(
 
 /// Returns the words of the audit line about rules that were removed beside something else; empty for none.
 pub(super) fn removed_words(rules: &[Arc<TemporaryRule>]) -> String {
-    let ids: Vec<String> = rules.iter().map(|rule| rule.id.to_string()).collect();
-    match &ids[..] {
-        [] => String::new(),
-        [id] => format!(", and removed temporary rule {id}"),
-        ids => format!(", and removed temporary rules {}", ids.join(", ")),
+    let named = rules.iter().take(NAMED).map(|rule| rule.id.to_string());
+    let ids = named.collect::<Vec<_>>().join(", ");
+    match rules.len() {
+        0 => String::new(),
+        1 => format!(", and removed temporary rule {ids}"),
+        2..=NAMED => format!(", and removed temporary rules {ids}"),
+        number => {
+            let others = number - NAMED;
+            format!(", and removed temporary rules {ids} and {others} more")
+        }
     }
 }

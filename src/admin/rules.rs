@@ -224,7 +224,7 @@ fn set(
     let snapshot = process.shared.snapshot();
     let viewer = viewer(&snapshot, process);
     let target = rule.target.clone();
-    let has_target = |other: &RuleTarget| viewer.are_same(&target, other);
+    let has_target = viewer.same_as(&target);
     let replaced = snapshot.temporary.add(rule, has_target, now);
     let replaced = replaced.map_err(|_| full())?;
     process.follow_temporary_rules();
@@ -351,6 +351,23 @@ impl RuleOrder {
     }
 }
 
+/// Records that an operator has removed a rule.
+pub(super) fn note_removed(
+    rule: &TemporaryRule,
+    row: &RuleRow,
+    operator: &Operator,
+    process: &GatewayProcess,
+) {
+    let entry = AuditEntry {
+        action: "remove",
+        target: format!("temporary rule {}", rule.id),
+        key: row.key.clone().unwrap_or_default(),
+        change: format!("removed {}", rule.summary()),
+        ..AuditEntry::default()
+    };
+    audit::note_and_mark(process, operator, MarkKind::Rule, &entry.target, &entry);
+}
+
 fn remove(id: RuleId, operator: &Operator, process: &GatewayProcess) -> AdminPage {
     let now = clock::now();
     let snapshot = process.shared.snapshot();
@@ -361,14 +378,7 @@ fn remove(id: RuleId, operator: &Operator, process: &GatewayProcess) -> AdminPag
     };
     process.follow_temporary_rules();
     let removed = viewer(&snapshot, process).row(rule, now);
-    let entry = AuditEntry {
-        action: "remove",
-        target: format!("temporary rule {id}"),
-        key: removed.key.clone().unwrap_or_default(),
-        change: format!("removed {}", rule.summary()),
-        ..AuditEntry::default()
-    };
-    audit::note_and_mark(process, operator, MarkKind::Rule, &entry.target, &entry);
+    note_removed(rule, &removed, operator, process);
     AdminPage::json(&RemovedPage { removed })
 }
 

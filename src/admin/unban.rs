@@ -146,9 +146,10 @@ impl FleetUnbanService {
             let ended = tokio::task::spawn_blocking(move || {
                 let found = selection.apply(&process, SelectionUse::Follow);
                 info!(
-                    "lifted {}{}, as an operator did at another gateway",
+                    "lifted {}{}{}, as an operator did at another gateway",
                     counted(found.bans as u64, "ban"),
-                    selection.to_words()
+                    selection.to_words(),
+                    rule_view::removed_words(&found.ended)
                 );
             });
             // A task that panicked has its line in the process log.

@@ -9,12 +9,10 @@ use ipnet::IpNet;
 use serde::Serialize;
 use sluicegate_base::clock;
 
-use super::audit::{self, AuditEntry};
 use super::query::decoded;
 use super::rule_view::{self, RuleRow, RuleViewer};
-use super::{AdminPage, Operator};
+use super::{AdminPage, Operator, rules};
 use crate::config::rules::{ListRules, Name};
-use crate::history::MarkKind;
 use crate::process::GatewayProcess;
 use crate::rfc3339;
 use crate::snapshot::Snapshot;
@@ -67,23 +65,16 @@ pub(super) fn page(
     if let Err(why) = check_key(target, viewer) {
         return AdminPage::error(StatusCode::BAD_REQUEST, &why);
     }
-    let mut rules = process.shared.temporary.list(clock::now());
-    rules.retain(|rule| {
-        matches!(rule.effect, RuleEffect::Block | RuleEffect::Ban)
-            && viewer.are_same(target, &rule.target)
+    let is_same = viewer.same_as(target);
+    let mut found = process.shared.temporary.list(clock::now());
+    found.retain(|rule| {
+        matches!(rule.effect, RuleEffect::Block | RuleEffect::Ban) && is_same(&rule.target)
     });
-    let removed = rule_view::end(process, &rules);
+    let removed = rule_view::end(process, &found);
     let now = clock::now();
     let rows: Vec<RuleRow> = removed.iter().map(|rule| viewer.row(rule, now)).collect();
     for (rule, row) in removed.iter().zip(&rows) {
-        let entry = AuditEntry {
-            action: "remove",
-            target: format!("temporary rule {}", rule.id),
-            key: row.key.clone().unwrap_or_default(),
-            change: format!("removed {}", rule.summary()),
-            ..AuditEntry::default()
-        };
-        audit::note_and_mark(process, operator, MarkKind::Rule, &entry.target, &entry);
+        rules::note_removed(rule, row, operator, process);
     }
     let still = still_blocking(target, process);
     if rows.is_empty() {

@@ -77,16 +77,15 @@ impl BackgroundService for RuleService {
 }
 
 impl RuleService {
-    /// Drops the rules that have ended, each with a mark in the history.
+    /// Drops the rules that have ended, each with a mark in the history; many that end at once are one mark.
     async fn end_rules(&self) {
         let rules = Arc::clone(&self.rules);
         // A disk may be slow.
         let ticked = tokio::task::spawn_blocking(move || rules.tick(clock::now()));
         // It does not panic, and the next tick looks again.
         for rule in ticked.await.unwrap_or_default() {
-            let name = format!("temporary rule {}", rule.id);
             let text = format!("Temporary rule {} ended: {}.", rule.id, rule.summary());
-            self.process.shared.mark(MarkKind::Rule, &name, &text);
+            self.process.shared.mark(MarkKind::Rule, "", &text);
         }
     }
 
