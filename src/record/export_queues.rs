@@ -60,9 +60,11 @@ impl ExportQueues {
 
     /// Takes a sample of the metrics of the process.
     pub fn append_metrics(&self, families: impl IntoIterator<Item = SampledFamily>) {
+        let now = clock::wall();
         let times = MetricTimes {
-            start_unix_nanos: self.started.as_nanos(),
-            sample_unix_nanos: clock::wall().as_nanos(),
+            // The wall clock may have been set back since.
+            start_unix_nanos: self.started.min(now).as_nanos(),
+            sample_unix_nanos: now.as_nanos(),
         };
         for family in families {
             self.queue(OtlpSignal::Metrics)

@@ -40,9 +40,11 @@ fn write(into: &mut Vec<u8>, time: &mut TimeFormatter, entry: &LogEntry<'_>) {
     let mut line = Vec::with_capacity(LINE);
     line::json(&mut line, time, entry);
     let line = line.trim_ascii_end();
+    let observed = clock::wall();
     let head = LogHead {
-        time_unix_nanos: outcome.arrived.as_nanos(),
-        observed_unix_nanos: clock::wall().as_nanos(),
+        // By the wall clock, as spans: the clock of limits may be ahead of it.
+        time_unix_nanos: observed.saturating_sub(outcome.total).as_nanos(),
+        observed_unix_nanos: observed.as_nanos(),
         trace: outcome.trace.map(|trace| LogTrace {
             trace_id: trace.bits(),
             span_id: trace.span(),

@@ -12,7 +12,7 @@ use sluicegate_base::received::ReceivedFields;
 
 use super::*;
 use crate::config::rules::{AccessLogTarget, LogFormat, LogRules};
-use crate::record::example::{Example, NOW, refused};
+use crate::record::example::{Example, refused};
 use crate::record::outcome::Outcome;
 
 /// Returns the record that a collector gets of an outcome, under rules with a field and another format.
@@ -86,7 +86,7 @@ fn each_field_of_the_line_is_an_attribute() {
         ..Example::default()
     };
     let record = received(&example.outcome());
-    assert_eq!(record.time_unix_nano, NOW.as_nanos());
+    assert_eq!(record.time_unix_nano, record.observed_time_unix_nano);
     let line = line_of(&record);
     for (field, value) in &line {
         let name = match &**field {

@@ -34,7 +34,7 @@ pub struct SignalExportService {
     /// The collector in force; `None` where there is none.
     pub collector: InForce<Option<Arc<OtlpRules>>>,
     /// Appends a sample of the metrics to their queue.
-    pub sample_metrics: Box<dyn Fn() + Send + Sync>,
+    pub sample_metrics: Arc<dyn Fn() + Send + Sync>,
     /// The instance of the service, a new one for each process.
     pub instance_id: InstanceId,
 }
@@ -95,7 +95,11 @@ impl SignalExportService {
             let collector = collector.filter(|rules| rules.sends(OtlpSignal::Metrics));
             let interval = collector.map(|rules| rules.metrics_interval);
             if interval.is_some_and(|interval| clock::since(last) >= interval) {
-                (self.sample_metrics)();
+                let sample = Arc::clone(&self.sample_metrics);
+                // It reads every table; the exporters share this thread.
+                let sampled = tokio::task::spawn_blocking(move || sample());
+                // A task that panicked has its line in the process log.
+                let _ = sampled.await;
                 last = clock::now();
             }
         }

@@ -102,9 +102,17 @@ fn flush_exports(process: &GatewayProcess) {
     if collector.sends(OtlpSignal::Metrics) {
         export_metrics(process);
     }
+    let exports = &process.shared.recorder.exports;
+    let queues = || {
+        collector
+            .signals
+            .iter()
+            .map(|signal| exports.queue(*signal))
+    };
+    // All at once: a signal that hangs takes no time from the others.
+    queues().for_each(|queue| queue.wake());
     let start = clock::now();
-    for signal in &collector.signals {
-        let queue = process.shared.recorder.exports.queue(*signal);
+    for queue in queues() {
         if !queue.flush(bounds::LAST_EXPORTS, || clock::since(start)) {
             let what = queue.what();
             warn!("otlp: the collector is unavailable, the last {what} are lost");

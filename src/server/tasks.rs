@@ -101,7 +101,7 @@ fn add_figures(server: &mut Server, process: &Arc<GatewayProcess>) {
             collector: process
                 .shared
                 .in_force(|snapshot| snapshot.rules.collector.clone()),
-            sample_metrics: Box::new({
+            sample_metrics: Arc::new({
                 let process = Arc::clone(process);
                 move || export_metrics(&process)
             }),

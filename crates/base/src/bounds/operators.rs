@@ -161,9 +161,9 @@ pub const OTLP_STRIPE: usize = 512 * 1024;
 /// with its fields beside it. What does not fit is left out and counted.
 pub const OTLP_LOG_STRIPE: usize = 2 * 1024 * 1024;
 
-/// Bytes of metrics that are kept while the collector takes none: one sample of some 2,000 routes with limits, or those of some hours of a
-/// small gateway. What does not fit is left out and counted; sums that are sent later are complete all the same.
-pub const OTLP_METRICS: usize = 8 * 1024 * 1024;
+/// Bytes of metrics that are kept while the collector takes none: one sample of some 8,000 routes with limits, or those of a day of a small
+/// gateway. What does not fit is left out and counted; sums that are sent later are complete all the same.
+pub const OTLP_METRICS: usize = 32 * 1024 * 1024;
 
 /// Attributes of the gateway that an operator may name, which go with each call. More are refused when the configuration is read.
 pub const OTLP_ATTRIBUTES: usize = 64;

@@ -116,11 +116,16 @@ impl ExportQueue {
         self.what
     }
 
+    /// Lets the exporter post what it has now, not at its next interval.
+    pub fn wake(&self) {
+        self.watermark.notify_one();
+    }
+
     /// Waits until every record taken so far has a result, at most until `elapsed` returns `timeout`, and not for a collector that accepts
     /// nothing. Returns whether every record has a result.
     #[must_use]
     pub fn flush(&self, timeout: Duration, elapsed: impl Fn() -> Duration) -> bool {
-        self.watermark.notify_one();
+        self.wake();
         // Bounded by the timeout, since time passes.
         while !self.is_settled() && !self.is_unavailable() && elapsed() < timeout {
             std::thread::sleep(FLUSH_CHECK);
