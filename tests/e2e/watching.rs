@@ -65,13 +65,15 @@ async fn a_file_that_is_written_slowly_is_read_when_it_is_closed() {
     // Goal: no half of a file serves. Method: the first part is valid by itself; before it is closed, a list of its own is changed,
     // closed and applied, so the part was there to be seen.
     let gateway = Setup::new()
-        .file("bad.txt", "192.0.2.1\n")
+        .file("bad.txt", "192.0.2.0\n")
         .rules(&blocking("../bad.txt"))
         .start()
         .await;
+    // A reload shows that the watch has begun: a change before that is checked for at once, whether the file is closed or not.
+    let path = gateway.directory().join("bad.txt");
+    std::fs::write(&path, "192.0.2.1\n").unwrap();
     blocks(&gateway, "192.0.2.1").await;
     let generation = gateway.generation().await;
-    let path = gateway.directory().join("bad.txt");
     let mut file = OpenOptions::new()
         .write(true)
         .truncate(true)
