@@ -85,8 +85,10 @@ fn each_field_of_the_line_is_an_attribute() {
         fields: Some(&fields),
         ..Example::default()
     };
-    let record = received(&example.outcome());
-    assert_eq!(record.time_unix_nano, record.observed_time_unix_nano);
+    let outcome = example.outcome();
+    let record = received(&outcome);
+    let took = record.observed_time_unix_nano - record.time_unix_nano;
+    assert_eq!(u128::from(took), outcome.total.as_nanos());
     let line = line_of(&record);
     for (field, value) in &line {
         let name = match &**field {
