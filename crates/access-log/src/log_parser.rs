@@ -61,12 +61,17 @@ impl LogParser {
             Some(_) => found.unwrap_or_else(known),
             None => found?,
         };
-        let mut reader = Self::new(found.layers, found.format);
+        let found = Self::new(found.layers, found.format);
+        let mut reader = found.restarted();
         for line in format::lines(sample) {
             // What a line is does not matter here: the reader remembers the services whose lines are requests.
             let _ = reader.parse(line, &mut ParsedLine::default());
         }
-        Some(reader.restarted())
+        // The format of the reader may know the fields that a later line of the sample names.
+        Some(Self {
+            services: reader.services,
+            ..found
+        })
     }
 
     /// Returns a parser of the same log that has read nothing yet.
