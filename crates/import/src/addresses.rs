@@ -1,5 +1,6 @@
-//! Reads blocks of addresses.
+//! Reads blocks of addresses, and compares lists of them.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -20,9 +21,39 @@ pub(crate) fn block(text: &str) -> Option<String> {
     }
 }
 
+/// Returns true if every block of a list is within a block of another list.
+pub(crate) fn are_within(inner: &[IpNet], outer: &[IpNet]) -> bool {
+    inner.iter().all(|block| is_in(block, outer))
+}
+
+/// Returns the blocks that two lists have in common, each once: of two that contain each other the smaller one.
+pub(crate) fn shared(one: &[IpNet], other: &[IpNet]) -> Vec<IpNet> {
+    let own = one.iter().filter(|it| is_in(it, other));
+    let further = other.iter().filter(|it| is_in(it, one));
+    let mut known = BTreeSet::new();
+    let both = own.chain(further).copied();
+    both.filter(|it| known.insert(*it)).collect()
+}
+
+fn is_in(block: &IpNet, blocks: &[IpNet]) -> bool {
+    blocks.iter().any(|it| it.contains(block))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: of two lists the narrower blocks remain. Method: blocks within each other, equal ones, and ones apart.
+    #[test]
+    fn lists_share_the_narrower_blocks() {
+        let blocks = |text: &str| -> Vec<IpNet> { text.split(' ').filter_map(network).collect() };
+        let one = blocks("10.0.0.0/8 192.0.2.1 ::1 203.0.113.0/24");
+        let other = blocks("10.1.0.0/16 192.0.2.0/24 ::1 198.51.100.0/24");
+        let common = blocks("192.0.2.1 ::1 10.1.0.0/16");
+        assert_eq!(shared(&one, &other), common);
+        assert!(are_within(&common, &one) && are_within(&common, &other));
+        assert!(!are_within(&one, &other));
+    }
 
     /// Goal: each spelling of a block gives the one that the configuration takes. Method: addresses and blocks of both families, bits
     /// behind the prefix, and texts that are none.

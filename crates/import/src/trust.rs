@@ -1,10 +1,9 @@
 //! Decides which proxies are believed where an input believes them in some places only. The gateway has one list for all listeners and
 //! routes, so it has what every place believes, and anything else is to be filled in.
 
-use std::net::IpAddr;
-
 use ipnet::IpNet;
 
+use crate::addresses;
 use crate::ledger::Ledger;
 use crate::model::ClientRules;
 
@@ -25,7 +24,8 @@ pub(crate) fn believe(client: &mut ClientRules, scopes: &[TrustScope], ledger: &
     let mut common = first.proxies.clone();
     for scope in others {
         if !is_same(&scope.proxies, &common) {
-            common = shared(&common, &scope.proxies);
+            let shared = addresses::shared(&networks(&common), &networks(&scope.proxies));
+            common = shared.iter().map(written).collect();
         }
     }
     if scopes.iter().any(|it| !is_same(&it.proxies, &common)) {
@@ -44,31 +44,16 @@ pub(crate) fn believe(client: &mut ClientRules, scopes: &[TrustScope], ledger: &
 
 /// Returns true if every address of a list of blocks is in a block of another list.
 pub(crate) fn is_within(inner: &[String], outer: &[String]) -> bool {
-    let outer = networks(outer);
-    let mut inner = networks(inner).into_iter();
-    inner.all(|block| outer.iter().any(|it| it.contains(&block)))
+    addresses::are_within(&networks(inner), &networks(outer))
 }
 
 fn is_same(one: &[String], other: &[String]) -> bool {
     is_within(one, other) && is_within(other, one)
 }
 
-/// Returns the blocks that two lists have in common: of two that contain each other the smaller one.
-fn shared(one: &[String], other: &[String]) -> Vec<String> {
-    let one = networks(one);
-    let other = networks(other);
-    let has = |blocks: &[IpNet], inner: &IpNet| blocks.iter().any(|it| it.contains(inner));
-    let own = one.iter().filter(|it| has(&other, it));
-    let further = other.iter().filter(|it| has(&one, it) && !one.contains(it));
-    own.chain(further).map(written).collect()
-}
-
 fn networks(blocks: &[String]) -> Vec<IpNet> {
-    let network = |text: &String| {
-        let block = text.parse::<IpNet>().ok().map(|it| it.trunc());
-        block.or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
-    };
-    blocks.iter().filter_map(network).collect()
+    let found = blocks.iter().filter_map(|it| addresses::network(it));
+    found.collect()
 }
 
 /// Returns a block as the configuration writes it.

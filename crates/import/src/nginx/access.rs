@@ -4,6 +4,7 @@ use ipnet::IpNet;
 
 use super::tree::Directive;
 use super::variables;
+use crate::addresses;
 use crate::ledger::{EntryId, Ledger};
 
 /// The clients that may come: all, unless they are excepted or others alone may.
@@ -111,21 +112,11 @@ fn read(directives: &[&Directive], ledger: &mut Ledger) -> ClientAccess {
 /// Returns the blocks that are in both lists.
 fn intersection(one: &[String], other: &[String]) -> Vec<String> {
     let parse = |blocks: &[String]| -> Vec<IpNet> {
-        blocks
-            .iter()
-            .filter_map(|block| block.parse().ok())
-            .collect()
+        let found = blocks.iter().filter_map(|it| addresses::network(it));
+        found.collect()
     };
-    let one = parse(one);
-    let other = parse(other);
-    let within = |inner: &[IpNet], outer: &[IpNet]| -> Vec<IpNet> {
-        let is_within = |block: &&IpNet| outer.iter().any(|outer| outer.contains(*block));
-        inner.iter().filter(is_within).copied().collect()
-    };
-    let mut blocks = within(&one, &other);
-    blocks.extend(within(&other, &one));
+    let mut blocks = addresses::shared(&parse(one), &parse(other));
     blocks.sort();
-    blocks.dedup();
     blocks.iter().map(IpNet::to_string).collect()
 }
 

@@ -12,6 +12,7 @@ use super::listens::{self, ListenAddress, ServerBlock};
 use super::scope::{SettingScope, is_on};
 use super::tree::Directive;
 use super::variables;
+use crate::addresses;
 use crate::ledger::{EntryId, Ledger};
 use crate::model::{ClientRules, TableRemarks};
 
@@ -107,7 +108,7 @@ pub(super) fn announcers(servers: &[&ServerBlock<'_>], ledger: &mut Ledger) -> V
         let Some(blocks) = directive.word(0).and_then(variables::network) else {
             continue;
         };
-        match are_within(&blocks, &believed) {
+        match addresses::are_within(&blocks, &believed) {
             true => ledger.translated(directive.id),
             false => ledger.left_out(
                 directive.id,
@@ -161,7 +162,7 @@ fn common_blocks(scopes: &[&SettingScope<'_>], field: &str) -> Vec<IpNet> {
         common = Some(match common {
             None => own,
             Some(known) if known == own => known,
-            Some(known) => intersection(&known, &own),
+            Some(known) => addresses::shared(&known, &own),
         });
     }
     common.unwrap_or_default()
@@ -172,27 +173,6 @@ fn blocks(scope: &SettingScope<'_>) -> Vec<IpNet> {
     let words = scope.real_ip_from.iter().filter_map(|it| it.word(0));
     let blocks = words.filter_map(variables::network).flatten();
     blocks.filter(|block| known.insert(*block)).collect()
-}
-
-fn intersection(some: &[IpNet], others: &[IpNet]) -> Vec<IpNet> {
-    let mut known = BTreeSet::new();
-    let pairs = some
-        .iter()
-        .flat_map(|one| others.iter().map(move |other| (*one, *other)));
-    let common =
-        pairs.filter_map(
-            |(one, other)| match (one.contains(&other), other.contains(&one)) {
-                (true, _) => Some(other),
-                (false, true) => Some(one),
-                (false, false) => None,
-            },
-        );
-    common.filter(|block| known.insert(*block)).collect()
-}
-
-fn are_within(blocks: &[IpNet], outer: &[IpNet]) -> bool {
-    let is_within = |block: &IpNet| outer.iter().any(|outer| outer.contains(block));
-    blocks.iter().all(is_within)
 }
 
 /// Returns true for a block that is no network of proxies.
@@ -265,7 +245,7 @@ impl DirectiveReader<'_, '_> {
         let is_inner = self.inner.contains(&directive.id);
         if !is_inner && users.is_empty() {
             ledger.without_effect(directive.id, NOT_REGARDED);
-        } else if are_within(&blocks, &self.trust.blocks) {
+        } else if addresses::are_within(&blocks, &self.trust.blocks) {
             ledger.translated(directive.id);
             remarks.sources.push(directive.id);
         } else if !users.is_empty()
@@ -318,29 +298,5 @@ impl DirectiveReader<'_, '_> {
             let reason = format!("client_ip_header is {field} for all routes");
             ledger.lose(directive.id, &reason);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Goal: no address is believed that one of two blocks does not believe. Method: blocks within others, equal ones and those apart.
-    #[test]
-    fn the_intersection_has_the_narrower_blocks() {
-        let read = |texts: &[&str]| -> Vec<IpNet> {
-            let blocks = texts.iter().filter_map(|it| variables::network(it));
-            blocks.flatten().collect()
-        };
-        let some = read(&["10.0.0.0/8", "192.0.2.1", "2001:db8::/32"]);
-        let others = read(&[
-            "10.1.0.0/16",
-            "192.0.2.0/24",
-            "2001:db8::/48",
-            "10.1.0.0/16",
-        ]);
-        let both = read(&["10.1.0.0/16", "192.0.2.1", "2001:db8::/48"]);
-        assert_eq!(intersection(&some, &others), both);
-        assert_eq!(intersection(&some, &read(&["203.0.113.0/24"])), []);
     }
 }
