@@ -283,21 +283,28 @@ pub(crate) fn may_end(expression: &str, ending: &str) -> bool {
 
 /// Returns the number of groups of an expression that capture.
 pub(crate) fn group_count(expression: &str) -> usize {
-    let mut count = 0;
+    let opens = |(at, c): &(usize, char)| *c == '(' && !expression[at + 1..].starts_with('?');
+    operators(expression).filter(opens).count()
+}
+
+/// Returns the characters of an expression outside of classes, each with its place, without those that are escaped.
+fn operators(expression: &str) -> impl Iterator<Item = (usize, char)> {
     let mut in_class = false;
-    let mut characters = expression.chars().peekable();
-    while let Some(c) = characters.next() {
-        match c {
-            '\\' => {
-                characters.next();
+    let mut characters = expression.char_indices();
+    std::iter::from_fn(move || {
+        loop {
+            let (at, c) = characters.next()?;
+            match c {
+                '\\' => {
+                    characters.next();
+                }
+                '[' => in_class = true,
+                ']' => in_class = false,
+                _ if !in_class => return Some((at, c)),
+                _ => {}
             }
-            '[' => in_class = true,
-            ']' => in_class = false,
-            '(' if !in_class && characters.peek() != Some(&'?') => count += 1,
-            _ => {}
         }
-    }
-    count
+    })
 }
 
 /// Returns an expression whose groups capture nothing.
@@ -362,18 +369,11 @@ pub(crate) fn checked(expression: String) -> Result<String, String> {
 /// Returns true if alternatives stand outside of all groups and classes.
 pub(crate) fn has_alternatives(expression: &str) -> bool {
     let mut depth = 0_usize;
-    let mut in_class = false;
-    let mut characters = expression.chars();
-    while let Some(c) = characters.next() {
+    for (_, c) in operators(expression) {
         match c {
-            '\\' => {
-                characters.next();
-            }
-            '[' => in_class = true,
-            ']' => in_class = false,
-            '(' if !in_class => depth += 1,
-            ')' if !in_class => depth = depth.saturating_sub(1),
-            '|' if !in_class && depth == 0 => return true,
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            '|' if depth == 0 => return true,
             _ => {}
         }
     }
