@@ -19,7 +19,7 @@ use sluicegate_limiter::{ActiveBan, Bans, KeyHash, Timestamp};
 
 use super::key_edit::wait_for;
 use super::query::decoded;
-use super::rule_view::{self, key_bits};
+use super::rule_view;
 use crate::admission::{ActiveLimit, NamedKey};
 use crate::config::read_duration;
 use crate::config::rules::KeyPart;
@@ -199,7 +199,7 @@ impl BanSelection {
             let seed = &process.shared.seed;
             keys.extend((rules.iter()).filter_map(|rule| limit.key_of_rule(&rule.target, seed)));
             let mut known = HashSet::new();
-            keys.retain(|named| known.insert(key_bits(named.key)));
+            keys.retain(|named| known.insert(named.key.kept_bits()));
             let bans = keys.len();
             if bans == 0 {
                 continue;
@@ -332,7 +332,7 @@ impl NetworkKeys {
     fn contains(&self, key: KeyHash) -> bool {
         self.0
             .iter()
-            .any(|named| key_bits(named.key) == key_bits(key))
+            .any(|named| named.key.kept_bits() == key.kept_bits())
     }
 }
 

@@ -21,7 +21,7 @@ use super::audit::{self, AuditEntry};
 use super::key_edit::wait_for;
 use super::keys::{BadKey, hash};
 use super::limit_view::BansView;
-use super::rule_view::{self, key_bits};
+use super::rule_view;
 use super::status::BansSection;
 use super::top::seconds;
 use super::{AdminAction, AdminPage, AdminTask, JSON, Operator, limit_named};
@@ -61,14 +61,14 @@ struct ListedBan {
 fn listed(limit: &ActiveLimit, most: usize, now: Timestamp) -> Vec<ListedBan> {
     let bans = limit.bans.as_ref().map(|active| &active.bans);
     let kept = bans.map_or_else(Vec::new, |bans| bans.top(most, now));
-    let known: HashSet<u64> = kept.iter().map(|kept| key_bits(kept.key)).collect();
+    let known: HashSet<u64> = kept.iter().map(|kept| kept.key.kept_bits()).collect();
     let kept = kept.iter().map(|kept| ListedBan {
         key: kept.key,
         level: kept.level,
         banned: limit.ban_in_force(kept.key, now),
     });
     let rules = limit.keys_banned_by_rules();
-    let others = rules.filter(|(key, _)| !known.contains(&key_bits(*key)));
+    let others = rules.filter(|(key, _)| !known.contains(&key.kept_bits()));
     let others = others.map(|(key, _)| {
         let banned = limit.ban_in_force(key, now);
         let level = banned.map_or(0, |banned| banned.level);
@@ -104,7 +104,7 @@ impl BannedKeyRow {
     fn new(listed: &ListedBan, limit: &ActiveLimit, now: Timestamp) -> Self {
         let banned = listed.banned;
         Self {
-            key: format!("{:016x}", key_bits(listed.key)),
+            key: format!("{:016x}", listed.key.kept_bits()),
             key_values: limit.known_values(listed.key),
             level: listed.level,
             left: banned.map_or(0.0, |banned| seconds(banned.left)),
@@ -173,7 +173,7 @@ impl BanLift {
         let Some(LiftedBan { ban, rules }) = self.lift(process) else {
             return no_bans();
         };
-        let key = format!("{:016x}", key_bits(self.key));
+        let key = format!("{:016x}", self.key.kept_bits());
         let change = match ban {
             Some(banned) => {
                 let left = banned.left.as_secs();

@@ -13,7 +13,7 @@ use sluicegate_base::clock;
 
 use super::audit::{self, AuditEntry};
 use super::key_edit::wait_for;
-use super::rule_view::{self, key_bits};
+use super::rule_view;
 use super::{AdminAction, AdminPage, AdminTask, Operator, limit_named};
 use crate::admission::{ActiveLimit, NamedKey};
 use crate::explain::counted;
@@ -85,7 +85,7 @@ impl ClearOrder {
         let rules = rule_view::rules_that_ban(process, &active, |_, _| true);
         let bans = self.bans(&active);
         let by_rules = active.keys_banned_by_rules();
-        let by_rules_alone = by_rules.filter(|(key, _)| !bans.contains(&key_bits(*key)));
+        let by_rules_alone = by_rules.filter(|(key, _)| !bans.contains(&key.kept_bits()));
         let bans = bans.len() + by_rules_alone.count();
         if !self.dry_run {
             let ended = rule_view::end(process, &rules);
@@ -135,7 +135,7 @@ impl ClearOrder {
         };
         let mut bans = HashSet::new();
         for banned in active.bans.banned_keys(clock::now()) {
-            bans.insert(key_bits(banned.key));
+            bans.insert(banned.key.kept_bits());
             if !self.dry_run {
                 active.bans.lift(banned.key, clock::now());
             }

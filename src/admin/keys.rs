@@ -137,7 +137,7 @@ impl TryFrom<serde_json::Number> for UsedUnits {
 
 /// Returns the task of a request about a key; `None` where its path is another one.
 pub(super) fn task(request: &Parts, body: &[u8]) -> Option<AdminTask> {
-    Some(match KeyRequest::of(request, body)? {
+    Some(match KeyRequest::parse(request, body)? {
         Ok(asked) => AdminTask::Walk(AdminAction::Key(asked)),
         Err(page) => AdminTask::Show(page),
     })
@@ -145,7 +145,7 @@ pub(super) fn task(request: &Parts, body: &[u8]) -> Option<AdminTask> {
 
 impl KeyRequest {
     /// Parses a request about a key; `None` where its path is another one.
-    fn of(request: &Parts, body: &[u8]) -> Option<Result<Self, AdminPage>> {
+    fn parse(request: &Parts, body: &[u8]) -> Option<Result<Self, AdminPage>> {
         let (limit, rest) = request
             .uri
             .path()
@@ -255,7 +255,7 @@ impl KeySelector {
     /// Returns the hash of the key; empty where only its values are known, which audit lines do not show.
     fn hash(&self) -> String {
         match self {
-            Self::Hash(key) => format!("{:016x}", key.bits() & !1),
+            Self::Hash(key) => format!("{:016x}", key.kept_bits()),
             Self::Values(_) => String::new(),
         }
     }
@@ -424,7 +424,7 @@ impl KeyPage {
         let statuses = state.decision.statuses();
         Self {
             limit: limit.to_owned(),
-            key: format!("{:016x}", view.key.bits() & !1),
+            key: format!("{:016x}", view.key.kept_bits()),
             key_values: view.key_values.clone(),
             at: rfc3339::format(*now),
             decided_by: state.by,

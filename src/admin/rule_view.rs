@@ -52,11 +52,6 @@ pub(super) struct RuleRow {
     scope: &'static str,
 }
 
-/// Returns the bits of a key that tables, the log and rules have.
-pub(super) fn key_bits(key: KeyHash) -> u64 {
-    key.bits() & !1
-}
-
 impl RuleViewer<'_> {
     /// Returns a rule as readers see it.
     pub(super) fn row(self, rule: &TemporaryRule, now: Timestamp) -> RuleRow {
@@ -65,7 +60,7 @@ impl RuleViewer<'_> {
         let named = active.and_then(|active| active.key_of_rule(&rule.target, self.seed));
         let key = named
             .as_ref()
-            .map(|named| format!("{:016x}", key_bits(named.key)));
+            .map(|named| format!("{:016x}", named.key.kept_bits()));
         let key_values = match (&rule.target, active, &named) {
             (RuleTarget::Key(key), Some(active), Some(named)) => {
                 active.values_of_named(named, &key.values)
@@ -159,7 +154,7 @@ pub(super) fn end_bans(
     limit: &ActiveLimit,
     key: KeyHash,
 ) -> Vec<Arc<TemporaryRule>> {
-    let is_meant = |other: KeyHash, _: &TemporaryRule| key_bits(other) == key_bits(key);
+    let is_meant = |other: KeyHash, _: &TemporaryRule| other.kept_bits() == key.kept_bits();
     end(process, &rules_that_ban(process, limit, is_meant))
 }
 

@@ -173,7 +173,7 @@ fn key_bans(target: &RuleTarget, snapshot: &Snapshot, process: &GatewayProcess) 
     let now = clock::now();
     if let Some(ban) = active.ban_in_force(named.key, now) {
         let until = rfc3339::format(ban.until(now));
-        let key = rule_view::key_bits(named.key);
+        let key = named.key.kept_bits();
         return Some(format!(
             "the limit {limit} itself bans it until {until}: DELETE /limits/{limit}/bans/{key:016x} lifts that"
         ));

@@ -31,7 +31,7 @@ impl KeyRules {
             let named = active.name_key(&key.values, seed).ok()?;
             let values = active.values_of_named(&named, &key.values);
             let rule = Arc::clone(rule);
-            Some((mark(named.key), KeyRule { rule, values }))
+            Some((named.key.kept_bits(), KeyRule { rule, values }))
         });
         let rules: HashMap<_, _, _> = rules.collect();
         (!rules.is_empty()).then_some(Self(rules))
@@ -39,12 +39,12 @@ impl KeyRules {
 
     /// Returns the rule about a key.
     pub(super) fn rule(&self, key: KeyHash) -> Option<&Arc<TemporaryRule>> {
-        Some(&self.0.get(&mark(key))?.rule)
+        Some(&self.0.get(&key.kept_bits())?.rule)
     }
 
     /// Returns the values of a key that a rule is about, in the form of its limit's texts.
     pub(super) fn values(&self, key: KeyHash) -> Option<&[String]> {
-        self.0.get(&mark(key))?.values.as_deref()
+        self.0.get(&key.kept_bits())?.values.as_deref()
     }
 
     /// Returns the keys that a rule bans.
@@ -77,9 +77,4 @@ impl ActiveLimit {
         let named = || self.name_key(&key.values, seed).ok();
         (key.limit == self.name).then(named).flatten()
     }
-}
-
-/// Returns the bits that tables and the log keep of a key.
-fn mark(key: KeyHash) -> u64 {
-    key.bits() & !1
 }

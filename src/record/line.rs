@@ -454,7 +454,7 @@ fn plain(into: &mut Vec<u8>, before: &[u8], value: &[u8]) {
 
 /// Writes a key as the admin endpoints show it: without the bit that the limiter does not keep.
 fn hash(into: &mut Vec<u8>, before: &[u8], key: KeyHash) {
-    plain(into, before, &digits_of_u64(key.bits() & !1));
+    plain(into, before, &digits_of_u64(key.kept_bits()));
     into.push(b'"');
 }
 

@@ -94,7 +94,12 @@ mod tests {
 
     fn key(number: u64) -> KeyHash {
         let seed = Seed::from_bytes([5; 16]);
-        KeyHash::from_bits(seed.hasher().part(&number.to_le_bytes()).finish().bits() & !1)
+        KeyHash::from_bits(
+            seed.hasher()
+                .part(&number.to_le_bytes())
+                .finish()
+                .kept_bits(),
+        )
     }
 
     /// Goal: few keys are all there, with the largest use of each rate by itself. Method: three keys, one with two uses.

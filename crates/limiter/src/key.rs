@@ -115,6 +115,12 @@ impl KeyHash {
     pub const fn bits(self) -> u64 {
         self.0
     }
+
+    /// The bits that tables keep, by which the log and operators name a key: all but the lowest.
+    #[must_use]
+    pub const fn kept_bits(self) -> u64 {
+        self.0 & !1
+    }
 }
 
 #[cfg(test)]

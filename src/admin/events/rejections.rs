@@ -54,7 +54,7 @@ impl<'a> RejectionRow<'a> {
             route: rejection.route.as_deref(),
             limit: rejection.limit.as_deref(),
             // The form of the access log.
-            key: rejection.key.map(|key| format!("{:016x}", key.bits() & !1)),
+            key: rejection.key.map(|key| format!("{:016x}", key.kept_bits())),
             key_values: &rejection.key_values,
             outcome: rejection.disposition.as_str(),
             status: rejection.status,

@@ -109,14 +109,14 @@ impl KeyTexts {
 
     /// Returns the text of a key; `None` where it is unknown.
     pub(super) fn text(&self, key: KeyHash) -> Option<KeyText> {
-        self.lock().text(mark(key)).cloned()
+        self.lock().text(key.kept_bits()).cloned()
     }
 
     /// Takes the text of a key that is at hand, if it is wanted.
     #[inline]
     pub(super) fn offer(&self, key: KeyHash, text: impl FnOnce() -> Vec<String>) {
-        if self.wants(mark(key)) {
-            self.learn(mark(key), text);
+        if self.wants(key.kept_bits()) {
+            self.learn(key.kept_bits(), text);
         }
     }
 
@@ -145,7 +145,7 @@ impl KeyTexts {
     /// Names the keys whose texts are wanted, those that matter most first.
     pub fn name(&self, namer: KeyNamer, keys: impl Iterator<Item = KeyHash>) {
         let mut table = self.lock();
-        table.name(namer, keys.map(mark));
+        table.name(namer, keys.map(KeyHash::kept_bits));
         self.mark(&table);
     }
 
@@ -157,11 +157,11 @@ impl KeyTexts {
         text: impl FnOnce() -> Vec<String>,
     ) {
         if let Ok(mut table) = self.table.0.try_lock() {
-            let known = table.text(mark(key)).cloned();
+            let known = table.text(key.kept_bits()).cloned();
             let text = known.unwrap_or_else(|| cut(text()));
-            table.reject(mark(key), &text);
+            table.reject(key.kept_bits(), &text);
             if let Some(source) = ban {
-                table.ban(mark(key), &text, source);
+                table.ban(key.kept_bits(), &text, source);
             }
         }
     }
@@ -173,9 +173,9 @@ impl KeyTexts {
         text: impl FnOnce() -> Option<Vec<String>>,
     ) {
         let mut table = self.lock();
-        let known = table.text(mark(key)).cloned();
+        let known = table.text(key.kept_bits()).cloned();
         if let Some(text) = known.or_else(|| text().map(cut)) {
-            table.ban(mark(key), &text, BanSource::Operator);
+            table.ban(key.kept_bits(), &text, BanSource::Operator);
         }
     }
 
@@ -204,11 +204,6 @@ impl KeyTexts {
         // Each text is whole, whatever a thread that panicked had begun.
         self.table.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Returns the bits by which a key is found: the lowest one says nothing.
-fn mark(key: KeyHash) -> u64 {
-    key.bits() & !1
 }
 
 /// Returns the values of a key, cut as lines of the access log cut them, and all of them together at [`KEY_TEXT`] bytes.
@@ -249,24 +244,24 @@ mod tests {
     fn only_wanted_texts_are_taken() {
         let texts = texts(8);
         for number in 1..=16 {
-            assert!(texts.wants(mark(key(number))));
+            assert!(texts.wants(key(number).kept_bits()));
             offer(&texts, number);
-            assert!(!texts.wants(mark(key(number))), "{number}");
+            assert!(!texts.wants(key(number).kept_bits()), "{number}");
         }
         assert_eq!(texts.text(key(16)).as_deref(), Some(&["16".to_owned()][..]));
-        assert!(!texts.wants(mark(key(17))));
+        assert!(!texts.wants(key(17).kept_bits()));
         texts.offer(key(17), || unreachable!("it is not wanted"));
         // Of those that are kept, the walk still names two; there is room for others then.
         texts.name(KeyNamer::Nearest, [100].map(key).into_iter());
-        assert!(texts.wants(mark(key(100))) && !texts.wants(mark(key(17))));
+        assert!(texts.wants(key(100).kept_bits()) && !texts.wants(key(17).kept_bits()));
         offer(&texts, 100);
-        assert!(texts.text(key(100)).is_some() && !texts.wants(mark(key(100))));
+        assert!(texts.text(key(100)).is_some() && !texts.wants(key(100).kept_bits()));
         texts.name(KeyNamer::Walk, [1, 2, 200].map(key).into_iter());
         // One of the first gave up its place to the hundredth.
         let known = (1..=200).filter(|number| texts.text(key(*number)).is_some());
         assert!((2..=3).contains(&known.count()));
         assert!(texts.text(key(100)).is_some());
-        assert!(texts.wants(mark(key(200))) && texts.wants(mark(key(17))));
+        assert!(texts.wants(key(200).kept_bits()) && texts.wants(key(17).kept_bits()));
     }
 
     /// Goal: no client makes a text long. Method: values beyond each bound, in letters of two bytes.
