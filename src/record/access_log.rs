@@ -99,10 +99,10 @@ impl AccessLog {
         })
     }
 
-    /// Returns the log with these queues, to which it exports lines.
+    /// Returns the queues to which it exports lines.
     #[cfg(feature = "otlp")]
-    pub(super) fn with_exports(self, exports: Arc<ExportQueues>) -> Self {
-        Self { exports, ..self }
+    pub(super) fn exports(&self) -> &Arc<ExportQueues> {
+        &self.exports
     }
 
     /// Takes the line of one request.

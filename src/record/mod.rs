@@ -104,20 +104,15 @@ impl RequestRecorder {
     /// Makes a recorder that counts into `metrics` and writes to `log`.
     #[must_use]
     pub fn new(metrics: Arc<RequestMetrics>, log: AccessLog) -> Self {
-        #[cfg(feature = "otlp")]
-        let exports = Arc::new(ExportQueues::default());
         Self {
             metrics,
             #[cfg(feature = "otlp")]
-            log: log.with_exports(Arc::clone(&exports)),
-            #[cfg(not(feature = "otlp"))]
+            exports: Arc::clone(log.exports()),
             log,
             audit: AuditLog::default(),
             notices: NoticeThrottle::default(),
             rejections: RejectionTail::default(),
             rejected_clients: RejectedClients::default(),
-            #[cfg(feature = "otlp")]
-            exports,
         }
     }
 
