@@ -81,7 +81,8 @@ fn assert_has_fields(record: &ReceivedLine, line: &Value) {
 async fn each_line_of_the_access_log_is_a_log_record_with_its_fields() {
     // Goal: a collector has the lines that the access log has, with every field, masked alike, beside their spans. Method: a forwarded
     // and a rejected request, one that `only` leaves out, and one while the access log itself is off; records are compared with lines.
-    let (origin, collector) = (Origin::echo(), Collector::start());
+    let origin = Origin::echo();
+    let collector = Collector::start();
     let rules = rules(&collector.endpoint(), r#"["logs", "traces"]"#, "");
     let mut gateway = before(&origin, &rules).start().await;
     let request = |target: &str| get(target).header("x-user", "+4915112345678");
@@ -160,7 +161,8 @@ fn deprecated(text: &str) -> Vec<String> {
 async fn every_metric_is_exported_with_the_value_of_the_scrape() {
     // Goal: a collector has the series of `/metrics`, each interval and at the end. Method: requests, until a sample equals a scrape;
     // then an interval that does not end, another request, and SIGTERM.
-    let (origin, collector) = (Origin::echo(), Collector::start());
+    let origin = Origin::echo();
+    let collector = Collector::start();
     let rules = |interval: &str| {
         let more = format!("metrics_interval = \"{interval}\"");
         self::rules(&collector.endpoint(), r#"["metrics"]"#, &more)
@@ -260,7 +262,8 @@ async fn a_signal_that_is_not_accepted_waits_within_its_bound_and_delays_no_othe
     })
     .await;
 
-    let (lines, spans) = (collector.lines().len(), collector.spans().len());
+    let lines = collector.lines().len();
+    let spans = collector.spans().len();
     let more = "metrics_interval = \"1s\"";
     let metrics = rules(&collector.endpoint(), r#"["metrics"]"#, more);
     gateway.reload(&metrics).await;

@@ -125,7 +125,8 @@ impl SignalExporter {
             .filter(|rest| !rest.is_empty())
         {
             let batch = first_batch(rest);
-            let (bytes, count) = (batch.records.len(), batch.count);
+            let bytes = batch.records.len();
+            let count = batch.count;
             let body = body(batch, &settings.attributes, settings.software).into();
             let reply = self.collector.post(settings, context, body).await;
             let meaning = match reply {
