@@ -128,3 +128,18 @@ fn unsayable(directives: &[&Directive], ledger: &mut Ledger) -> ClientAccess {
     }
     ClientAccess::default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: who may come at two levels may come. Method: an address without a prefix at both, and one within a block.
+    #[test]
+    fn single_addresses_are_in_an_intersection() {
+        let blocks = |words: &str| words.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let both = |one, other| intersection(&blocks(one), &blocks(other)).join(" ");
+        assert_eq!(both("10.0.0.1 ::1", "10.0.0.1"), "10.0.0.1/32");
+        assert_eq!(both("10.0.0.0/8", "10.0.0.1 192.0.2.1"), "10.0.0.1/32");
+        assert_eq!(both("10.0.0.1", "10.0.0.2"), "");
+    }
+}
