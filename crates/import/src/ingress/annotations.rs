@@ -51,6 +51,12 @@ impl IngressAnnotations {
         count.saturating_mul(multiplier)
     }
 
+    /// Returns the target that a path is rewritten to; one that is the path rewrites nothing.
+    pub(super) fn rewrite_of(&self, path: &str) -> Option<&(EntryId, String)> {
+        let target = self.rewrite.as_ref();
+        target.filter(|(_, it)| !it.is_empty() && it != path)
+    }
+
     /// Adds the timeouts of the controller of which the Ingress has none of its own.
     pub(super) fn inherit(&mut self, timeouts: &[(&'static str, String)]) {
         for (key, value) in timeouts {

@@ -4,6 +4,7 @@
 
 pub(crate) mod annotations;
 mod classes;
+mod host_paths;
 pub(crate) mod kinds;
 mod precedence;
 mod rewrites;
@@ -14,6 +15,7 @@ pub(crate) mod yaml;
 use sluicegate_base::path::PathCase;
 
 use self::annotations::IngressAnnotations;
+use self::host_paths::{HostNotations, PathNotation, WrittenRoute};
 use self::precedence::{PathClaims, PathStrength};
 use self::services::ServiceOrigins;
 use self::settings::ControllerSettings;
@@ -24,7 +26,6 @@ use crate::model::{
     RouteAction, TableRemarks,
 };
 use crate::names::NamePool;
-use crate::paths;
 use crate::position::SyntaxError;
 use crate::shapes;
 
@@ -90,10 +91,11 @@ pub(crate) fn read(
     }
     let classes: Vec<&YamlNode> = of_kind("IngressClass").collect();
     let ingresses = classes::of_one_controller(of_kind("Ingress").collect(), &classes, ledger);
-    for object in precedence::by_age(ingresses, ledger) {
-        importer.ingress(object, ledger);
+    for ingress in importer.held_paths(precedence::by_age(ingresses, ledger), ledger) {
+        importer.ingress(&ingress, ledger);
     }
     let mut gateway = importer.gateway;
+    gateway.routes = host_paths::ordered(importer.routes, &importer.notations, ledger);
     gateway.origins = importer.services.origins;
     gateway.listeners.push(Listener {
         address: "0.0.0.0:80".to_owned(),
@@ -140,6 +142,15 @@ struct IngressImporter {
     list_names: NamePool,
     settings: ControllerSettings,
     claims: PathClaims,
+    notations: HostNotations,
+    routes: Vec<WrittenRoute>,
+}
+
+/// An Ingress with the paths that no older one has, each with its host.
+struct IngressPaths<'n> {
+    object: &'n YamlNode,
+    annotations: IngressAnnotations,
+    paths: Vec<(Option<&'n str>, &'n YamlNode)>,
 }
 
 /// The keys that all routes of an Ingress share.
@@ -154,6 +165,7 @@ struct SharedRules {
 struct PathRule<'n> {
     host: Option<&'n str>,
     path: String,
+    written: String,
     case: PathCase,
     strength: PathStrength,
     rewrite: Option<String>,
@@ -162,39 +174,56 @@ struct PathRule<'n> {
 }
 
 impl IngressImporter {
-    fn ingress(&mut self, ingress: &YamlNode, ledger: &mut Ledger) {
-        let namespace = namespace(ingress);
-        let name = ingress
-            .at(&["metadata", "name"])
-            .and_then(YamlNode::text)
-            .unwrap_or("ingress");
-        translate_name(ingress, ledger);
-        if let Some(tls) = ingress.at(&["spec", "tls"]) {
-            for id in tls.entries() {
-                ledger.left_out(
-                    id,
-                    "secrets are in the cluster; see [listener.tls] certificates",
-                );
+    /// Returns the Ingresses with their paths, and notes how the paths of each host are written.
+    fn held_paths<'n>(
+        &mut self,
+        ingresses: Vec<&'n YamlNode>,
+        ledger: &mut Ledger,
+    ) -> Vec<IngressPaths<'n>> {
+        let mut found = Vec::with_capacity(ingresses.len());
+        for object in ingresses {
+            let mut annotations = IngressAnnotations::of(object, ledger);
+            annotations.inherit(&self.settings.timeouts);
+            let place = format!("{}/{}", namespace(object), ingress_name(object));
+            let mut held = Vec::new();
+            let rules = object.at(&["spec", "rules"]).map(YamlNode::elements);
+            for rule in rules.unwrap_or_default() {
+                let host = rule.get("host").and_then(YamlNode::text);
+                let entries = rule.get("host").map(YamlNode::entries);
+                entries
+                    .into_iter()
+                    .flatten()
+                    .for_each(|id| ledger.translated(id));
+                let paths = rule.at(&["http", "paths"]).map(YamlNode::elements);
+                for path in paths.unwrap_or_default() {
+                    if !self.claims.is_held(path, (host, &place), ledger) {
+                        self.notations.add(host, path, &annotations);
+                        held.push((host, path));
+                    }
+                }
             }
-            ledger.fill_in(format!(
-                "[[listener]]: a listener at 0.0.0.0:443 with tls.certificates, for the secrets of {namespace}/{name}"
-            ));
+            found.push(IngressPaths {
+                object,
+                annotations,
+                paths: held,
+            });
         }
-        let mut annotations = IngressAnnotations::of(ingress, ledger);
-        annotations.inherit(&self.settings.timeouts);
-        let has_tls = ingress.at(&["spec", "tls"]).is_some();
-        let redirects = annotations.ssl_redirect.or(self.settings.ssl_redirect);
-        if redirects.unwrap_or(has_tls) {
-            ledger.fill_in(
-                "[[listener]]: redirect_to_https = true at 0.0.0.0:80, where all routes are to be redirected",
-            );
-        }
+        found
+    }
+
+    fn ingress(&mut self, ingress: &IngressPaths<'_>, ledger: &mut Ledger) {
+        let annotations = &ingress.annotations;
+        let object = ingress.object;
+        let namespace = namespace(object);
+        let name = ingress_name(object);
+        translate_name(object, ledger);
+        self.report_tls(object, annotations, ledger);
         let mut shared = SharedRules {
-            sources: ingress
+            sources: object
                 .at(&["metadata", "name"])
                 .map(YamlNode::entries)
                 .unwrap_or_default(),
-            limits: self.limits(&format!("{namespace}-{name}"), &annotations, ledger),
+            limits: self.limits(&format!("{namespace}-{name}"), annotations, ledger),
             allow: Vec::new(),
             block: Vec::new(),
         };
@@ -212,39 +241,52 @@ impl IngressImporter {
                 .block
                 .push(self.list(&format!("{name}-denied"), *id, blocks));
         }
-        let spec = |name: &str| ingress.at(&["spec", name]);
-        for rule in spec("rules").map(YamlNode::elements).unwrap_or_default() {
-            let host = rule.get("host").and_then(YamlNode::text);
-            if let Some(host) = rule.get("host") {
-                host.entries()
-                    .into_iter()
-                    .for_each(|id| ledger.translated(id));
-            }
-            let rules = rule
-                .at(&["http", "paths"])
-                .map(YamlNode::elements)
-                .unwrap_or_default();
-            for path in rules {
-                let place = format!("{namespace}/{name}");
-                if self.claims.is_held(path, (host, &place), ledger) {
-                    continue;
-                }
-                for rule in path_rules(path, host, &annotations, ledger) {
-                    self.route(rule, namespace, &shared, &annotations, ledger);
-                }
+        for (host, path) in &ingress.paths {
+            let notation = self.notations.notation(*host, path);
+            for rule in path_rules(path, *host, annotations, notation, ledger) {
+                self.route(rule, namespace, &shared, annotations, ledger);
             }
         }
+        let spec = |name: &str| object.at(&["spec", name]);
         if let Some(backend) = spec("defaultBackend").or_else(|| spec("backend")) {
             let rule = PathRule {
                 host: None,
                 path: "/*".to_owned(),
+                written: "/".to_owned(),
                 case: PathCase::Kept,
                 strength: PathStrength::DefaultBackend,
                 rewrite: None,
                 sources: Vec::new(),
                 backend,
             };
-            self.route(rule, namespace, &shared, &annotations, ledger);
+            self.route(rule, namespace, &shared, annotations, ledger);
+        }
+    }
+
+    /// Records the certificates and the redirect of an Ingress.
+    fn report_tls(
+        &self,
+        ingress: &YamlNode,
+        annotations: &IngressAnnotations,
+        ledger: &mut Ledger,
+    ) {
+        let tls = ingress.at(&["spec", "tls"]);
+        if let Some(tls) = tls {
+            for id in tls.entries() {
+                let reason = "secrets are in the cluster; see [listener.tls] certificates";
+                ledger.left_out(id, reason);
+            }
+            let namespace = namespace(ingress);
+            let name = ingress_name(ingress);
+            ledger.fill_in(format!(
+                "[[listener]]: a listener at 0.0.0.0:443 with tls.certificates, for the secrets of {namespace}/{name}"
+            ));
+        }
+        let redirects = annotations.ssl_redirect.or(self.settings.ssl_redirect);
+        if redirects.unwrap_or(tls.is_some()) {
+            ledger.fill_in(
+                "[[listener]]: redirect_to_https = true at 0.0.0.0:80, where all routes are to be redirected",
+            );
         }
     }
 
@@ -359,9 +401,8 @@ impl IngressImporter {
             return;
         }
         // A weaker path may have taken these requests.
-        self.gateway
-            .routes
-            .retain(|it| it.host != host || it.path != rule.path);
+        self.routes
+            .retain(|it| it.route.host != host || it.route.path != rule.path);
         let Some(origin) = self
             .services
             .origin(rule.backend, namespace, annotations, ledger)
@@ -392,14 +433,15 @@ impl IngressImporter {
             ..Route::new(rule.path, action)
         };
         let Some((_, blocks)) = &annotations.only else {
-            self.gateway.routes.push(route);
+            self.push(route, &rule.written);
             return;
         };
-        self.gateway.routes.push(Route {
+        let passed = Route {
             client: blocks.clone(),
             ..route.clone()
-        });
-        self.gateway.routes.push(Route {
+        };
+        self.push(passed, &rule.written);
+        let refused = Route {
             limits: Vec::new(),
             allow: Vec::new(),
             max_body: None,
@@ -408,55 +450,45 @@ impl IngressImporter {
                 body: String::new(),
             },
             ..route
-        });
+        };
+        self.push(refused, &rule.written);
+    }
+
+    fn push(&mut self, route: Route, written: &str) {
+        let path = written.to_owned();
+        self.routes.push(WrittenRoute { route, path });
     }
 }
 
-/// Returns the paths of routes that stand for a path of an Ingress.
+fn ingress_name(ingress: &YamlNode) -> &str {
+    let name = ingress.at(&["metadata", "name"]).and_then(YamlNode::text);
+    name.unwrap_or("ingress")
+}
+
+/// Returns the rules of routes that stand for a path of an Ingress.
 fn path_rules<'n>(
     path: &'n YamlNode,
     host: Option<&'n str>,
     annotations: &IngressAnnotations,
+    notation: PathNotation,
     ledger: &mut Ledger,
 ) -> Vec<PathRule<'n>> {
     let Some(backend) = path.get("backend") else {
         return Vec::new();
     };
-    let written = path.get("path");
-    let text = written.and_then(YamlNode::text).unwrap_or("/");
-    let kind = path
-        .get("pathType")
-        .and_then(YamlNode::text)
-        .unwrap_or("ImplementationSpecific");
+    let text = host_paths::text(path);
     let mut sources: Vec<EntryId> = Vec::new();
-    for node in [written, path.get("pathType")].into_iter().flatten() {
+    for node in [path.get("path"), path.get("pathType")]
+        .into_iter()
+        .flatten()
+    {
         for id in node.entries() {
             ledger.translated(id);
             sources.push(id);
         }
     }
     sources.truncate(1);
-    let plain = |text: &str| paths::encoded(text).map_err(|c| format!("no path has {c:?}"));
-    // A target that is the path rewrites nothing.
-    let rewrite = annotations.rewrite.as_ref().filter(|(_, it)| it != text);
-    // A path that is rewritten is an expression, whatever its type is.
-    let is_regex = annotations.use_regex.is_some() || rewrite.is_some();
-    let found: Result<Vec<String>, String> = if is_regex {
-        paths::searched(&format!("^{}", text.trim_start_matches('^'))).map(|path| vec![path])
-    } else {
-        match kind {
-            "Exact" => plain(text).map(|path| vec![path]),
-            "Prefix" if text == "/" => Ok(vec!["/*".to_owned()]),
-            "Prefix" => {
-                let text = text.trim_end_matches('/');
-                plain(text).map(|path| vec![path.clone(), format!("{path}/*")])
-            }
-            // nginx's prefix, which also takes `/prefixed`.
-            _ if text.ends_with('/') => plain(text).map(|path| vec![format!("{path}*")]),
-            _ => paths::beginning_with(text).map(|path| vec![path]),
-        }
-    };
-    let found = match found {
+    let found = match host_paths::route_paths(path, notation) {
         Ok(found) => found,
         Err(reason) => {
             if let Some(id) = path.entries().first() {
@@ -466,9 +498,13 @@ fn path_rules<'n>(
             return Vec::new();
         }
     };
+    let written = host_paths::written(path, notation);
+    let rewrite = annotations.rewrite_of(text);
     let rewrite = rewrite.and_then(|(id, target)| rewrites::template((*id, target), text, ledger));
-    let strength = match kind {
-        "Exact" => PathStrength::Exact,
+    // Among expressions the first one is the stronger one, whatever its type is.
+    let is_regex = notation == PathNotation::Expression;
+    let strength = match host_paths::kind(path) {
+        "Exact" if !is_regex => PathStrength::Exact,
         _ => PathStrength::Prefix,
     };
     // Its expressions ignore case in nginx.
@@ -479,6 +515,7 @@ fn path_rules<'n>(
     let rules = found.into_iter().map(|path| PathRule {
         host,
         path,
+        written: written.clone(),
         case,
         strength,
         rewrite: rewrite.clone(),

@@ -1,0 +1,267 @@
+//! Decides how the paths of a host are written, and in which order.
+//!
+//! nginx looks through expressions in the order of its file, which ingress-nginx sorts: longer paths come first. One Ingress whose paths
+//! are expressions makes those of all Ingresses of its host expressions. Here expressions precede patterns, so a prefix that a shorter
+//! expression would take is an expression too.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+use super::annotations::IngressAnnotations;
+use super::yaml::YamlNode;
+use crate::bounds;
+use crate::ledger::Ledger;
+use crate::model::Route;
+use crate::paths;
+
+/// The notation of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PathNotation {
+    /// An exact path, or a pattern for a prefix.
+    Pattern,
+    /// An exact path, or an expression for a prefix.
+    PrefixExpression,
+    /// An expression without regard to case, whatever the type of the path is.
+    Expression,
+}
+
+/// The paths of a host.
+#[derive(Default)]
+struct HostPaths {
+    /// True if all of them are expressions.
+    has_expressions: bool,
+    /// Prefixes without a slash at their end, for which there is no pattern.
+    prefixes: BTreeSet<String>,
+}
+
+/// The notations of hosts.
+#[derive(Default)]
+pub(super) struct HostNotations(BTreeMap<Option<String>, HostPaths>);
+
+impl HostNotations {
+    /// Takes a path of a host.
+    pub(super) fn add(
+        &mut self,
+        host: Option<&str>,
+        path: &YamlNode,
+        annotations: &IngressAnnotations,
+    ) {
+        let known = self.0.entry(host.map(str::to_ascii_lowercase)).or_default();
+        let text = text(path);
+        let is_prefix = !matches!(kind(path), "Exact" | "Prefix");
+        known.has_expressions |=
+            annotations.use_regex.is_some() || annotations.rewrite_of(text).is_some();
+        if is_prefix && !text.ends_with('/') {
+            known.prefixes.insert(text.to_owned());
+        }
+    }
+
+    /// Returns the notation of a path of a host.
+    pub(super) fn notation(&self, host: Option<&str>, path: &YamlNode) -> PathNotation {
+        let Some(known) = self.0.get(&host.map(str::to_ascii_lowercase)) else {
+            return PathNotation::Pattern;
+        };
+        let text = text(path);
+        match has_beginning(&known.prefixes, text) {
+            _ if known.has_expressions => PathNotation::Expression,
+            true => PathNotation::PrefixExpression,
+            false => PathNotation::Pattern,
+        }
+    }
+}
+
+/// Returns the text of a path.
+pub(super) fn text(path: &YamlNode) -> &str {
+    path.get("path").and_then(YamlNode::text).unwrap_or("/")
+}
+
+/// Returns the type of a path.
+pub(super) fn kind(path: &YamlNode) -> &str {
+    let kind = path.get("pathType").and_then(YamlNode::text);
+    kind.unwrap_or("ImplementationSpecific")
+}
+
+/// Returns the paths of routes that stand for a path of an Ingress.
+pub(super) fn route_paths(path: &YamlNode, notation: PathNotation) -> Result<Vec<String>, String> {
+    let text = text(path);
+    let plain = |text: &str| paths::encoded(text).map_err(|c| format!("no path has {c:?}"));
+    let beginning = |text: &str| match notation {
+        PathNotation::Pattern if text.ends_with('/') => plain(text).map(|path| format!("{path}*")),
+        _ => paths::beginning_with(text),
+    };
+    match (notation, kind(path)) {
+        // No path is weaker, and a pattern is weaker than expressions.
+        (PathNotation::Expression, _) if text == "/" => Ok(vec!["/*".to_owned()]),
+        (PathNotation::Expression, _) => {
+            let expression = format!("^{}", text.trim_start_matches('^'));
+            paths::searched(&expression).map(|path| vec![path])
+        }
+        (_, "Exact") => plain(text).map(|path| vec![path]),
+        _ if text == "/" => Ok(vec!["/*".to_owned()]),
+        (_, "Prefix") => {
+            let text = text.trim_end_matches('/');
+            Ok(vec![plain(text)?, beginning(&format!("{text}/"))?])
+        }
+        // nginx's prefix, which also takes `/prefixed`.
+        _ => beginning(text).map(|path| vec![path]),
+    }
+}
+
+/// Returns a path as nginx compares its length with that of others.
+pub(super) fn written(path: &YamlNode, notation: PathNotation) -> String {
+    let text = text(path);
+    match (notation, kind(path)) {
+        (PathNotation::Pattern | PathNotation::PrefixExpression, "Prefix") => {
+            format!("{}/", text.trim_end_matches('/'))
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// A route, and the path as its Ingress writes it.
+#[derive(Clone)]
+pub(super) struct WrittenRoute {
+    pub(super) route: Route,
+    pub(super) path: String,
+}
+
+impl WrittenRoute {
+    fn is_expression(&self) -> bool {
+        self.route.path.starts_with('~')
+    }
+
+    /// Returns the text that all paths of the route begin with, in lower case.
+    fn beginning(&self, host: &HostPaths) -> String {
+        match host.has_expressions {
+            true => paths::certain_beginning(&self.path).to_lowercase(),
+            false => self.path.to_lowercase(),
+        }
+    }
+}
+
+/// Returns all routes; those of a host with expressions stand in the order in which nginx looks through them.
+pub(super) fn ordered(
+    routes: Vec<WrittenRoute>,
+    notations: &HostNotations,
+    ledger: &mut Ledger,
+) -> Vec<Route> {
+    let mut hosts: Vec<(Option<String>, Vec<WrittenRoute>)> = Vec::new();
+    let mut places: BTreeMap<Option<String>, usize> = BTreeMap::new();
+    for route in routes {
+        let host = route.route.host.clone();
+        let at = *places.entry(host.clone()).or_insert_with(|| {
+            hosts.push((host, Vec::new()));
+            hosts.len() - 1
+        });
+        hosts[at].1.push(route);
+    }
+    let mut found = Vec::new();
+    for (host, mut routes) in hosts {
+        let known = notations.0.get(&host);
+        let known = known.filter(|it| it.has_expressions || !it.prefixes.is_empty());
+        if let Some(known) = known {
+            let rank = |it: &WrittenRoute| (it.path.len(), it.path.clone());
+            routes.sort_by_cached_key(|it| Reverse(rank(it)));
+            routes = with_lists(routes, known, ledger);
+        }
+        found.extend(routes.into_iter().map(|it| it.route));
+    }
+    found
+}
+
+/// Returns the routes of a host, with those that keep the clients of a list from a weaker path: of two expressions the gateway prefers the
+/// one for some clients, whatever the order is. Where both have lists that differ, the order is to be filled in.
+fn with_lists(
+    routes: Vec<WrittenRoute>,
+    host: &HostPaths,
+    ledger: &mut Ledger,
+) -> Vec<WrittenRoute> {
+    let mut weaker: BTreeMap<Vec<String>, BTreeSet<String>> = BTreeMap::new();
+    let mut found: Vec<WrittenRoute> = Vec::new();
+    // The weakest path comes first here. The routes of one path are together, those for some clients before the one for all.
+    for group in routes
+        .chunk_by(|one, other| one.route.path == other.route.path)
+        .rev()
+    {
+        let own = group.iter().find(|it| !it.route.client.is_empty());
+        let own = own.map(|it| it.route.client.clone());
+        let Some(first) = group.first().filter(|it| it.is_expression()) else {
+            found.extend(group.iter().rev().cloned());
+            continue;
+        };
+        let beginning = first.beginning(host);
+        found.extend(group.iter().rev().cloned());
+        for (list, beginnings) in &weaker {
+            if own.as_ref() == Some(list) || !may_overlap(beginnings, &beginning) {
+                continue;
+            }
+            if own.is_some() || weaker.len() > bounds::LISTS_OF_HOST {
+                report_preferred(first, list, ledger);
+                continue;
+            }
+            let mut copy = first.clone();
+            copy.route.client.clone_from(list);
+            found.push(copy);
+        }
+        if let Some(list) = own {
+            weaker.entry(list).or_default().insert(beginning);
+        }
+    }
+    found.reverse();
+    found
+}
+
+/// Returns true if a path can begin with one of several texts and with another one.
+fn may_overlap(beginnings: &BTreeSet<String>, beginning: &str) -> bool {
+    let longer = beginnings.range(beginning.to_owned()..).next();
+    longer.is_some_and(|it| it.starts_with(beginning)) || has_beginning(beginnings, beginning)
+}
+
+/// Returns true if a text begins with one of several texts.
+fn has_beginning(beginnings: &BTreeSet<String>, text: &str) -> bool {
+    let mut rest = text;
+    loop {
+        let below = (Bound::Unbounded, Bound::Included(rest));
+        let Some(greatest) = beginnings.range::<str, _>(below).next_back() else {
+            return false;
+        };
+        if rest.starts_with(greatest.as_str()) {
+            return true;
+        }
+        // Each beginning of the text is one of all texts between both.
+        let pairs = rest.chars().zip(greatest.chars());
+        let shared = pairs.take_while(|(one, other)| one == other);
+        let length: usize = shared.map(|(c, _)| c.len_utf8()).sum();
+        rest = &rest[..length];
+    }
+}
+
+fn report_preferred(route: &WrittenRoute, list: &[String], ledger: &mut Ledger) {
+    let what = format!(
+        "clients of {} take the route of a shorter path with this list before it, since both paths are expressions; write a route with \
+         `client` for them",
+        list.join(", ")
+    );
+    match route.route.remarks.sources.last() {
+        Some(id) => ledger.fill_in_for(*id, &what),
+        None => ledger.fill_in(format!("[[route]] path = {:?}: {what}", route.route.path)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a path is compared with all that it may overlap, and with no other. Method: equal, shorter, longer and other beginnings.
+    #[test]
+    fn beginnings_overlap_where_one_begins_with_the_other() {
+        let known: BTreeSet<String> = ["/api", "/shop/a"].map(str::to_owned).into();
+        for beginning in ["", "/", "/api", "/api/admin", "/shop", "/shop/a/b"] {
+            assert!(may_overlap(&known, beginning), "{beginning}");
+        }
+        for beginning in ["/apx", "/b", "/shop/b", "/shop/é", "/z"] {
+            assert!(!may_overlap(&known, beginning), "{beginning}");
+        }
+    }
+}
