@@ -284,12 +284,12 @@ fn routes<'c>(
         };
         match groups.iter_mut().find(same) {
             Some(group) => group.0.push(entry_point.name.clone()),
-            None if own.is_empty() && entry_points.len() > 1 => {}
             None => groups.push((vec![entry_point.name.clone()], connection, own)),
         }
     }
+    // A route without `listeners` is one of all listeners, also of those that no router belongs to.
     let is_one = groups.len() == 1;
-    for (names, connection, own) in groups {
+    for (names, connection, own) in groups.into_iter().filter(|it| !it.2.is_empty()) {
         let mut listeners: Vec<String> = Vec::new();
         let named = entry_points
             .iter_mut()
