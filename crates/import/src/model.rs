@@ -348,6 +348,10 @@ pub struct FieldEdits {
     pub remove: Vec<String>,
 }
 
+/// The reason for which a second value of a field is left out.
+const ADDED_TWICE: &str =
+    "`add` of a route has one value for each field, and another value is added to this one";
+
 impl FieldEdits {
     /// Sets a field, whatever edits of it came before.
     pub(crate) fn set_value(&mut self, name: &str, value: &str) {
@@ -361,13 +365,42 @@ impl FieldEdits {
         self.remove.push(name.to_owned());
     }
 
-    /// Adds edits that come after these.
-    pub(crate) fn extend(&mut self, later: &Self) {
+    /// Adds a value to a field.
+    ///
+    /// # Errors
+    ///
+    /// Another value is added to it.
+    pub(crate) fn add_value(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
+        match self.add.iter().find(|(known, _)| known == name) {
+            Some((_, known)) if known == value => Ok(()),
+            Some(_) => Err(ADDED_TWICE),
+            None => {
+                self.add.push((name.to_owned(), value.to_owned()));
+                Ok(())
+            }
+        }
+    }
+
+    /// Sets and removes fields as edits do that come after these.
+    pub(crate) fn replace_values(&mut self, later: &Self) {
         later.remove.iter().for_each(|name| self.remove_field(name));
         for (name, value) in &later.set {
             self.set_value(name, value);
         }
-        self.add.extend(later.add.iter().cloned());
+    }
+
+    /// Adds edits that come after these.
+    ///
+    /// # Errors
+    ///
+    /// Both add a value to a field; the first value stays.
+    pub(crate) fn extend(&mut self, later: &Self) -> Result<(), &'static str> {
+        self.replace_values(later);
+        let mut result = Ok(());
+        for (name, value) in &later.add {
+            result = result.and(self.add_value(name, value));
+        }
+        result
     }
 
     fn forget(&mut self, name: &str) {

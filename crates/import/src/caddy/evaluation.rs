@@ -179,8 +179,14 @@ impl<'c> CellEvaluation<'c> {
                     }
                 }
             }
-            StepKind::RequestFields(edits) => self.effect.request_fields.extend(edits),
-            StepKind::ResponseFields(edits) => self.effect.response_fields.extend(edits),
+            StepKind::RequestFields(edits) => {
+                let result = self.effect.request_fields.extend(edits);
+                self.record(result, step.id);
+            }
+            StepKind::ResponseFields(edits) => {
+                let result = self.effect.response_fields.extend(edits);
+                self.record(result, step.id);
+            }
             StepKind::MaxBody(most) => self.effect.max_body = Some(most.clone()),
             StepKind::Compress(table) => self.effect.compress = Some(table.clone()),
             StepKind::Answer(answer) => self.answer(answer, step.id),
@@ -197,10 +203,18 @@ impl<'c> CellEvaluation<'c> {
             if self.path.template.is_none() && self.path.term.is_none() {
                 self.problem(id, "the path that the origin gets is not known");
             }
-            self.effect.request_fields.extend(&forward.request_fields);
-            self.effect.response_fields.extend(&forward.response_fields);
+            let effect = &mut self.effect;
+            let request = effect.request_fields.extend(&forward.request_fields);
+            let response = effect.response_fields.extend(&forward.response_fields);
+            self.record(request.and(response), id);
         }
         self.effect.answer = Some(answer.clone());
+    }
+
+    fn record(&mut self, result: Result<(), &'static str>, id: EntryId) {
+        if let Err(reason) = result {
+            self.problem(id, reason);
+        }
     }
 
     fn add_limit(&mut self, limit: usize, id: EntryId) {

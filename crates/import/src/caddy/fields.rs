@@ -47,7 +47,7 @@ pub(super) fn read_line(
     match field.chars().next() {
         Some('?') => return Err("no edit sets a field only where it is absent".to_owned()),
         Some('-') => edits.remove_field(&name),
-        Some('+') => edits.add.push((name, placeholders::field_value(value)?)),
+        Some('+') => edits.add_value(&name, &placeholders::field_value(value)?)?,
         _ => edits.set_value(&name, &placeholders::field_value(value)?),
     }
     Ok(())

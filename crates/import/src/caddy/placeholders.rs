@@ -2,6 +2,7 @@
 
 use crate::client_fields;
 use crate::model::KeyPart;
+use crate::own_fields::FieldValue;
 
 /// A piece of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,6 +125,25 @@ pub(super) fn field_value(text: &str) -> Result<String, String> {
         },
     });
     value.collect()
+}
+
+/// Returns what a value of a field that the gateway writes itself says of the request.
+pub(super) fn own_value<'v>(field: &str, value: &'v str) -> FieldValue<'v> {
+    let found = pieces(value);
+    let name = match found.as_slice() {
+        [PlaceholderPiece::Placeholder(name)] => name.as_str(),
+        [PlaceholderPiece::Text(_)] | [] => return FieldValue::Text(value),
+        _ => return FieldValue::Other,
+    };
+    let header = name.strip_prefix("http.request.header.");
+    match name {
+        REMOTE_HOST | "http.request.remote" | "http.vars.client_ip" => FieldValue::ClientAddress,
+        "http.request.host" | "http.request.hostport" => FieldValue::Host,
+        "http.request.scheme" => FieldValue::Scheme,
+        "http.request.uuid" => FieldValue::RequestId,
+        _ if header.is_some_and(|it| it.eq_ignore_ascii_case(field)) => FieldValue::FieldOfClient,
+        _ => FieldValue::Other,
+    }
 }
 
 /// Returns the part of a key for a placeholder.

@@ -4,14 +4,14 @@ use super::conditions;
 use super::fields::{self, EditedMessage};
 use super::omissions::{leave, leave_quietly};
 use super::paths::SitePathChange;
-use super::placeholders::{PlaceholderPiece, pieces};
+use super::placeholders::{PlaceholderPiece, own_value, pieces};
 use super::transports::TransportSettings;
 use super::tree::CaddyDirective;
 use super::upstreams::{self, UpstreamScheme};
 use crate::ledger::{EntryId, Ledger};
 use crate::model::{FieldEdits, Origin, Server};
 use crate::names::NamePool;
-use crate::own_fields::is_own_field;
+use crate::own_fields::{self, is_own_field};
 use crate::toml::quoted;
 
 /// The name of the origin for requests that Caddy answers from files or by FastCGI.
@@ -281,8 +281,8 @@ impl ProxyReader<'_> {
             self.host = Some(value.to_owned());
             return Ok(LineEffect::Taken);
         }
-        let is_placeholder = matches!(pieces(value).as_slice(), [PlaceholderPiece::Placeholder(_)]);
-        if is_own_field(name) && words.len() == 2 && is_placeholder {
+        let is_usual = own_fields::is_usual(name, own_value(name, value));
+        if is_own_field(name) && words.len() == 2 && is_usual {
             // The gateway writes what it knows of the client there.
             return Ok(LineEffect::None);
         }

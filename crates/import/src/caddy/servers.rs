@@ -98,7 +98,7 @@ pub(super) fn believe_for_origins(
     }
 }
 
-/// Records the conditions and keys that are about the peer, where proxies are believed.
+/// Records the conditions, keys and fields that are about the peer, where proxies are believed.
 pub(super) fn report_peers(tree: &CaddyTree, client: &ClientRules, ledger: &mut Ledger) {
     if client.trusted_proxies.is_empty() {
         return;
@@ -110,19 +110,34 @@ pub(super) fn report_peers(tree: &CaddyTree, client: &ClientRules, ledger: &mut 
     }
 }
 
+/// Placeholders of the address of the connection.
+const PEER_PLACEHOLDERS: [&str; 3] = ["{remote_host}", "{http.request.remote.host}", "{remote}"];
+
+/// Directives that write fields, or whose blocks do.
+const FIELD_DIRECTIVES: [&str; 4] = ["header", "header_down", "header_up", "request_header"];
+
 fn report_peer(directive: &CaddyDirective, ledger: &mut Ledger) {
     let name = directive.name.as_str();
     let is_matcher = name.starts_with('@') || matches!(name, "not" | "match" | "remote_ip");
     let mut words = [name]
         .into_iter()
         .chain(directive.words.iter().map(String::as_str));
-    let is_peer = match name {
-        "key" => ["{remote_host}", "{http.request.remote.host}", "{remote}"]
-            .iter()
-            .any(|it| directive.word(0).contains(it)),
+    if FIELD_DIRECTIVES.contains(&name) {
+        let lines = [directive].into_iter().chain(directive.children());
+        for line in lines.filter(|it| it.words.iter().any(|word| is_peer(word))) {
+            ledger.fill_in_for(
+                line.id,
+                "Caddy writes the address of the connection, also that of a proxy; the gateway writes that of the client that [client] \
+                 trusted_proxies name",
+            );
+        }
+        return;
+    }
+    let judges_peer = match name {
+        "key" => is_peer(directive.word(0)),
         _ => is_matcher && words.any(|it| it == "remote_ip"),
     };
-    if is_peer {
+    if judges_peer {
         ledger.fill_in_for(
             directive.id,
             "Caddy judges the address of the connection, also that of a proxy; the gateway judges the client that [client] trusted_proxies \
@@ -133,4 +148,8 @@ fn report_peer(directive: &CaddyDirective, ledger: &mut Ledger) {
         .children()
         .iter()
         .for_each(|it| report_peer(it, ledger));
+}
+
+fn is_peer(text: &str) -> bool {
+    PEER_PLACEHOLDERS.iter().any(|it| text.contains(it))
 }

@@ -217,9 +217,11 @@ impl<'r> RuleEvaluation<'r> {
                     true
                 }
                 RuleKind::AddHeader(name, value) if is_certain => {
-                    let value = (name.clone(), value.clone());
-                    self.effect.request_fields.add.push(value);
-                    true
+                    let result = self.effect.request_fields.add_value(name, value);
+                    if let Err(reason) = result {
+                        ledger.lose(rule.id, reason);
+                    }
+                    result.is_ok()
                 }
                 RuleKind::RemoveHeader(name) if is_certain => {
                     self.effect.request_fields.remove_field(name);

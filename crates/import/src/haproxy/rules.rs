@@ -9,7 +9,7 @@ use crate::cells::TermList;
 use crate::cells::{ConditionTerm, PathTerm, RuleCondition, SignedTerm, TermTruth};
 use crate::client_fields;
 use crate::ledger::{EntryId, Ledger};
-use crate::own_fields::is_own_field;
+use crate::own_fields::{self, FieldValue, is_own_field};
 
 /// A rule that is understood.
 pub(super) struct SectionRule {
@@ -99,6 +99,10 @@ const MONITOR_BODY: &str = "<html><body><h1>200 OK</h1>\nService ready.\n</body>
 
 /// The reason for which a rule about TLS is left out where only some listeners have it.
 const MIXED_TLS: &str = "whether a listener has TLS is no condition of a route; name the listeners, and write `listeners` into its routes";
+
+/// The difference of a rule that removes a field of the gateway's own.
+const REMOVED_OWN: &str =
+    "the gateway removes what clients write there, and writes a value of its own";
 
 /// Parses the rules of a section in their order, each with its entry.
 pub(super) fn parse(section: &ConfigSection) -> Vec<(EntryId, Result<SectionRule, String>)> {
@@ -405,7 +409,7 @@ fn written_field(name: &str, value: &str) -> Result<(String, String), String> {
     }
     let value = match value {
         "%[src]" => "{client_ip}".to_owned(),
-        _ if is_own_field(&name) => String::new(),
+        value if is_own_field(&name) => value.to_owned(),
         value if value.contains('%') => {
             return Err("no slot of request_headers is this".to_owned());
         }
@@ -426,13 +430,17 @@ fn set_source(sample: &str) -> Result<RuleKind, String> {
 ///
 /// # Errors
 ///
-/// Some listeners have TLS, and the rule depends on it.
+/// Some listeners have TLS, and the rule depends on it; or it gives a field of the gateway's own another value.
 fn resolved(mut rule: SectionRule, listeners: ListenerTls) -> Result<SectionRule, String> {
-    let is_exempt = match &rule.kind {
-        RuleKind::ToHttps => true,
-        // The gateway writes it.
-        kind => kind.edited_field().is_some_and(is_own_field),
-    };
+    let is_own = rule.kind.edited_field().is_some_and(is_own_field);
+    if is_own && !is_usual(&rule, listeners) {
+        return Err(own_fields::OTHER_VALUE.to_owned());
+    }
+    if is_own && matches!(rule.kind, RuleKind::RemoveHeader(_)) {
+        rule.difference = Some(REMOVED_OWN);
+    }
+    // The gateway writes its own fields.
+    let is_exempt = is_own || matches!(rule.kind, RuleKind::ToHttps);
     let terms = rule.condition.alternatives.iter_mut().flatten();
     for literal in terms.filter(|literal| literal.term == ConditionTerm::Tls) {
         literal.term = match listeners {
@@ -443,6 +451,38 @@ fn resolved(mut rule: SectionRule, listeners: ListenerTls) -> Result<SectionRule
         };
     }
     Ok(rule)
+}
+
+/// Returns true if the gateway writes the value of a rule itself. It removes what clients write into such a field, as `del-header` does.
+fn is_usual(rule: &SectionRule, listeners: ListenerTls) -> bool {
+    let (RuleKind::SetHeader(name, value) | RuleKind::AddHeader(name, value)) = &rule.kind else {
+        return rule.kind.edited_field() != Some("upgrade");
+    };
+    let scheme = match listeners {
+        ListenerTls::All => "https",
+        ListenerTls::None => "http",
+        ListenerTls::Some => "",
+    };
+    let is_implied = |wanted: &str| match rule.condition.alternatives.as_slice() {
+        [terms] => match terms.as_slice() {
+            [] => wanted == scheme,
+            [only] => only.term == ConditionTerm::Tls && only.is_negated == (wanted == "http"),
+            _ => false,
+        },
+        _ => false,
+    };
+    let sample = value.strip_prefix("%[").and_then(|it| it.strip_suffix(']'));
+    let field = sample.and_then(samples::field);
+    let written = match value.as_str() {
+        "{client_ip}" => FieldValue::ClientAddress,
+        "%ID" | "%[unique-id]" => FieldValue::RequestId,
+        "http" | "https" if name == "x-forwarded-proto" && is_implied(value) => FieldValue::Scheme,
+        _ if field.is_some_and(|it| it.eq_ignore_ascii_case("host")) => FieldValue::Host,
+        _ if field.is_some_and(|it| it.eq_ignore_ascii_case(name)) => FieldValue::FieldOfClient,
+        text if text.contains('%') => FieldValue::Other,
+        text => FieldValue::Text(text),
+    };
+    own_fields::is_usual(name, written)
 }
 
 /// Returns true if a rule leads certificate authorities to a backend, and nobody else.

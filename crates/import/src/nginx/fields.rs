@@ -5,7 +5,7 @@ use super::scope::SettingScope;
 use super::tree::Directive;
 use crate::ledger::Ledger;
 use crate::model::{FieldEdits, RouteAction};
-use crate::own_fields::is_own_field;
+use crate::own_fields::{self, FieldValue, is_own_field};
 
 /// The edits of fields on the way to the origin, and to the client.
 pub(super) struct RouteEdits {
@@ -13,15 +13,16 @@ pub(super) struct RouteEdits {
     pub(super) response: FieldEdits,
 }
 
-/// Returns the edits of a route. One that the gateway answers sends no request.
+/// Returns the edits of a route. One that the gateway answers sends no request. `scheme` is that of the listeners, where all have one.
 pub(super) fn route_edits(
     scope: &SettingScope<'_>,
     action: &RouteAction,
+    scheme: Option<&'static str>,
     ledger: &mut Ledger,
 ) -> RouteEdits {
     let is_forwarded = matches!(action, RouteAction::Forward { .. });
     let mut request = match is_forwarded {
-        true => header_edits(scope, ledger),
+        true => header_edits(scope, scheme, ledger),
         false => FieldEdits::default(),
     };
     let mut response = response_edits(scope, ledger);
@@ -34,7 +35,11 @@ pub(super) fn route_edits(
 
 /// Returns the edits of a route. One that no edit says is to be filled in: the field of the client goes to the origin in its place, and may
 /// be one that the origin believes.
-fn header_edits(scope: &SettingScope<'_>, ledger: &mut Ledger) -> FieldEdits {
+fn header_edits(
+    scope: &SettingScope<'_>,
+    scheme: Option<&'static str>,
+    ledger: &mut Ledger,
+) -> FieldEdits {
     let mut edits = FieldEdits::default();
     for directive in &scope.set_headers {
         let [name, value] = directive.words.as_slice() else {
@@ -42,28 +47,68 @@ fn header_edits(scope: &SettingScope<'_>, ledger: &mut Ledger) -> FieldEdits {
             continue;
         };
         let name = name.to_ascii_lowercase();
-        let is_known =
-            edits.remove.contains(&name) || edits.set.iter().any(|(known, _)| *known == name);
-        if is_own_field(&name) || is_of_client(&name, value) || is_known {
+        // The origin has its Host.
+        if name == "host" {
             ledger.translated(directive.id);
             continue;
         }
-        match template(value) {
-            Some(text) if is_field_name(&name) => {
+        let written = written_value(&name, value, scheme);
+        if is_own_field(&name) || written == FieldValue::FieldOfClient {
+            match own_fields::is_usual(&name, written) {
+                true => ledger.translated(directive.id),
+                false => ledger.lose(directive.id, own_fields::OTHER_VALUE),
+            }
+            continue;
+        }
+        let text = template(value).filter(|_| is_field_name(&name));
+        let known = edits.set.iter().find(|(known, _)| *known == name);
+        match text {
+            // nginx sends no field without a value.
+            Some(text) if text.is_empty() => {
                 ledger.translated(directive.id);
-                match text.is_empty() {
-                    // nginx sends no field without a value.
-                    true => edits.remove_field(&name),
-                    false => edits.set_value(&name, &text),
+                if known.is_none() {
+                    edits.remove_field(&name);
                 }
             }
-            _ => {
+            Some(text) if known.is_some_and(|(_, known)| *known != text) => {
+                ledger.lose(directive.id, "a field has one value; nginx sends both");
+            }
+            Some(text) => {
+                ledger.translated(directive.id);
+                edits.set_value(&name, &text);
+            }
+            None => {
                 let reason = "no slot of request_headers is this; `[route.request_headers]` sets and removes fields";
                 ledger.lose(directive.id, reason);
             }
         }
     }
     edits
+}
+
+/// Returns what a value says of the request. Variables of maps are told by their names: `$connection_upgrade`, `$proxy_x_forwarded_proto`.
+fn written_value<'v>(name: &str, value: &'v str, scheme: Option<&str>) -> FieldValue<'v> {
+    if is_of_client(name, value) {
+        return FieldValue::FieldOfClient;
+    }
+    match value.replace(['{', '}'], "").as_str() {
+        "$remote_addr" | "$proxy_add_x_forwarded_for" | "$proxy_protocol_addr" => {
+            FieldValue::ClientAddress
+        }
+        "$http_x_forwarded_for, $remote_addr" => FieldValue::ClientAddress,
+        "$host"
+        | "$http_host"
+        | "$server_name"
+        | "$host:$server_port"
+        | "$http_host:$server_port" => FieldValue::Host,
+        "$scheme" => FieldValue::Scheme,
+        "$request_id" => FieldValue::RequestId,
+        text if Some(text) == scheme && name == "x-forwarded-proto" => FieldValue::Scheme,
+        text if text.starts_with("$http_") => FieldValue::Other,
+        text if text.starts_with('$') && text.ends_with("forwarded_proto") => FieldValue::Scheme,
+        text if text.contains('$') => FieldValue::Other,
+        _ => FieldValue::Text(value),
+    }
 }
 
 /// Fields of answers by which browsers restrict pages. They do no harm in answers of any status.
@@ -111,16 +156,18 @@ fn add_field(directive: &Directive, edits: &mut FieldEdits, ledger: &mut Ledger)
         ledger.left_out(directive.id, "no slot of response_headers is this");
         return;
     };
+    // nginx adds no field without a value.
+    if !text.is_empty()
+        && let Err(reason) = edits.add_value(&name, &text)
+    {
+        return ledger.lose(directive.id, reason);
+    }
     ledger.translated(directive.id);
     if !is_always {
         ledger.differs(
             directive.id,
             "answers of any status have it; in nginx successful ones alone",
         );
-    }
-    // nginx adds no field without a value.
-    if !text.is_empty() {
-        edits.add.push((name, text));
     }
 }
 

@@ -115,7 +115,7 @@ impl<'d> RouteMaker<'d> {
         let mut bounds = destination.max_body_before.clone();
         bounds.extend(scope.max_body);
         let max_body = max_body(&bounds, ledger);
-        let edits = fields::route_edits(scope, &action, ledger);
+        let edits = fields::route_edits(scope, &action, place.server.scheme(), ledger);
         let access = match is_answer {
             true => ClientAccess::default(),
             false => access::read_all(&destination.access(), ledger),

@@ -6,7 +6,7 @@ use super::rules::is_field_name;
 use super::tree::{self, is_on, member, number, texts};
 use crate::ingress::yaml::YamlNode;
 use crate::model::FieldEdits;
-use crate::own_fields::is_own_field;
+use crate::own_fields::{self, FieldValue, is_own_field};
 use crate::toml::{inline, list};
 
 /// Fields of responses for which `headers` has members, with the values.
@@ -77,7 +77,7 @@ pub(super) fn steps(
             account.lost(value, &place, "it has no counterpart");
         }
     }
-    response.extend(&transport_security(node, account));
+    response.replace_values(&transport_security(node, account));
     let mut steps = vec![
         MiddlewareStep::RequestFields(request),
         MiddlewareStep::ResponseFields(response),
@@ -91,6 +91,15 @@ pub(super) fn steps(
 enum FieldDirection {
     Request,
     Response,
+}
+
+/// Returns true if the gateway writes this value, or the scheme of its listeners, which is that of the clients.
+fn is_usual(field: &str, text: &str) -> bool {
+    let value = match (field, text) {
+        ("x-forwarded-proto", "http" | "https") => FieldValue::Scheme,
+        _ => FieldValue::Text(text),
+    };
+    own_fields::is_usual(field, value)
 }
 
 /// Takes fields with values; an empty value removes the field.
@@ -112,9 +121,10 @@ fn custom(
             Some(_) if field == "host" && request => {
                 account.lost(value, name, "see [origin.NAME] host");
             }
-            Some(_) if is_own_field(&field) && request => {
-                account.differs(value, "the gateway writes this field itself");
-            }
+            Some(text) if is_own_field(&field) && request => match is_usual(&field, &text) {
+                true => account.differs(value, "the gateway writes this field itself"),
+                false => account.lost(value, name, own_fields::OTHER_VALUE),
+            },
             Some(_) if is_own_field(&field) || is_limit || (is_response_only && !request) => {
                 account.lost(value, name, "the gateway writes this field itself");
             }

@@ -228,8 +228,12 @@ impl RouterRoutes<'_, '_, '_> {
                     self.routers[at].name
                 )),
                 MiddlewareStep::MaxBody(most) => effect.max_body = Some(most.clone()),
-                MiddlewareStep::RequestFields(edits) => effect.request_fields.extend(edits),
-                MiddlewareStep::ResponseFields(edits) => effect.response_fields.extend(edits),
+                MiddlewareStep::RequestFields(edits) => {
+                    effect.request_fields.replace_values(edits);
+                }
+                MiddlewareStep::ResponseFields(edits) => {
+                    effect.response_fields.replace_values(edits);
+                }
                 MiddlewareStep::Further(key, value) => {
                     effect.keys.insert(key, value.clone());
                 }
