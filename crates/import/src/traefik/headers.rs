@@ -71,7 +71,7 @@ pub(super) fn steps(
                 }
                 _ => account.lost(value, &place, "no field has this value"),
             }
-        } else if is("isDevelopment") || matches!(value.text(), Some("false" | "0" | "")) {
+        } else if is("isDevelopment") || value.text() == Some("") || tree::is_off(value) {
             account.idle(value, "it is off");
         } else {
             account.lost(value, &place, "it has no counterpart");

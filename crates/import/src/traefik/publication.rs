@@ -45,10 +45,11 @@ impl PublicationRules {
     /// Reads the providers of a configuration.
     pub(super) fn read(config: &TraefikConfig, account: &mut TreeAccount<'_>) -> Self {
         let root = &config.root;
-        let docker = tree::at(root, CONTAINERS);
-        let swarm = tree::at(root, SERVICES);
+        let docker = tree::at(root, CONTAINERS).filter(|it| !tree::is_off(it));
+        let swarm = tree::at(root, SERVICES).filter(|it| !tree::is_off(it));
         let is_swarm = docker.is_some_and(|it| is_on(it, "swarmMode"));
         let known = ["providers", "entryPoints"];
+        let has_static = known.iter().any(|it| tree::member(root, it).is_some());
         let mut rules = Self {
             containers: docker
                 .filter(|_| !is_swarm)
@@ -56,12 +57,12 @@ impl PublicationRules {
             services: swarm
                 .or(docker.filter(|_| is_swarm))
                 .map(|it| ProviderRules::read(it, account)),
-            is_known: config.lacks_static
-                || known.iter().any(|it| tree::member(root, it).is_some()),
+            is_known: config.lacks_static || has_static,
         };
-        if rules.containers.is_none() && rules.services.is_none() {
-            rules.containers = Some(ProviderRules::default());
-            rules.services = Some(ProviderRules::default());
+        // Without the configuration of Traefik the providers are those that read the labels.
+        if !has_static || config.lacks_static {
+            rules.containers.get_or_insert_default();
+            rules.services.get_or_insert_default();
         }
         rules
     }
@@ -76,12 +77,13 @@ impl PublicationRules {
     /// Decides about a service with these labels of a place.
     pub(super) fn decide(&self, place: LabelPlace, labels: &[NamedSetting<'_>]) -> Publication {
         let Some(rules) = self.provider(place) else {
-            return Publication::Hidden("the provider reads no labels of this place");
+            return Publication::Hidden(
+                "no provider of Traefik's configuration reads labels of this place",
+            );
         };
         let enable = labels
             .iter()
             .find(|it| it.name.eq_ignore_ascii_case("traefik.enable"));
-        let is_enabled = enable.map(|it| it.value.eq_ignore_ascii_case("true"));
         let value = |name: &str| {
             let label = labels.iter().find(|it| it.name == name);
             label.map(|it| it.value.as_str())
@@ -93,9 +95,12 @@ impl PublicationRules {
         {
             return Publication::Hidden("its labels do not fulfil `constraints` of the provider");
         }
-        match is_enabled {
-            Some(false) => Publication::Hidden("traefik.enable is false"),
-            Some(true) => Publication::Published,
+        match enable.map(|it| tree::label_truth(&it.value)) {
+            Some(Some(false)) => Publication::Hidden("traefik.enable is false"),
+            Some(None) => Publication::Hidden(
+                "traefik.enable is neither true nor false, and Traefik ignores the service",
+            ),
+            Some(Some(true)) => Publication::Published,
             None if !rules.exposes => {
                 Publication::Hidden("exposedByDefault is false, and traefik.enable is not true")
             }
@@ -135,7 +140,7 @@ impl ProviderRules {
             }
         });
         Self {
-            exposes: exposes.is_none_or(|it| !it.eq_ignore_ascii_case("false")),
+            exposes: exposes.and_then(tree::truth) != Some(false),
             constraint,
         }
     }

@@ -72,6 +72,8 @@ pub(super) fn read<'c>(
             let is = |known: &str| key.eq_ignore_ascii_case(known);
             if IDLE.iter().any(|it| is(it)) {
                 account.idle(value, "it changes no answer");
+            } else if is("tls") && tree::is_off(value) {
+                account.idle(value, "the router has no TLS");
             } else if ["rule", "priority", "entryPoints", "middlewares", "service"]
                 .iter()
                 .any(|it| is(it))
@@ -100,8 +102,7 @@ pub(super) fn read<'c>(
                     entry_points: texts(member(node, "entryPoints")),
                     middlewares: texts(member(node, "middlewares")),
                     service: text(node, "service").filter(|it| !it.is_empty()),
-                    tls: member(node, "tls")
-                        .filter(|it| it.text().is_none_or(|it| it.trim() != "false")),
+                    tls: member(node, "tls").filter(|it| !tree::is_off(it)),
                     chain: Vec::new(),
                 });
             }

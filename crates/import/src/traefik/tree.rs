@@ -28,9 +28,33 @@ pub(super) fn text<'n>(node: &'n YamlNode, path: &str) -> Option<&'n str> {
     at(node, path).and_then(YamlNode::text).map(str::trim)
 }
 
+/// Returns the truth that Go's `ParseBool` reads in a label.
+pub(super) fn label_truth(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// Returns the truth of a text in a label, an argument or a file: YAML has further words for it.
+pub(super) fn truth(text: &str) -> Option<bool> {
+    let word = text.trim().to_ascii_lowercase();
+    label_truth(&word).or(match word.as_str() {
+        "on" | "y" | "yes" => Some(true),
+        "n" | "no" | "off" => Some(false),
+        _ => None,
+    })
+}
+
 /// Returns true if a member of members is on.
 pub(super) fn is_on(node: &YamlNode, path: &str) -> bool {
-    text(node, path).is_some_and(|it| it.eq_ignore_ascii_case("true"))
+    text(node, path).and_then(truth) == Some(true)
+}
+
+/// Returns true if a text is the truth that something is off.
+pub(super) fn is_off(node: &YamlNode) -> bool {
+    node.text().and_then(truth) == Some(false)
 }
 
 /// Returns the number of a member of members.
