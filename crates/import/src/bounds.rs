@@ -57,6 +57,12 @@ pub const REWRITE_PARTS: usize = 64;
 /// Lists of clients of the paths of one host of ingress-nginx for which stronger paths have routes of their own.
 pub const LISTS_OF_HOST: usize = 8;
 
+/// Addresses of one server block of nginx. Real ones have two.
+pub const LISTENS_OF_SERVER: usize = 1024;
+
+/// Pairs of a name and an address of all server blocks of nginx. Ten thousand names at two addresses are 20,000.
+pub const NAMES_AT_ADDRESSES: usize = 200_000;
+
 /// Alternatives of one rule of Traefik.
 pub const RULE_ALTERNATIVES: usize = 256;
 

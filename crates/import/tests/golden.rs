@@ -214,6 +214,28 @@ proptest! {
 }
 
 #[test]
+fn many_addresses_of_nginx_are_imported() {
+    // Goal: the time of an import grows with its input, not with the cube of its addresses. Method: server blocks with an address each, and
+    // one with more addresses than an import takes, whose names are at all of them.
+    let blocks = (1..20_000)
+        .map(|port| format!("server {{ listen {port}; server_name a b; return 200; }}\n"));
+    let text: String = blocks.collect();
+    let imported = import(Format::Nginx, "n", &text, &Beside(PathBuf::new())).unwrap();
+    assert_eq!(imported.toml.matches("[[listener]]").count(), 19_999);
+    let listens = (1..1_100).map(|port| format!("listen {port};"));
+    let names = (0..200).map(|name| format!(" n{name}.test"));
+    let names: String = names.collect();
+    let listens: String = listens.collect();
+    let text =
+        format!("server {{ {listens} server_name{names}; return 200; }} server {{ listen 1; }}");
+    let imported = import(Format::Nginx, "n", &text, &Beside(PathBuf::new())).unwrap();
+    assert_eq!(imported.toml.matches("[[listener]]").count(), 1024);
+    let reported = imported.ledger.to_fill_in().join("\n");
+    assert!(reported.contains("too many addresses"), "{reported}");
+    assert!(reported.contains("too many names"), "{reported}");
+}
+
+#[test]
 fn seeds_of_the_fuzzer_are_cases() {
     // Goal: the fuzzer begins with cases that are imported. Method: the check of each.
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/import");

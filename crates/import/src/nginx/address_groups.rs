@@ -4,15 +4,21 @@
 //! connections over IPv4. The gateway has one listener for a port at all addresses, of both families. The blocks of several addresses then
 //! stand behind it: those of all addresses go before those of one, since most connections come there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use super::listens::{ListenAddress, ServerBlock};
+use super::listens::ServerBlock;
 
 /// The server blocks of each address.
 pub(super) struct AddressGroups {
     /// Those that go before others at a listener come first.
     groups: Vec<AddressGroup>,
+    /// The places of groups by their addresses.
+    places: BTreeMap<String, usize>,
+    /// The places of the groups behind each listener.
+    behind: BTreeMap<String, Vec<usize>>,
+    /// The blocks that are the default of an address.
+    defaults: BTreeSet<usize>,
 }
 
 /// The server blocks among which nginx chooses at one address.
@@ -20,20 +26,30 @@ pub(super) struct AddressGroup {
     pub(super) address: String,
     /// The address of the listener that takes its connections.
     pub(super) bound: String,
-    /// The blocks by their numbers, in the order of the file.
+    /// The blocks by their numbers, in ascending order.
     pub(super) blocks: Vec<usize>,
     /// The block that takes the hosts that none names: the one that is marked, or else the first.
     pub(super) default: usize,
+    /// True if connections to it are encrypted.
+    pub(super) has_tls: bool,
+    pub(super) has_proxy_protocol: bool,
+    is_marked: bool,
+    is_wide: bool,
 }
 
 impl AddressGroup {
     /// Returns true for an address that stands for all of the machine.
     pub(super) fn is_wide(&self) -> bool {
-        parsed(&self.address).is_some_and(|it| it.ip().is_unspecified())
+        self.is_wide
+    }
+
+    /// Returns true if a block listens on the address.
+    pub(super) fn contains(&self, block: usize) -> bool {
+        self.blocks.binary_search(&block).is_ok()
     }
 
     fn rank(&self) -> u8 {
-        match (self.is_wide(), self.address.starts_with('[')) {
+        match (self.is_wide, self.address.starts_with('[')) {
             (true, false) => 0,
             (true, true) => 1,
             (false, _) => 2,
@@ -43,27 +59,21 @@ impl AddressGroup {
 
 impl AddressGroups {
     pub(super) fn new(servers: &[ServerBlock<'_>]) -> Self {
-        let all: Vec<(usize, &ListenAddress<'_>)> = (servers.iter().enumerate())
-            .flat_map(|(number, server)| server.listens.iter().map(move |it| (number, it)))
-            .collect();
-        let mut known = BTreeSet::new();
-        let addresses = (all.iter()).filter(|(_, it)| known.insert(it.address.as_str()));
-        let mut groups: Vec<AddressGroup> = addresses
-            .map(|(first, it)| {
-                let of_address = || all.iter().filter(|(_, other)| other.address == it.address);
-                let marked = of_address().find(|(_, other)| other.is_default);
-                let mut blocks: Vec<usize> = of_address().map(|(number, _)| *number).collect();
-                blocks.dedup();
-                AddressGroup {
-                    address: it.address.clone(),
-                    bound: bound(&it.address, &all),
-                    blocks,
-                    default: marked.map_or(*first, |(number, _)| *number),
-                }
-            })
-            .collect();
+        let mut groups = grouped(servers);
         groups.sort_by_key(AddressGroup::rank);
-        Self { groups }
+        let addresses = groups.iter().map(|it| it.address.clone());
+        let places: BTreeMap<String, usize> = addresses.zip(0..).collect();
+        let mut behind: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (at, group) in groups.iter_mut().enumerate() {
+            group.bound = bound(&group.address, &places);
+            behind.entry(group.bound.clone()).or_default().push(at);
+        }
+        Self {
+            defaults: groups.iter().map(|it| it.default).collect(),
+            groups,
+            places,
+            behind,
+        }
     }
 
     pub(super) fn groups(&self) -> impl Iterator<Item = &AddressGroup> {
@@ -72,39 +82,74 @@ impl AddressGroups {
 
     /// Returns the groups behind a listener; each goes before the next.
     pub(super) fn behind(&self, bound: &str) -> impl Iterator<Item = &AddressGroup> {
-        self.groups.iter().filter(move |it| it.bound == bound)
+        let places = self.behind.get(bound).into_iter().flatten();
+        places.map(move |at| &self.groups[*at])
+    }
+
+    /// Returns the group of an address.
+    pub(super) fn at(&self, address: &str) -> Option<&AddressGroup> {
+        self.places.get(address).map(|at| &self.groups[*at])
     }
 
     /// Returns the address of the listener that takes the connections of an address.
     pub(super) fn bound(&self, address: &str) -> Option<&str> {
-        let group = self.groups.iter().find(|it| it.address == address)?;
-        Some(&group.bound)
+        self.at(address).map(|it| it.bound.as_str())
     }
 
     /// Returns the block that takes the hosts of a listener that none names.
     pub(super) fn default_at(&self, bound: &str) -> Option<usize> {
         self.behind(bound).next().map(|it| it.default)
     }
+
+    /// Returns true if a block is the default of an address.
+    pub(super) fn is_default(&self, block: usize) -> bool {
+        self.defaults.contains(&block)
+    }
+}
+
+/// Returns the blocks of each address, in the order of the file.
+fn grouped(servers: &[ServerBlock<'_>]) -> Vec<AddressGroup> {
+    let mut groups: Vec<AddressGroup> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for (number, server) in servers.iter().enumerate() {
+        for listen in &server.listens {
+            let at = *places.entry(&listen.address).or_insert(groups.len());
+            if at == groups.len() {
+                let socket = listen.address.parse::<SocketAddr>();
+                groups.push(AddressGroup {
+                    address: listen.address.clone(),
+                    bound: String::new(),
+                    blocks: Vec::new(),
+                    default: number,
+                    has_tls: false,
+                    has_proxy_protocol: false,
+                    is_marked: false,
+                    is_wide: socket.is_ok_and(|it| it.ip().is_unspecified()),
+                });
+            }
+            let group = &mut groups[at];
+            if group.blocks.last() != Some(&number) {
+                group.blocks.push(number);
+            }
+            if listen.is_default && !group.is_marked {
+                group.is_marked = true;
+                group.default = number;
+            }
+            group.has_tls |= listen.has_tls();
+            group.has_proxy_protocol |= listen.has_proxy_protocol;
+        }
+    }
+    groups
 }
 
 /// Returns the widest address that takes the connections of one.
-fn bound(inner: &str, all: &[(usize, &ListenAddress<'_>)]) -> String {
-    let outer = (all.iter()).filter(|(_, outer)| covers(&outer.address, inner));
+fn bound(inner: &str, known: &BTreeMap<String, usize>) -> String {
+    let (host, port) = inner.rsplit_once(':').unwrap_or((inner, ""));
     // An address of IPv6 takes those of IPv4 too.
-    let widest = outer.max_by_key(|(_, outer)| outer.address.starts_with('['));
-    widest.map_or_else(|| inner.to_owned(), |(_, outer)| outer.address.clone())
-}
-
-fn covers(outer: &str, inner: &str) -> bool {
-    let (Some(outer), Some(inner)) = (parsed(outer), parsed(inner)) else {
-        return false;
+    let wide = match host.starts_with('[') {
+        true => [format!("[::]:{port}"), String::new()],
+        false => [format!("[::]:{port}"), format!("0.0.0.0:{port}")],
     };
-    if outer.port() != inner.port() || outer == inner || !outer.ip().is_unspecified() {
-        return false;
-    }
-    outer.is_ipv6() || (inner.is_ipv4() && !inner.ip().is_unspecified())
-}
-
-fn parsed(address: &str) -> Option<SocketAddr> {
-    address.parse().ok()
+    let widest = wide.into_iter().find(|it| known.contains_key(it));
+    widest.unwrap_or_else(|| inner.to_owned())
 }

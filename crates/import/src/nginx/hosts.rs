@@ -10,6 +10,7 @@ use super::address_groups::{AddressGroup, AddressGroups};
 use super::https_redirect;
 use super::listens::ServerBlock;
 use super::tree::Directive;
+use crate::bounds;
 use crate::ledger::Ledger;
 use crate::model::{Listener, Route};
 use crate::names::NamePool;
@@ -17,6 +18,9 @@ use crate::names::NamePool;
 /// Why a block of an address has no routes.
 pub(super) const OF_ANOTHER_ADDRESS: &str =
     "a server block of another address has its hosts at the listener of both";
+
+/// Why some names of a block have no routes.
+const TOO_MANY_NAMES: &str = "the input has too many names of hosts at too many addresses; import server blocks in files of their own";
 
 /// A host that a server block takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +37,7 @@ pub(super) fn assign(
     addresses: &AddressGroups,
     ledger: &mut Ledger,
 ) -> Vec<Vec<ServerHost>> {
-    let table = HostTable::new(servers, addresses);
+    let table = HostTable::new(servers, addresses, ledger);
     let blocks = servers.iter().zip(&table.blocks).enumerate();
     let hosts = blocks.map(|(number, (server, block))| {
         record_names(&table, server, number, ledger);
@@ -48,20 +52,20 @@ pub(super) fn assign(
 
 /// Gives names to the listeners that routes refer to by their addresses.
 pub(super) fn name_listeners(listeners: &mut [Listener], routes: &mut [Route]) {
+    let used = routes.iter().flat_map(|route| &route.listeners);
+    let used: BTreeSet<String> = used.cloned().collect();
     let mut names = NamePool::default();
-    for listener in listeners {
-        let is_meant = |it: &&mut String| **it == listener.address;
-        let all = routes.iter_mut().flat_map(|route| &mut route.listeners);
-        let uses: Vec<&mut String> = all.filter(is_meant).collect();
-        if uses.is_empty() {
-            continue;
-        }
+    let mut of_address: BTreeMap<String, String> = BTreeMap::new();
+    for listener in listeners.iter_mut().filter(|it| used.contains(&it.address)) {
         let wanted = listener.address.replace("0.0.0.0:", "port-");
         let name = names.unique(&wanted.replace("[::]:", "port-"));
-        for place in uses {
-            place.clone_from(&name);
-        }
+        of_address.insert(listener.address.clone(), name.clone());
         listener.name = Some(name);
+    }
+    for place in routes.iter_mut().flat_map(|route| &mut route.listeners) {
+        if let Some(name) = of_address.get(place) {
+            place.clone_from(name);
+        }
     }
 }
 
@@ -77,8 +81,11 @@ struct HostTable<'t> {
     served: BTreeSet<String>,
 }
 
+#[derive(Default)]
 struct BlockNames {
     names: Vec<String>,
+    /// The addresses that it listens on.
+    addresses: BTreeSet<String>,
     /// The addresses of its listeners.
     listeners: BTreeSet<String>,
     /// The listeners whose other hosts are its own.
@@ -88,20 +95,34 @@ struct BlockNames {
 }
 
 impl<'t> HostTable<'t> {
-    fn new(servers: &[ServerBlock<'_>], addresses: &'t AddressGroups) -> Self {
-        let new_block = |(number, server): (usize, &ServerBlock<'_>)| {
-            let groups = addresses.groups();
-            let own = groups.filter(|group| group.blocks.contains(&number));
-            let listeners: BTreeSet<String> = own.map(|group| group.bound.clone()).collect();
-            let is_default = |bound: &&String| addresses.default_at(bound) == Some(number);
-            BlockNames {
+    fn new(servers: &[ServerBlock<'_>], addresses: &'t AddressGroups, ledger: &mut Ledger) -> Self {
+        let mut left = bounds::NAMES_AT_ADDRESSES;
+        let mut blocks: Vec<BlockNames> = Vec::with_capacity(servers.len());
+        for (number, server) in servers.iter().enumerate() {
+            let mut block = BlockNames {
                 names: names(server.directive),
-                default_at: listeners.iter().filter(is_default).cloned().collect(),
-                listeners,
                 serves: !https_redirect::is_all_of(server) && !server.refuses_handshakes(),
+                ..BlockNames::default()
+            };
+            for group in server
+                .listens
+                .iter()
+                .filter_map(|it| addresses.at(&it.address))
+            {
+                block.addresses.insert(group.address.clone());
+                block.listeners.insert(group.bound.clone());
+                if addresses.default_at(&group.bound) == Some(number) {
+                    block.default_at.insert(group.bound.clone());
+                }
             }
-        };
-        let blocks: Vec<BlockNames> = servers.iter().enumerate().map(new_block).collect();
+            let most = left / block.addresses.len().max(1);
+            if block.names.len() > most {
+                block.names.truncate(most);
+                ledger.fill_in_for(server.directive.id, TOO_MANY_NAMES);
+            }
+            left -= block.names.len() * block.addresses.len();
+            blocks.push(block);
+        }
         let serving = blocks.iter().filter(|it| it.serves);
         let served = serving.flat_map(|it| it.listeners.iter().cloned());
         let mut of_address = BTreeMap::new();
@@ -156,16 +177,24 @@ impl<'t> HostTable<'t> {
     /// Returns the listeners at which a host belongs to a block.
     fn listeners(&self, number: usize, name: &str) -> BTreeSet<String> {
         let listeners = self.blocks[number].listeners.iter();
-        let is_own = |bound: &&String| {
-            let key = (bound.as_str(), name.to_owned());
-            self.of_listener.get(&key) == Some(&number)
-        };
-        listeners.filter(is_own).cloned().collect()
+        let own = listeners.filter(|bound| self.has_at_listener(bound, number, name));
+        own.cloned().collect()
+    }
+
+    /// Returns true if a host belongs to a block at one of its listeners.
+    fn has_listener(&self, number: usize, name: &str) -> bool {
+        let mut listeners = self.blocks[number].listeners.iter();
+        listeners.any(|bound| self.has_at_listener(bound, number, name))
+    }
+
+    fn has_at_listener(&self, bound: &str, number: usize, name: &str) -> bool {
+        self.of_listener.get(&(bound, name.to_owned())) == Some(&number)
     }
 
     /// Returns true if a host belongs to a block at one of its addresses in nginx.
     fn has_in_nginx(&self, number: usize, name: &str) -> bool {
-        let mut groups = self.addresses.groups();
+        let addresses = self.blocks[number].addresses.iter();
+        let mut groups = addresses.filter_map(|it| self.addresses.at(it));
         groups.any(|group| self.has_at(group, number, name))
     }
 
@@ -176,13 +205,12 @@ impl<'t> HostTable<'t> {
 
     /// Returns true if a wildcard of another block contains a host, and would go before the routes without a host.
     fn is_in_wildcard(&self, number: usize, name: &str, bound: &str) -> bool {
-        let contains = |wildcard: &String| {
-            let parent = wildcard.strip_prefix('*');
-            parent.is_some_and(|parent| name.ends_with(parent) && *wildcard != name)
-        };
-        let mut others = self.blocks.iter().enumerate();
-        others.any(|(other, block)| {
-            other != number && block.listeners.contains(bound) && block.names.iter().any(contains)
+        let mut dots = name
+            .match_indices('.')
+            .map(|(at, _)| format!("*{}", &name[at..]));
+        dots.any(|wildcard| {
+            let owner = self.of_listener.get(&(bound, wildcard.clone()));
+            wildcard != name && owner.is_some_and(|it| *it != number)
         })
     }
 
@@ -191,31 +219,23 @@ impl<'t> HostTable<'t> {
         let block = &self.blocks[number];
         for bound in &block.listeners {
             let groups: Vec<&AddressGroup> = self.addresses.behind(bound).collect();
-            let is_in = |group: &&AddressGroup| group.blocks.contains(&number);
-            let is_widened = block.serves && groups.iter().any(|it| it.is_wide() && !is_in(it));
             let lost = self.lost_hosts(&groups, number, bound);
-            let own = groups.iter().find(|it| is_in(it));
-            let Some(own) = own.filter(|_| is_widened || !lost.is_empty()) else {
+            let Some(own) = groups.iter().find(|it| it.contains(number)) else {
                 continue;
             };
-            let mut addresses = groups.iter().map(|it| it.address.as_str());
-            let last = addresses.next_back().unwrap_or_default();
-            let others: Vec<&str> = addresses.collect();
-            let mut what = format!(
-                "{bound} is one listener for {} and {last}, at which nginx chooses among different server blocks; write a listener for \
-                 each address of this machine",
-                others.join(", ")
-            );
-            if !lost.is_empty() {
-                what += &format!(", and routes of this block for {}", lost.join(", "));
+            let wide = groups.iter().filter(|it| it.is_wide());
+            let added: Vec<&&AddressGroup> = wide.filter(|it| !it.contains(number)).collect();
+            if lost.is_empty() && (added.is_empty() || !block.serves) {
+                continue;
             }
-            let listens = server.listens.iter();
-            let directive = listens.filter(|it| it.address == own.address);
-            let id = directive
-                .filter_map(|it| it.directive)
-                .map(|it| it.id)
-                .next();
-            ledger.fill_in_for(id.unwrap_or(server.directive.id), &what);
+            let mut listens = server.listens.iter().filter(|it| it.address == own.address);
+            let id = listens.find_map(|it| it.directive);
+            let id = id.map_or(server.directive.id, |it| it.id);
+            let is_over_ipv6 = own.is_wide() && added.iter().all(|it| it.address.starts_with('['));
+            match lost.is_empty() && is_over_ipv6 {
+                true => ledger.differs(id, OVER_IPV6),
+                false => ledger.fill_in_for(id, &apart(bound, &groups, &lost)),
+            }
         }
     }
 
@@ -225,7 +245,7 @@ impl<'t> HostTable<'t> {
         let is_lost = |name: &&String| {
             let mut groups = groups.iter();
             groups.any(|it| self.has_at(it, number, name))
-                && !self.listeners(number, name).contains(bound)
+                && !self.has_at_listener(bound, number, name)
         };
         let is_default = groups.iter().any(|it| it.default == number);
         let mut lost: Vec<&str> = Vec::new();
@@ -235,6 +255,26 @@ impl<'t> HostTable<'t> {
         lost.extend(block.names.iter().filter(is_lost).map(String::as_str));
         lost
     }
+}
+
+/// The difference of a block whose listener takes connections over IPv6 for other blocks.
+const OVER_IPV6: &str =
+    "its hosts are reached over IPv6 too, where nginx takes another block of the port";
+
+/// Returns what to write for a block whose listener has several addresses. `lost` are the hosts that another block has there.
+fn apart(bound: &str, groups: &[&AddressGroup], lost: &[&str]) -> String {
+    let mut addresses = groups.iter().map(|it| it.address.as_str());
+    let last = addresses.next_back().unwrap_or_default();
+    let others: Vec<&str> = addresses.collect();
+    let mut what = format!(
+        "{bound} is one listener for {} and {last}, at which nginx chooses among different server blocks; write a listener for each \
+         address of this machine",
+        others.join(", ")
+    );
+    if !lost.is_empty() {
+        what += &format!(", and routes of this block for {}", lost.join(", "));
+    }
+    what
 }
 
 /// Records what becomes of `server_name`.
@@ -255,7 +295,7 @@ fn record_names(
                 match host {
                     // Its requests are redirected, whichever block they are for, or end before a host is read.
                     _ if !block.serves || is_default => ledger.translated(directive.id),
-                    Ok(host) if !table.listeners(number, &host).is_empty() => {
+                    Ok(host) if table.has_listener(number, &host) => {
                         ledger.translated(directive.id);
                     }
                     Ok(host) if table.has_in_nginx(number, &host) => {

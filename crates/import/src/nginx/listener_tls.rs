@@ -1,5 +1,7 @@
 //! Makes `tls` of a listener: the certificates of all blocks of its address, and the properties that nginx takes of the default server.
 
+use std::collections::BTreeSet;
+
 use super::address_groups::AddressGroups;
 use super::encryption;
 use super::listens::{ListenAddress, ServerBlock};
@@ -207,18 +209,22 @@ pub(super) fn share_client_auth(
     }
 }
 
-/// Returns true if the routes of a block refuse who has no certificate, since its listener does not.
+/// Returns the addresses of the listeners that take clients without a certificate beside others.
+pub(super) fn optional_addresses(listeners: &[Listener]) -> BTreeSet<String> {
+    let is_optional = |it: &&Listener| it.client_ca.is_some() && it.tls.contains(&OPTIONAL);
+    let found = listeners.iter().filter(is_optional);
+    found.map(|it| it.address.clone()).collect()
+}
+
+/// Returns true if the routes of a block refuse who has no certificate, since its listener does not. `optional` are the addresses of such
+/// listeners.
 pub(super) fn requires_certificate(
     server: &ServerBlock<'_>,
-    listeners: &[Listener],
+    optional: &BTreeSet<String>,
     addresses: &AddressGroups,
 ) -> bool {
     let mut bound = (server.listens.iter()).filter_map(|it| addresses.bound(&it.address));
-    let is_optional = |address: &str| {
-        let mut found = listeners.iter().filter(|it| it.address == address);
-        found.any(|it| it.client_ca.is_some() && it.tls.contains(&OPTIONAL))
-    };
-    client_auth(server) == Some(ClientAuth::Required) && bound.any(is_optional)
+    client_auth(server) == Some(ClientAuth::Required) && bound.any(|it| optional.contains(it))
 }
 
 fn client_auth(server: &ServerBlock<'_>) -> Option<ClientAuth> {

@@ -1,6 +1,6 @@
 //! Makes listeners of the addresses of server blocks.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::address_groups::AddressGroups;
 use super::https_redirect;
@@ -21,18 +21,22 @@ pub(super) fn make(
     ledger: &mut Ledger,
 ) -> Vec<Listener> {
     let imported = (servers.iter().enumerate()).filter(|(number, _)| is_imported(*number));
-    let all: Vec<BlockAddress<'_, '_>> = imported
-        .flat_map(|(_, server)| server.listens.iter().map(move |it| (server, it)))
-        .collect();
-    let bound = |it: &BlockAddress<'_, '_>| addresses.bound(&it.1.address);
-    let mut known = BTreeSet::new();
-    let mut listeners = Vec::new();
-    for address in all.iter().filter_map(bound) {
-        if !known.insert(address) {
+    let all = imported.flat_map(|(_, server)| server.listens.iter().map(move |it| (server, it)));
+    let mut behind: BTreeMap<&str, Vec<BlockAddress<'_, '_>>> = BTreeMap::new();
+    let mut order = Vec::new();
+    for block in all {
+        let Some(address) = addresses.bound(&block.1.address) else {
             continue;
+        };
+        let blocks = behind.entry(address).or_default();
+        if blocks.is_empty() {
+            order.push(address);
         }
-        let behind = all.iter().filter(|it| bound(it) == Some(address)).copied();
-        let mut behind: Vec<BlockAddress<'_, '_>> = behind.collect();
+        blocks.push(block);
+    }
+    let mut listeners = Vec::with_capacity(order.len());
+    for address in order {
+        let mut behind = behind.remove(address).unwrap_or_default();
         // The certificate of the default server is the default of the listener.
         let default = addresses.default_at(address).and_then(|it| servers.get(it));
         let default = default.map(|server| server.directive.id);

@@ -1,8 +1,11 @@
 //! Reads the addresses of server blocks.
 
-use super::address_groups::AddressGroups;
+use std::collections::BTreeSet;
+
+use super::address_groups::{AddressGroup, AddressGroups};
 use super::scope::{SettingScope, is_on};
 use super::tree::Directive;
+use crate::bounds;
 use crate::ledger::Ledger;
 
 /// A server block with its addresses and names.
@@ -67,6 +70,13 @@ pub(super) fn server_block<'d>(
     let children = directive.children();
     let mut listens = Vec::new();
     for child in children.iter().filter(|it| it.name == "listen") {
+        if listens.len() == bounds::LISTENS_OF_SERVER {
+            ledger.lose(
+                child.id,
+                "its server block has too many addresses for an import",
+            );
+            continue;
+        }
         match listen(child) {
             Ok(found) => listens.push(found),
             Err(reason) => ledger.left_out(child.id, reason),
@@ -114,20 +124,16 @@ fn collect<'d>(directives: &'d [Directive], found: &mut Vec<&'d Directive>) {
 /// Gives each address the properties that one block states for all: nginx takes TLS and the PROXY protocol of any `listen` of the address,
 /// and `ssl on` of its default server.
 pub(super) fn share_properties(servers: &mut [ServerBlock<'_>], addresses: &AddressGroups) {
-    for group in addresses.groups() {
-        let has = |property: fn(&ListenAddress<'_>) -> bool| {
-            let mut all = servers.iter().flat_map(|server| &server.listens);
-            all.any(|it| it.address == group.address && property(it))
-        };
+    let is_on_at = |group: &AddressGroup| {
         let default = servers.get(group.default);
-        let has_tls = has(|it| it.has_tls) || default.is_some_and(|it| is_on(it.scope.ssl));
-        let has_proxy_protocol = has(|it| it.has_proxy_protocol);
-        for listen in servers.iter_mut().flat_map(|server| &mut server.listens) {
-            if listen.address == group.address {
-                listen.has_tls = has_tls;
-                listen.has_proxy_protocol = has_proxy_protocol;
-            }
-        }
+        group.has_tls || default.is_some_and(|it| is_on(it.scope.ssl))
+    };
+    let encrypted = addresses.groups().filter(|it| is_on_at(it));
+    let encrypted: BTreeSet<&str> = encrypted.map(|it| it.address.as_str()).collect();
+    for listen in servers.iter_mut().flat_map(|server| &mut server.listens) {
+        let group = addresses.at(&listen.address);
+        listen.has_tls = encrypted.contains(listen.address.as_str());
+        listen.has_proxy_protocol = group.is_some_and(|it| it.has_proxy_protocol);
     }
 }
 

@@ -141,6 +141,7 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
     for directive in named("upstream") {
         maker.origins.define(directive, ledger);
     }
+    let optional = listener_tls::optional_addresses(&gateway.listeners);
     for (number, (server, hosts)) in servers.iter().zip(&hosts).enumerate() {
         if https_redirect::is_all_of(server) {
             ledger.translated(server.directive.id);
@@ -156,11 +157,10 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
             continue;
         }
         ledger.translated(server.directive.id);
-        let listeners = &gateway.listeners;
         let place = ServerPlace {
             number,
             hosts,
-            requires_certificate: requires_certificate(server, listeners, &addresses),
+            requires_certificate: requires_certificate(server, &optional, &addresses),
             server,
         };
         maker.add_server(&place, ledger);
@@ -198,7 +198,7 @@ fn leave_server_out(
     ledger: &mut Ledger,
 ) {
     let directive = server.directive;
-    let is_default = addresses.groups().any(|it| it.default == number);
+    let is_default = addresses.is_default(number);
     let names = directive.children().iter();
     let mut names = names.filter(|it| it.name == "server_name");
     let is_of_another = |it: &Directive| ledger.reason(it.id) == Some(hosts::OF_ANOTHER_ADDRESS);
