@@ -253,13 +253,12 @@ pub(crate) fn found_behind(beginning: &str, expression: &str) -> Option<Vec<Stri
 
 /// Returns false if no path with this beginning fits an expression.
 pub(crate) fn may_begin(expression: &str, beginning: &str) -> bool {
+    let without_flag = |text: &str| text.strip_prefix("(?i)").unwrap_or(text).to_owned();
+    let expression = without_flag(expression);
     let Some(text) = expression.strip_prefix('^') else {
         return true;
     };
-    let text = text
-        .strip_prefix("(?i)")
-        .unwrap_or(text)
-        .to_ascii_lowercase();
+    let text = without_flag(text).to_ascii_lowercase();
     let beginning = beginning.to_ascii_lowercase();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_".contains(c);
     let end = text.find(|c| !is_plain(c)).unwrap_or(text.len());
@@ -428,6 +427,16 @@ mod tests {
         assert_eq!(both(r"\.php$", "^/admin/").unwrap(), r"^/admin/.*\.php$");
         assert_eq!(both(r"\.php$", "/admin/"), None);
         assert_eq!(both("^/a$|^/b$", "x"), None);
+    }
+
+    /// Goal: an expression is compared with the beginning of a path wherever its flag stands. Method: a flag at either side.
+    #[test]
+    fn flags_stand_before_and_behind_anchors() {
+        for expression in ["^/download/", "(?i)^/Download/", "^(?i)/download/"] {
+            assert!(may_begin(expression, "/download/a"), "{expression}");
+            assert!(!may_begin(expression, "/new/"), "{expression}");
+        }
+        assert!(may_begin("(?i)/download/", "/new/"));
     }
 
     /// Goal: prefixes are taken as text. Method: characters that mean something in expressions and in patterns.

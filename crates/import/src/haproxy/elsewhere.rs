@@ -52,7 +52,7 @@ pub(super) fn fill_in(sections: &[ConfigSection], ledger: &mut Ledger) {
             .iter()
             .map(|line| (line, changes_no_answer(section, line)));
         for (line, is_harmless) in lines.chain(unread) {
-            if ledger.is_translated(line.id) || is_harmless {
+            if is_harmless || !ledger.has_lost_effect(line.id) {
                 continue;
             }
             if let Some(reason) = ledger.reason(line.id) {

@@ -71,10 +71,18 @@ fn wait(lines: &[&SectionLine], ledger: &mut Ledger) -> u64 {
     let Some(line) = named("queue").or_else(|| named("connect")) else {
         return LONGEST_WAIT;
     };
-    match millis(line.word(2)).filter(|it| (1..=LONGEST_WAIT).contains(it)) {
-        Some(millis) => {
+    match millis(line.word(2)) {
+        Some(millis) if (1..=LONGEST_WAIT).contains(&millis) => {
             ledger.translated(line.id);
             millis
+        }
+        // HAProxy takes 0 for no bound.
+        Some(_) => {
+            ledger.differs(
+                line.id,
+                "a request waits for a connection for a minute at most",
+            );
+            LONGEST_WAIT
         }
         None => {
             ledger.fill_in_for(

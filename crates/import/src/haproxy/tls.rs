@@ -5,7 +5,7 @@
 
 use super::sections::ConfigSection;
 use crate::ledger::Ledger;
-use crate::tls_suites::SUITES;
+use crate::tls_suites::{SUITES, permits_all_curves};
 
 /// The suites of TLS 1.3.
 const SUITES_13: [&str; 3] = [
@@ -49,6 +49,7 @@ pub(super) fn word(name: &str, value: &str) -> Option<TlsWord> {
         ("force-tlsv11" | "force-tlsv12", _) => TlsWord::Unsayable,
         ("ciphers", _) => allows(&SUITES),
         ("ciphersuites", _) => allows(&SUITES_13),
+        ("curves" | "ecdhe", _) if permits_all_curves(value) => TlsWord::Implied,
         ("curves" | "ecdhe" | "sigalgs" | "client-sigalgs", _) => TlsWord::Unsayable,
         _ => return None,
     };
@@ -118,11 +119,14 @@ impl TlsDefaults {
             };
             let is_for_listeners = line.word(0).starts_with("ssl-default-bind");
             match effect {
+                TlsWord::Implied => ledger.translated(line.id),
+                _ if is_for_listeners && !has_encrypted_binds(sections) => {
+                    ledger.translated(line.id);
+                }
                 TlsWord::OnlyTls13 if is_for_listeners => {
                     defaults.only_tls13 = true;
                     ledger.translated(line.id);
                 }
-                TlsWord::Implied => ledger.translated(line.id),
                 TlsWord::OnlyTls13 | TlsWord::Unsayable => {
                     ledger.left_out(line.id, OWN_TLS);
                 }
@@ -140,6 +144,13 @@ impl TlsDefaults {
     pub(super) fn authority(&self, file: &str) -> String {
         based(self.authorities.as_deref(), file)
     }
+}
+
+/// Returns true if some clients connect by TLS.
+fn has_encrypted_binds(sections: &[ConfigSection]) -> bool {
+    let lines = sections.iter().flat_map(|it| &it.lines);
+    let mut binds = lines.filter(|it| it.word(0) == "bind");
+    binds.any(|it| it.words.iter().any(|word| word == "ssl"))
 }
 
 fn options(words: &[String]) -> TlsWord {

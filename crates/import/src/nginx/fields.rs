@@ -25,7 +25,7 @@ pub(super) fn route_edits(
         true => header_edits(scope, scheme, ledger),
         false => FieldEdits::default(),
     };
-    let mut response = response_edits(scope, ledger);
+    let mut response = response_edits(scope, action, ledger);
     apply_more_headers(scope, &mut request, &mut response, ledger);
     if !is_forwarded {
         request = FieldEdits::default();
@@ -125,8 +125,15 @@ const SECURITY_FIELDS: [&str; 10] = [
     "x-robots-tag",
 ];
 
+/// The statuses with which nginx adds fields without `always`.
+const SUCCESSFUL: [u16; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
+
 /// Returns the edits of answers of a route.
-fn response_edits(scope: &SettingScope<'_>, ledger: &mut Ledger) -> FieldEdits {
+fn response_edits(
+    scope: &SettingScope<'_>,
+    action: &RouteAction,
+    ledger: &mut Ledger,
+) -> FieldEdits {
     let mut edits = FieldEdits::default();
     for directive in &scope.hidden {
         if let Some(name) = directive.word(0).filter(|name| is_field_name(name)) {
@@ -135,26 +142,33 @@ fn response_edits(scope: &SettingScope<'_>, ledger: &mut Ledger) -> FieldEdits {
         }
     }
     for directive in &scope.add_headers {
-        add_field(directive, &mut edits, ledger);
+        add_field(directive, action, &mut edits, ledger);
     }
     edits
 }
 
 /// Adds the field of an `add_header`. Without `always` it stands in successful answers alone.
-fn add_field(directive: &Directive, edits: &mut FieldEdits, ledger: &mut Ledger) {
+fn add_field(
+    directive: &Directive,
+    action: &RouteAction,
+    edits: &mut FieldEdits,
+    ledger: &mut Ledger,
+) {
     let (Some(name), Some(value)) = (directive.word(0), directive.word(1)) else {
         return;
     };
     let name = name.to_ascii_lowercase();
-    let is_always = directive.word(2) == Some("always");
+    let is_always = directive.word(2) == Some("always") || is_successful(action);
+    // The gateway writes this type itself.
+    if is_plain_text(action) && name == "content-type" && value.starts_with("text/plain") {
+        return ledger.translated(directive.id);
+    }
     if !is_always && !SECURITY_FIELDS.contains(&name.as_str()) {
         let reason = "without `always` nginx adds it to successful answers alone; [route.response_headers] edits all";
-        ledger.left_out(directive.id, reason);
-        return;
+        return ledger.lose(directive.id, reason);
     }
     let Some(text) = template(value).filter(|_| is_edited(&name)) else {
-        ledger.left_out(directive.id, "no slot of response_headers is this");
-        return;
+        return ledger.lose(directive.id, "no slot of response_headers is this");
     };
     // nginx adds no field without a value.
     if !text.is_empty()
@@ -169,6 +183,20 @@ fn add_field(directive: &Directive, edits: &mut FieldEdits, ledger: &mut Ledger)
             "answers of any status have it; in nginx successful ones alone",
         );
     }
+}
+
+/// Returns true if all answers of a route are those that the gateway gives itself, with a status of success.
+fn is_successful(action: &RouteAction) -> bool {
+    match action {
+        RouteAction::Forward { .. } => false,
+        RouteAction::Respond { status, .. } | RouteAction::Redirect { status, .. } => {
+            SUCCESSFUL.contains(status)
+        }
+    }
+}
+
+fn is_plain_text(action: &RouteAction) -> bool {
+    matches!(action, RouteAction::Respond { body, .. } if !body.is_empty())
 }
 
 /// Applies the directives of headers-more to the edits of requests and of answers.

@@ -7,6 +7,7 @@ use super::directives::{self, DirectiveTreatment, NOT_TAKEN};
 use super::encryption;
 use super::tree::Directive;
 use crate::ledger::Ledger;
+use crate::tls_suites::permits_all_curves;
 
 /// Files that distributions include, which hold no guards.
 const PLAIN_FILES: [&str; 5] = [
@@ -28,31 +29,44 @@ const LISTS: [&str; 7] = [
     "types",
 ];
 
-/// The proof of who a client is, as far as directives ask for one.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ClientProof {
-    Requested,
-    Absent,
+/// The facts about the whole input on which the meaning of some directives depends.
+struct InputTraits {
+    /// A directive asks for a proof of who the client is.
+    authenticates: bool,
+    /// A listener asks for a certificate of the client.
+    asks_for_certificate: bool,
+    /// Pages take the place of answers of origins.
+    intercepts: bool,
+}
+
+impl InputTraits {
+    fn new(directives: &[Directive]) -> Self {
+        let is_on = |it: &Directive| it.word(0) != Some("off");
+        Self {
+            authenticates: has_any(directives, &|it| it.name.starts_with("auth_") && is_on(it)),
+            asks_for_certificate: has_any(directives, &|it| {
+                it.name == "ssl_verify_client" && is_on(it)
+            }),
+            intercepts: has_any(directives, &|it| {
+                it.name.ends_with("_intercept_errors") && is_on(it)
+            }),
+        }
+    }
+}
+
+/// Returns true if some directive of any level is one of these.
+fn has_any(directives: &[Directive], is_meant: &dyn Fn(&Directive) -> bool) -> bool {
+    directives
+        .iter()
+        .any(|it| is_meant(it) || has_any(it.children(), is_meant))
 }
 
 /// Enters each guard that is not carried over among what is to be filled in, with its reason.
 pub(super) fn require(directives: &[Directive], ledger: &mut Ledger) {
-    let proof = match authenticates(directives) {
-        true => ClientProof::Requested,
-        false => ClientProof::Absent,
-    };
-    require_level(directives, proof, ledger);
+    require_level(directives, &InputTraits::new(directives), ledger);
 }
 
-/// Returns true if a directive asks for a proof of who the client is.
-fn authenticates(directives: &[Directive]) -> bool {
-    directives.iter().any(|it| {
-        let is_proof = it.name.starts_with("auth_") && it.word(0) != Some("off");
-        is_proof || authenticates(it.children())
-    })
-}
-
-fn require_level(directives: &[Directive], proof: ClientProof, ledger: &mut Ledger) {
+fn require_level(directives: &[Directive], traits: &InputTraits, ledger: &mut Ledger) {
     let is_overridden = directives.iter().any(is_block) && has_all_routes(directives, ledger);
     for directive in directives {
         let rule = directives::find(&directive.name);
@@ -62,11 +76,7 @@ fn require_level(directives: &[Directive], proof: ClientProof, ledger: &mut Ledg
                 false => ledger.left_out_with(directive.id, NOT_TAKEN),
             }
         }
-        if directive.name == "satisfy" && proof == ClientProof::Absent {
-            ledger.left_out(
-                directive.id,
-                "nothing authenticates, so the lists of clients decide alone in nginx too",
-            );
+        if is_idle(directive, traits, ledger) {
             continue;
         }
         if guards(directive) && ledger.has_lost_effect(directive.id) {
@@ -76,9 +86,38 @@ fn require_level(directives: &[Directive], proof: ClientProof, ledger: &mut Ledg
             }
         }
         if !LISTS.contains(&directive.name.as_str()) {
-            require_level(directive.children(), proof, ledger);
+            require_level(directive.children(), traits, ledger);
         }
     }
+}
+
+/// Records a directive that guards nothing in this input, and returns true for it.
+fn is_idle(directive: &Directive, traits: &InputTraits, ledger: &mut Ledger) -> bool {
+    match directive.name.as_str() {
+        "satisfy" if !traits.authenticates => ledger.left_out(
+            directive.id,
+            "nothing authenticates, so the lists of clients decide alone in nginx too",
+        ),
+        "ssl_trusted_certificate" if !traits.asks_for_certificate => ledger.left_out(
+            directive.id,
+            "no client is asked for a certificate, and the gateway staples no answers of authorities",
+        ),
+        "error_page" if !traits.intercepts && is_page_of_failures(directive) => {
+            ledger.differs(directive.id, "the gateway answers its own failures with a page of its own; [error_pages.STATUS] has others");
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// Returns true for a file that takes the place of nginx's own page about a failure, whose status stays: `error_page 500 502 /50x.html`.
+fn is_page_of_failures(directive: &Directive) -> bool {
+    let Some((target, statuses)) = directive.words.split_last() else {
+        return false;
+    };
+    let is_failure = |status: &String| status.len() == 3 && status.starts_with('5');
+    let is_file = target.ends_with(".html") || target.ends_with(".htm");
+    target.starts_with('/') && is_file && !statuses.is_empty() && statuses.iter().all(is_failure)
 }
 
 /// Returns true if each server block and location below became routes, or has no requests.
@@ -109,6 +148,7 @@ fn guards(directive: &Directive) -> bool {
             value != "off"
         }
         "client_max_body_size" => value != "0",
+        "ssl_ecdh_curve" => !permits_all_curves(value),
         // A server of an upstream is no block.
         "server" => directive.block.is_some(),
         name => match directives::find(name).map(|rule| rule.treatment) {

@@ -179,6 +179,13 @@ fn within(around: &LocationBlock<'_>, expression: &str) -> Result<String, String
     })
 }
 
+/// Returns true for a text that no path in normal form has.
+fn is_never_met(kind: LocationMatch, text: &str) -> bool {
+    let is_within = ["//", "/./", "/../"].iter().any(|it| text.contains(it));
+    let is_at_end = text.ends_with("/.") || text.ends_with("/..");
+    is_within || (kind == LocationMatch::Exact && is_at_end)
+}
+
 /// Gives each location its path, in the order in which the routes are written. Those that no path stands for are left out.
 pub(super) fn place<'d>(
     locations: Vec<LocationBlock<'d>>,
@@ -195,9 +202,10 @@ pub(super) fn place<'d>(
         let text = &location.text;
         if let Some(directive) = location.directive
             && location.match_kind != LocationMatch::Expression
-            && text.contains("//")
+            && is_never_met(location.match_kind, text)
         {
-            let reason = "nginx merges slashes, so no path begins with it";
+            let reason =
+                "nginx merges slashes and resolves dot segments, so no path is compared with it";
             super::leave_without_effect(directive, reason, ledger);
             continue;
         }

@@ -105,6 +105,10 @@ pub(super) fn announcers(servers: &[&ServerBlock<'_>], ledger: &mut Ledger) -> V
     let scopes: Vec<&SettingScope<'_>> = scopes.collect();
     let believed = common_blocks(&scopes, ANNOUNCED);
     for directive in scopes.iter().flat_map(|it| &it.real_ip_from) {
+        if directive.word(0) == Some("unix:") {
+            ledger.without_effect(directive.id, "listeners have no Unix sockets");
+            continue;
+        }
         let Some(blocks) = directive.word(0).and_then(variables::network) else {
             continue;
         };
@@ -233,6 +237,9 @@ struct DirectiveReader<'r, 'd> {
 impl DirectiveReader<'_, '_> {
     /// Accounts for `set_real_ip_from`.
     fn proxies(&self, directive: &Directive, remarks: &mut TableRemarks, ledger: &mut Ledger) {
+        if directive.word(0) == Some("unix:") {
+            return ledger.without_effect(directive.id, "listeners have no Unix sockets");
+        }
         let Some(blocks) = directive.word(0).and_then(variables::network) else {
             ledger.left_out(directive.id, "trusted_proxies are blocks of addresses");
             return;

@@ -292,7 +292,7 @@ impl<'d> RouteMaker<'d> {
                 // The route refuses everybody.
                 return forward(FILES.to_owned());
             }
-            let what = match find(&["fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass"]) {
+            let what = match find(&OTHER_ANSWERS) {
                 Some(other) => ledger.comment(other.id),
                 None => format!("the files of {}", placed.path),
             };
@@ -336,6 +336,18 @@ impl<'d> RouteMaker<'d> {
         }
     }
 }
+
+/// Directives by which nginx answers without files, and without a server that speaks HTTP.
+const OTHER_ANSWERS: [&str; 8] = [
+    "api",
+    "empty_gif",
+    "fastcgi_pass",
+    "memcached_pass",
+    "scgi_pass",
+    "stub_status",
+    "uwsgi_pass",
+    "vhost_traffic_status_display",
+];
 
 /// Records the directives that pass requests on, and what a route cannot do as they do.
 fn record_jumps(destination: &Destination<'_>, action: &RouteAction, ledger: &mut Ledger) {
