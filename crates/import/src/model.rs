@@ -348,6 +348,14 @@ pub struct FieldEdits {
     pub remove: Vec<String>,
 }
 
+/// Sets a key of a table, whatever value it had: of two lines the later one holds.
+pub(crate) fn set_key<V>(keys: &mut Vec<(&'static str, V)>, key: &'static str, value: V) {
+    match keys.iter_mut().find(|(known, _)| *known == key) {
+        Some((_, known)) => *known = value,
+        None => keys.push((key, value)),
+    }
+}
+
 /// The reason for which a second value of a field is left out.
 const ADDED_TWICE: &str =
     "`add` of a route has one value for each field, and another value is added to this one";

@@ -8,7 +8,7 @@ use super::tree::CaddyDirective;
 use super::units;
 use crate::bounds;
 use crate::ledger::{EntryId, Ledger};
-use crate::model::GatewayModel;
+use crate::model::{GatewayModel, set_key};
 use crate::toml::{duration, quoted};
 
 /// The options that other modules need.
@@ -121,8 +121,8 @@ impl GlobalOptions {
             "default_bind" => self.bind.clone_from(&option.words),
             "local_certs" => self.local_certificates = true,
             "email" => self.email = Some(value.to_owned()),
-            "acme_ca" => self.acme.push(("directory", quoted(value))),
-            "acme_ca_root" => self.acme.push(("ca_file", quoted(value))),
+            "acme_ca" => set_key(&mut self.acme, "directory", quoted(value)),
+            "acme_ca_root" => set_key(&mut self.acme, "ca_file", quoted(value)),
             "auto_https" => {
                 for word in &option.words {
                     match word.as_str() {

@@ -230,7 +230,7 @@ impl ProxyReader<'_> {
             "rewrite" => self.answer.rewrite = Some(SitePathChange::rewrite(words)?),
             "transport" => {
                 for line in line.children() {
-                    match self.settings.take(line, &mut self.origin) {
+                    match self.settings.take(line, &mut self.origin, ledger) {
                         Ok(true) => ledger.translated(line.id),
                         Ok(false) => leave_quietly(line, "it changes no answer", ledger),
                         Err(reason) => leave(line, &reason, ledger),

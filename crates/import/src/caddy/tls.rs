@@ -3,6 +3,7 @@
 use super::omissions::{leave, leave_quietly};
 use super::tree::{CaddyDirective, SiteBlock};
 use crate::ledger::Ledger;
+use crate::model::set_key;
 
 /// The settings of a site for TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,7 +60,7 @@ impl SiteTls {
         match (line.name.as_str(), line.word(0)) {
             ("protocols", least) => match (least, line.word(1)) {
                 ("tls1.2", "" | "tls1.3") => {}
-                ("tls1.3", "" | "tls1.3") => self.listener.keys.push(("min_version", "1.3")),
+                ("tls1.3", "" | "tls1.3") => set_key(&mut self.listener.keys, "min_version", "1.3"),
                 _ => return Err("the gateway allows TLS 1.2 and 1.3".to_owned()),
             },
             ("client_auth", _) => self.client_auth(line, ledger)?,
@@ -107,7 +108,7 @@ impl SiteTls {
         let file = file.ok_or("it names no file of authorities")?;
         match mode {
             "require_and_verify" => {}
-            "verify_if_given" => self.listener.keys.push(("client_auth", "optional")),
+            "verify_if_given" => set_key(&mut self.listener.keys, "client_auth", "optional"),
             mode => {
                 return Err(format!(
                     "the gateway verifies each client certificate; {mode} does not"

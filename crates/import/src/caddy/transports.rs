@@ -3,7 +3,8 @@
 use super::tree::CaddyDirective;
 use super::units;
 use super::upstreams::UpstreamScheme;
-use crate::model::Origin;
+use crate::ledger::Ledger;
+use crate::model::{Origin, set_key};
 use crate::toml::{duration, list, quoted};
 
 /// The settings of an origin that several lines make.
@@ -40,6 +41,9 @@ const WITHOUT_EFFECT: [&str; 10] = [
 const MOST_CONNECTIONS: u32 = 10_000;
 const MOST_REQUESTS: u32 = 1_000_000;
 
+/// The difference of `max_conns_per_host`.
+const BOUNDED_WAIT: &str = "10000 requests wait for a connection, each for a minute, and others get 503; in Caddy all wait without a bound";
+
 /// The longest timeout of the configuration, in milliseconds.
 const LONGEST: u64 = 86_400_000;
 
@@ -53,6 +57,7 @@ impl TransportSettings {
         &mut self,
         line: &CaddyDirective,
         origin: &mut Origin,
+        ledger: &mut Ledger,
     ) -> Result<bool, String> {
         let value = line.word(0);
         let time = || Ok::<_, String>(duration(units::millis(value)?.clamp(1, LONGEST)));
@@ -60,11 +65,11 @@ impl TransportSettings {
             "tls" => self.scheme = UpstreamScheme::Https,
             "tls_insecure_skip_verify" => {
                 self.scheme = UpstreamScheme::Https;
-                self.tls.push(("verify", quoted("off")));
+                set_key(&mut self.tls, "verify", quoted("off"));
             }
             "tls_server_name" => {
                 self.scheme = UpstreamScheme::Https;
-                self.tls.push(("server_name", quoted(value)));
+                set_key(&mut self.tls, "server_name", quoted(value));
             }
             "tls_trusted_ca_certs" | "tls_trust_pool" => {
                 let files = match line.name.as_str() {
@@ -76,37 +81,40 @@ impl TransportSettings {
                     return Err("the authorities of an origin are one file".to_owned());
                 };
                 self.scheme = UpstreamScheme::Https;
-                self.tls.push(("ca_file", quoted(file)));
+                set_key(&mut self.tls, "ca_file", quoted(file));
             }
             "tls_client_auth" => {
                 let [cert, key] = line.words.as_slice() else {
                     return Err("the certificate of the gateway is two files".to_owned());
                 };
                 self.scheme = UpstreamScheme::Https;
-                self.tls.push(("cert_file", quoted(cert)));
-                self.tls.push(("key_file", quoted(key)));
+                set_key(&mut self.tls, "cert_file", quoted(cert));
+                set_key(&mut self.tls, "key_file", quoted(key));
             }
             "versions" if line.words == ["h2c", "2"] || line.words == ["h2c"] => {
                 self.scheme = UpstreamScheme::H2c;
             }
             "versions" if line.words == ["2"] => origin.protocol = Some("h2"),
             "versions" if line.words.iter().any(|it| it == "1.1") => return Ok(false),
-            "dial_timeout" => origin.timeouts.push(("connect", time()?)),
+            "dial_timeout" => set_key(&mut origin.timeouts, "connect", time()?),
             "read_timeout" | "response_header_timeout" => {
                 if !origin.timeouts.iter().any(|(key, _)| *key == "read") {
-                    origin.timeouts.push(("read", time()?));
+                    set_key(&mut origin.timeouts, "read", time()?);
                 }
             }
-            "write_timeout" => origin.timeouts.push(("write", time()?)),
+            "write_timeout" => set_key(&mut origin.timeouts, "write", time()?),
             "keepalive" if value == "off" => return Ok(false),
-            "keepalive" => origin.timeouts.push(("idle", time()?)),
+            "keepalive" => set_key(&mut origin.timeouts, "idle", time()?),
             "max_conns_per_host" if value == "0" => return Ok(false),
             "max_conns_per_host" => {
                 self.limit(("max_connections", MOST_CONNECTIONS), value)?;
-                // A request waits for a connection, in Caddy without a bound.
-                self.breaker
-                    .push(("max_pending", MOST_CONNECTIONS.to_string()));
-                self.breaker.push(("pending_timeout", quoted("1m")));
+                ledger.differs(line.id, BOUNDED_WAIT);
+                set_key(
+                    &mut self.breaker,
+                    "max_pending",
+                    MOST_CONNECTIONS.to_string(),
+                );
+                set_key(&mut self.breaker, "pending_timeout", quoted("1m"));
             }
             name if WITHOUT_EFFECT.contains(&name) => return Ok(false),
             name => return Err(format!("an origin has no counterpart of {name}")),
@@ -118,7 +126,7 @@ impl TransportSettings {
         let count = value.parse::<u32>().ok();
         let count = count.filter(|it| (1..=most).contains(it));
         let count = count.ok_or_else(|| format!("{key} is 1 to {most}, not {value}"))?;
-        self.breaker.push((key, count.to_string()));
+        set_key(&mut self.breaker, key, count.to_string());
         Ok(())
     }
 
@@ -138,23 +146,31 @@ impl TransportSettings {
         match line.name.as_str() {
             "health_uri" | "health_path" => {
                 self.checks_health = true;
-                self.health.push(("path", quoted(value)));
+                set_key(&mut self.health, "path", quoted(value));
             }
-            "health_interval" => self.health.push(("interval", time(3_600_000)?)),
-            "health_timeout" => self.health.push(("timeout", time(60_000)?)),
+            "health_interval" => set_key(&mut self.health, "interval", time(3_600_000)?),
+            "health_timeout" => set_key(&mut self.health, "timeout", time(60_000)?),
             "health_status" => {
                 let status = match value.strip_suffix("xx") {
                     Some(class) => format!("{class}00-{class}99"),
                     None => value.to_owned(),
                 };
-                self.health.push(("statuses", list(&[status])));
+                set_key(&mut self.health, "statuses", list(&[status]));
             }
-            "health_passes" => self
-                .health
-                .push(("healthy_after", count()?.max(1).to_string())),
-            "health_fails" => self
-                .health
-                .push(("unhealthy_after", count()?.max(1).to_string())),
+            "health_passes" => {
+                set_key(
+                    &mut self.health,
+                    "healthy_after",
+                    count()?.max(1).to_string(),
+                );
+            }
+            "health_fails" => {
+                set_key(
+                    &mut self.health,
+                    "unhealthy_after",
+                    count()?.max(1).to_string(),
+                );
+            }
             "fail_duration" => self.ejection = Some(units::millis(value)?.clamp(100, LONGEST)),
             "max_fails" => self.failures = Some(count()?.max(1)),
             "unhealthy_status" => {
