@@ -3,6 +3,7 @@
 use super::yaml::YamlNode;
 use crate::addresses;
 use crate::ledger::{EntryId, Ledger};
+use crate::model::set_key;
 use crate::shapes::LARGEST_COUNT;
 
 /// The beginning of the names of annotations.
@@ -107,7 +108,9 @@ impl IngressAnnotations {
             "denylist-source-range" => self.denied = Some((id, blocks(text)?)),
             "proxy-body-size" => self.max_body = Some(size(text)?),
             "proxy-connect-timeout" | "proxy-read-timeout" | "proxy-send-timeout" => {
-                self.timeouts.extend(timeout(name, text)?);
+                if let Some((key, value)) = timeout(name, text)? {
+                    set_key(&mut self.timeouts, key, value);
+                }
             }
             "backend-protocol" => {
                 self.protocol = match text.to_ascii_uppercase().as_str() {
@@ -170,7 +173,14 @@ fn leave_foreign(name: &str, id: EntryId, ledger: &mut Ledger) {
         ledger.left_out(id, "no controller of Ingresses limits or restricts by it");
         return;
     }
-    let reason = "only annotations of ingress-nginx are read; another controller may limit, restrict or authenticate by this one";
+    let reason = match name.starts_with("traefik.ingress.kubernetes.io/") {
+        true => {
+            "Traefik reads it; where Traefik is the controller, write what its middlewares do into the routes"
+        }
+        false => {
+            "only annotations of ingress-nginx are read; another controller may limit, restrict or authenticate by this one"
+        }
+    };
     ledger.lose(id, reason);
 }
 

@@ -17,6 +17,13 @@ const CONTROLLER_END: &str = "ingress-nginx";
 const ANNOTATION: [&str; 3] = ["metadata", "annotations", "kubernetes.io/ingress.class"];
 const SPEC: [&str; 2] = ["spec", "ingressClassName"];
 
+/// The annotation of an IngressClass to which Ingresses without a class belong.
+const DEFAULT: [&str; 3] = [
+    "metadata",
+    "annotations",
+    "ingressclass.kubernetes.io/is-default-class",
+];
+
 /// Returns the Ingresses of the class that is imported, with those that name none. All others are to be filled in.
 pub(super) fn of_one_controller<'n>(
     ingresses: Vec<&'n YamlNode>,
@@ -28,9 +35,10 @@ pub(super) fn of_one_controller<'n>(
     let Some(chosen) = chosen(&ingresses, &controllers) else {
         return ingresses;
     };
+    let default = classes.iter().find_map(|it| default_class(it, ledger));
     let (kept, others): (Vec<_>, Vec<_>) = ingresses
         .into_iter()
-        .partition(|it| class(it).is_none_or(|it| it == chosen));
+        .partition(|it| class(it).or(default).is_none_or(|it| it == chosen));
     for ingress in others {
         leave_out(ingress, chosen, ledger);
     }
@@ -40,8 +48,21 @@ pub(super) fn of_one_controller<'n>(
             ledger.translated(id);
         }
     }
-    report_doubt(&kept, chosen, &controllers, ledger);
+    report_controller(&kept, chosen, &controllers, ledger);
+    if default.is_none() {
+        report_without_class(&kept, chosen, ledger);
+    }
     kept
+}
+
+/// Returns the name of an IngressClass to which Ingresses without a class belong.
+fn default_class<'n>(class: &'n YamlNode, ledger: &mut Ledger) -> Option<&'n str> {
+    let node = class.at(&DEFAULT)?;
+    node.text().filter(|it| it.trim() == "true")?;
+    node.entries()
+        .into_iter()
+        .for_each(|id| ledger.translated(id));
+    class.at(&["metadata", "name"])?.text()
 }
 
 /// Returns the name and the controller of an IngressClass.
@@ -94,33 +115,37 @@ fn leave_out(ingress: &YamlNode, chosen: &str, ledger: &mut Ledger) {
     for id in ingress.entries() {
         ledger.left_out(id, reason.clone());
     }
-    if let Some(id) = class_node(ingress).and_then(|it| it.entries().first().copied()) {
+    let node = class_node(ingress).or_else(|| ingress.at(&["metadata", "name"]));
+    if let Some(id) = node.and_then(|it| it.entries().first().copied()) {
         ledger.fill_in_for(id, &reason);
     }
 }
 
-/// Records Ingresses that may be those of another controller than ingress-nginx.
-fn report_doubt(
+/// Records Ingresses of a class that is another controller's than ingress-nginx.
+fn report_controller(
     kept: &[&YamlNode],
     chosen: &str,
     controllers: &BTreeMap<&str, &str>,
     ledger: &mut Ledger,
 ) {
-    let entry = |node: &YamlNode| node.entries().first().copied();
     if !is_of_nginx(chosen, controllers) {
         let first = kept.iter().find_map(|it| class_node(it));
-        if let Some(id) = first.and_then(entry) {
+        if let Some(id) = first.and_then(|it| it.entries().first().copied()) {
             ledger.fill_in_for(
                 id,
                 "the class is none of ingress-nginx; its Ingresses are read as ingress-nginx reads them, and its controller may differ",
             );
         }
     }
+}
+
+/// Records Ingresses without a class, where no class of the input is that of all such.
+fn report_without_class(kept: &[&YamlNode], chosen: &str, ledger: &mut Ledger) {
     for ingress in kept.iter().filter(|it| class(it).is_none()) {
         let name = ingress.at(&["metadata", "name"]).unwrap_or(ingress);
-        if let Some(id) = entry(name) {
+        if let Some(id) = name.entries().first() {
             ledger.fill_in_for(
-                id,
+                *id,
                 &format!("it names no class, others name {chosen}; its routes belong here where that is the default class"),
             );
         }

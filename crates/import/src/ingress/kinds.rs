@@ -4,67 +4,108 @@ use super::yaml::YamlNode;
 use crate::ledger::Ledger;
 
 /// Kinds of objects that lead no request anywhere.
-const IDLE_KINDS: [&str; 34] = [
+const IDLE_KINDS: [&str; 69] = [
+    "APIService",
+    "AlertmanagerConfig",
+    "CSIDriver",
+    "CSINode",
     "Certificate",
     "CertificateRequest",
+    "Challenge",
+    "ClusterExternalSecret",
     "ClusterIssuer",
     "ClusterRole",
     "ClusterRoleBinding",
+    "ClusterSecretStore",
     "ConfigMap",
     "ControllerRevision",
     "CronJob",
     "CustomResourceDefinition",
     "DaemonSet",
     "Deployment",
-    "Endpoints",
     "EndpointSlice",
+    "Endpoints",
     "Event",
+    "ExternalSecret",
+    "FlowSchema",
+    "GitRepository",
+    "HelmChart",
+    "HelmRelease",
+    "HelmRepository",
     "HorizontalPodAutoscaler",
     "IngressClass",
     "Issuer",
     "Job",
+    "Kustomization",
+    "Lease",
     "LimitRange",
+    "MutatingWebhookConfiguration",
     "Namespace",
-    "NetworkPolicy",
+    "Node",
+    "Order",
     "PersistentVolume",
     "PersistentVolumeClaim",
     "Pod",
     "PodDisruptionBudget",
     "PodMonitor",
+    "PodSecurityPolicy",
+    "PodTemplate",
+    "PriorityClass",
+    "PriorityLevelConfiguration",
+    "Probe",
+    "PrometheusRule",
     "ReplicaSet",
+    "ReplicationController",
     "ResourceQuota",
     "Role",
     "RoleBinding",
+    "RuntimeClass",
+    "SealedSecret",
     "Secret",
+    "SecretStore",
     "ServiceAccount",
     "ServiceMonitor",
     "StatefulSet",
+    "StorageClass",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "ValidatingWebhookConfiguration",
+    "VerticalPodAutoscaler",
+    "VolumeAttachment",
+    "VolumeSnapshot",
+    "VolumeSnapshotClass",
 ];
 
 /// The reason for an object of these kinds.
-pub(crate) const IDLE: &str = "it leads no request anywhere";
+const IDLE: &str = "it leads no request anywhere";
 
-/// Returns true if objects of a kind lead no request anywhere.
-pub(crate) fn is_idle(kind: &str) -> bool {
-    IDLE_KINDS.contains(&kind)
+/// Returns the reason for which objects of a kind are left out that neither lead nor restrict requests to a gateway; `None` for others.
+pub(crate) fn idle_reason(kind: &str) -> Option<&'static str> {
+    match kind {
+        "NetworkPolicy" => {
+            Some("it restricts connections of pods, whatever gateway they come from")
+        }
+        kind => IDLE_KINDS.contains(&kind).then_some(IDLE),
+    }
 }
 
 /// Leaves out an object that is no Ingress, Service or ConfigMap. Of a kind that may lead or restrict requests it is to be filled in.
 pub(super) fn leave_out(object: &YamlNode, kind: &str, ledger: &mut Ledger) {
     let version = object.get("apiVersion").and_then(YamlNode::text);
     let is_traefik = version.is_some_and(|it| it.starts_with("traefik."));
-    let reason = match kind {
-        _ if is_traefik => "it is an object of Traefik; import it with --format traefik",
-        kind if is_idle(kind) => IDLE,
-        _ => {
+    let idle = idle_reason(kind).filter(|_| !is_traefik);
+    let lost = match is_traefik {
+        true => "it is an object of Traefik; import it with --format traefik",
+        false => {
             "Ingress, Service and the ConfigMap of ingress-nginx are imported; an object of this kind may lead or restrict requests"
         }
     };
+    let reason = idle.unwrap_or(lost);
     for id in object.entries() {
         ledger.left_out(id, reason);
     }
     let kind = object.get("kind").unwrap_or(object);
-    if let Some(id) = kind.entries().first().filter(|_| reason != IDLE) {
+    if let Some(id) = kind.entries().first().filter(|_| idle.is_none()) {
         ledger.fill_in_for(*id, reason);
     }
 }
@@ -88,9 +129,12 @@ mod tests {
         assert!(middleware.contains("--format traefik"), "{middleware}");
         let policy = reported("apiVersion: k8s.nginx.org/v1\nkind: Policy\n");
         assert!(policy.starts_with("i:7: kind: Policy: "), "{policy}");
-        assert_eq!(
-            reported("apiVersion: cert-manager.io/v1\nkind: Certificate\n"),
-            ""
-        );
+        for idle in [
+            "cert-manager.io/v1\nkind: Certificate",
+            "storage.k8s.io/v1\nkind: StorageClass",
+            "networking.k8s.io/v1\nkind: NetworkPolicy",
+        ] {
+            assert_eq!(reported(&format!("apiVersion: {idle}\n")), "");
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::annotations;
 use super::yaml::YamlNode;
 use crate::client_fields::{self, ProxyFieldUse};
 use crate::ledger::{EntryId, Ledger};
-use crate::model::GatewayModel;
+use crate::model::{GatewayModel, set_key};
 use crate::trust::{self, TrustScope};
 
 /// The settings that limits need.
@@ -100,7 +100,9 @@ pub(super) fn is_of_controller(map: &YamlNode) -> bool {
     let data = map.get("data").map(YamlNode::members).unwrap_or_default();
     let is_setting =
         |name: &str| name == PROXIES || READING.contains(&name) || KNOWN.contains(&name);
-    is_named || data.iter().any(|(name, _)| is_setting(name))
+    // No setting has a dot; files of a ConfigMap have.
+    let has_files = data.iter().any(|(name, _)| name.contains('.'));
+    !has_files && (is_named || data.iter().any(|(name, _)| is_setting(name)))
 }
 
 impl ControllerSettings {
@@ -185,11 +187,13 @@ impl ControllerSettings {
             "use-forwarded-headers" => self.trusts_all = (text == "true").then_some(id),
             "proxy-body-size" => {
                 let size = crate::toml::quoted(&annotations::size(text)?);
-                gateway.server.push(("max_body_bytes", size));
+                set_key(&mut gateway.server, "max_body_bytes", size);
                 gateway.server_sources.push(id);
             }
             "proxy-connect-timeout" | "proxy-read-timeout" | "proxy-send-timeout" => {
-                self.timeouts.extend(annotations::timeout(name, text)?);
+                if let Some((key, value)) = annotations::timeout(name, text)? {
+                    set_key(&mut self.timeouts, key, value);
+                }
             }
             "ssl-redirect" if text == "false" => {
                 self.ssl_redirect.get_or_insert(false);

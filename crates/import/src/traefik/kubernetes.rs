@@ -120,15 +120,14 @@ impl ClusterTree {
             "ServersTransport" => "http.serversTransports",
             "TLSOption" => "tls.options",
             "TLSStore" => "tls.stores",
-            kind if kinds::is_idle(kind) => {
-                account.idle(object, kinds::IDLE);
-                return;
-            }
             "Ingress" => {
                 let reason = "import the objects Ingress with --format ingress";
                 return account.lost_with(object, kind_node(object), reason);
             }
-            _ => {
+            kind => {
+                if let Some(reason) = kinds::idle_reason(kind) {
+                    return account.idle(object, reason);
+                }
                 let reason = "objects of this kind have no counterpart";
                 return account.lost_with(object, kind_node(object), reason);
             }
