@@ -86,10 +86,7 @@ pub(super) fn origin(
                 ledger.translated(line.id);
                 origin.timeouts.push((key, crate::toml::duration(millis)));
             }
-            None => {
-                ledger.left_out(line.id, "a timeout is 1ms to 1d");
-                ledger.fill_in_for(line.id, "a timeout is 1ms to 1d");
-            }
+            None => ledger.lose(line.id, "a timeout is 1ms to 1d"),
         }
     }
     health(backend, defaults, &mut origin, ledger);

@@ -285,9 +285,7 @@ pub(super) fn times(lines: &[&SectionLine], gateway: &mut GatewayModel, ledger: 
                 gateway.server.push((key, crate::toml::duration(millis)));
             }
             None => {
-                let reason = format!("see [server] {key}");
-                ledger.left_out(line.id, reason.clone());
-                ledger.fill_in_for(line.id, &format!("it is left out: {reason}"));
+                ledger.lose(line.id, &format!("see [server] {key}"));
             }
         }
     }

@@ -55,10 +55,7 @@ pub(super) fn fill_in(sections: &[ConfigSection], ledger: &mut Ledger) {
             if is_harmless || !ledger.has_lost_effect(line.id) {
                 continue;
             }
-            if let Some(reason) = ledger.reason(line.id) {
-                let what = format!("{}: it is left out: {reason}", ledger.comment(line.id));
-                ledger.fill_in(what);
-            }
+            ledger.require(line.id);
         }
     }
 }

@@ -272,13 +272,7 @@ impl<'r> RuleEvaluation<'r> {
             match added {
                 Ok(None) => {}
                 Ok(Some(())) => used = true,
-                Err(reason) => {
-                    ledger.left_out(rule.id, reason.clone());
-                    ledger.fill_in(format!(
-                        "{}: it is left out: {reason}",
-                        ledger.comment(rule.id)
-                    ));
-                }
+                Err(reason) => ledger.lose(rule.id, &reason),
             }
         }
         used

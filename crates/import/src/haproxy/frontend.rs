@@ -365,6 +365,9 @@ impl<'s> FrontendImporter<'s> {
     }
 }
 
+/// The reason for which a redirect to HTTPS of some requests is left out.
+const ALL_OR_NONE: &str = "a listener redirects all requests or none";
+
 /// Returns `redirect_to_https` of the listeners in clear text. A redirect of some requests is to be filled in.
 fn redirect(frontend: &ConfigSection, ledger: &mut Ledger) -> Option<&'static str> {
     let mut redirect = None;
@@ -376,10 +379,7 @@ fn redirect(frontend: &ConfigSection, ledger: &mut Ledger) -> Option<&'static st
         if rules::is_for_all(&rule) {
             redirect = Some("true");
         } else {
-            ledger.fill_in(format!(
-                "{}: it is left out: a listener redirects all requests or none",
-                ledger.comment(rule.id)
-            ));
+            ledger.lose(rule.id, ALL_OR_NONE);
         }
     }
     redirect
@@ -389,10 +389,7 @@ fn redirect(frontend: &ConfigSection, ledger: &mut Ledger) -> Option<&'static st
 fn report_redirects(rules: &[SectionRule], tls: ListenerTls, ledger: &mut Ledger) {
     for rule in rules {
         if matches!(rule.kind, RuleKind::ToHttps) && tls != ListenerTls::All {
-            ledger.fill_in(format!(
-                "{}: it is left out: a listener redirects all requests or none",
-                ledger.comment(rule.id)
-            ));
+            ledger.lose(rule.id, ALL_OR_NONE);
         }
     }
 }

@@ -130,11 +130,11 @@ pub(super) fn read(
                 rules.push(rule);
             }
             Err(reason) => {
-                ledger.left_out(id, reason.clone());
                 let line = section.lines.iter().find(|line| line.id == id);
                 let is_harmless = |line| changes_no_answer(line) || is_last_accept(line, section);
-                if !line.is_some_and(is_harmless) {
-                    ledger.fill_in(format!("{}: it is left out: {reason}", ledger.comment(id)));
+                match line.is_some_and(is_harmless) {
+                    true => ledger.left_out(id, reason),
+                    false => ledger.lose(id, &reason),
                 }
             }
         }

@@ -45,18 +45,18 @@ pub(super) fn take(rules: &mut Vec<SectionRule>, client: &mut ClientRules, ledge
         };
         let is_written = |it: &SectionRule| it.kind.edited_field() == Some(field.as_str());
         if kept.iter().any(is_written) {
-            lose(&rule, WRITTEN, ledger);
+            ledger.lose(rule.id, WRITTEN);
             continue;
         }
         let is_for_all = rule.alternatives().any(<[_]>::is_empty);
         let proxies = rules::clients(&rule.condition);
         if proxies.is_none() && !is_for_all {
-            lose(&rule, CONDITIONAL, ledger);
+            ledger.lose(rule.id, CONDITIONAL);
             continue;
         }
         if std::mem::take(&mut is_first) {
             for rule in kept.extract_if(.., |it| judges_address(it)) {
-                lose(&rule, PEER, ledger);
+                ledger.lose(rule.id, PEER);
             }
         }
         identify(&rule, field, proxies.unwrap_or_default(), client, ledger);
@@ -68,7 +68,7 @@ pub(super) fn take(rules: &mut Vec<SectionRule>, client: &mut ClientRules, ledge
 pub(super) fn leave_out(rules: &mut Vec<SectionRule>, ledger: &mut Ledger) {
     let is_source = |rule: &mut SectionRule| matches!(rule.kind, RuleKind::SetSource(_));
     for rule in rules.extract_if(.., is_source) {
-        lose(&rule, IN_BACKEND, ledger);
+        ledger.lose(rule.id, IN_BACKEND);
     }
 }
 
@@ -113,9 +113,4 @@ fn judges_address(rule: &SectionRule) -> bool {
     };
     let mut terms = rule.alternatives().flatten();
     is_tracked || terms.any(|it| matches!(it.term, ConditionTerm::Client(_)))
-}
-
-fn lose(rule: &SectionRule, reason: &str, ledger: &mut Ledger) {
-    ledger.left_out(rule.id, reason);
-    ledger.fill_in_for(rule.id, &format!("it is left out: {reason}"));
 }

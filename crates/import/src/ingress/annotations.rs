@@ -84,10 +84,10 @@ impl IngressAnnotations {
             match read.take(name, *id, text.trim()) {
                 Ok(()) => ledger.translated(*id),
                 Err(reason) => {
-                    ledger.left_out(*id, reason.clone());
-                    if !changes_no_answer(name, text) {
-                        let comment = ledger.comment(*id);
-                        ledger.fill_in(format!("{comment}: it is left out: {reason}"));
+                    if changes_no_answer(name, text) {
+                        ledger.left_out(*id, reason);
+                    } else {
+                        ledger.lose(*id, &reason);
                     }
                 }
             }

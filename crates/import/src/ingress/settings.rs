@@ -117,10 +117,7 @@ impl ControllerSettings {
             match self.take((name, text.trim()), *id, gateway) {
                 Ok(true) => ledger.translated(*id),
                 Ok(false) => {}
-                Err(reason) => {
-                    ledger.left_out(*id, reason.clone());
-                    ledger.fill_in(format!("{}: it is left out: {reason}", ledger.comment(*id)));
-                }
+                Err(reason) => ledger.lose(*id, &reason),
             }
         }
     }
@@ -149,8 +146,7 @@ impl ControllerSettings {
                 self.scopes.push(scope(map, blocks));
             }
             Err(reason) => {
-                ledger.left_out(id, reason.clone());
-                ledger.fill_in_for(id, &reason);
+                ledger.lose(id, &reason);
             }
         }
     }
