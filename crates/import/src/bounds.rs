@@ -66,6 +66,24 @@ pub const NAMES_AT_ADDRESSES: usize = 200_000;
 /// Alternatives of one rule of Traefik.
 pub const RULE_ALTERNATIVES: usize = 256;
 
+/// Largest burst and queue of a limit.
+pub const BURST: u64 = 1_048_574;
+
+/// Longest period of a rate, in seconds.
+pub const PERIOD_SECONDS: u64 = 31 * 86_400;
+
+/// The default of `capacity` of a limit.
+pub const USUAL_CAPACITY: u64 = 262_144;
+
+/// Largest `weight` of a server.
+pub const SERVER_WEIGHT: u64 = 256;
+
+/// Longest timeout of an origin, in milliseconds.
+pub const ORIGIN_MILLIS: u64 = 86_400_000;
+
+/// Largest `max_connections` and `max_pending` of an origin.
+pub const ORIGIN_CONNECTIONS: u64 = 10_000;
+
 /// Milliseconds that `client_header_timeout` of `[server]` takes.
 pub const CLIENT_HEADER_MILLIS: RangeInclusive<u64> = 1..=3_600_000;
 

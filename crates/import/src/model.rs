@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use sluicegate_base::path::PathCase;
 
+use crate::bounds;
 use crate::ledger::EntryId;
 
 /// A whole configuration.
@@ -148,7 +149,7 @@ impl Origin {
             match merged.iter_mut().find(same) {
                 Some(known) => {
                     let weight = known.weight.unwrap_or(1) + server.weight.unwrap_or(1);
-                    known.weight = Some(weight.min(LARGEST_WEIGHT));
+                    known.weight = Some(weight.min(bounds::SERVER_WEIGHT));
                 }
                 None => merged.push(server),
             }
@@ -163,9 +164,6 @@ impl Origin {
         self.servers = merged;
     }
 }
-
-/// Largest weight of a server.
-const LARGEST_WEIGHT: u64 = 256;
 
 /// A server of an origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

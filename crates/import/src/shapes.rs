@@ -4,14 +4,12 @@
 //! would be above `burst`. The first request has an excess of 0. So `burst + 1` requests pass at once, which is `gcra` with that burst; a
 //! request that is delayed until its excess has drained has as many before it as a leaky bucket with a queue of `burst`.
 
+use crate::bounds;
 use crate::model::LimitAlgorithm;
 
 /// The default of `max_wait`, and its bound, in milliseconds.
 const USUAL_WAIT: u64 = 10_000;
 const LONGEST_WAIT: u64 = 600_000;
-
-/// Largest burst and queue of the configuration.
-const LARGEST_BURST: u64 = 1_048_574;
 
 /// Largest count of a rate.
 pub(crate) const LARGEST_COUNT: u64 = 1_048_575;
@@ -49,14 +47,14 @@ impl RatePeriod {
 
 /// Returns the algorithm that admits `burst` requests beyond the rate at once.
 pub(crate) fn at_once(burst: u64) -> LimitAlgorithm {
-    LimitAlgorithm::Gcra(burst.saturating_add(1).min(LARGEST_BURST))
+    LimitAlgorithm::Gcra(burst.saturating_add(1).min(bounds::BURST))
 }
 
 /// Returns the algorithm that delays up to `burst` requests beyond the rate.
 pub(crate) fn delayed(rate: RequestRate, burst: u64) -> LimitAlgorithm {
     let longest = longest_wait(rate, burst);
     let wait = (longest > USUAL_WAIT).then_some(longest.min(LONGEST_WAIT));
-    LimitAlgorithm::LeakyBucket(burst.min(LARGEST_BURST), wait)
+    LimitAlgorithm::LeakyBucket(burst.min(bounds::BURST), wait)
 }
 
 /// Returns true if requests would wait for longer than the configuration allows, and are refused instead.

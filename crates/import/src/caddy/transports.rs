@@ -3,6 +3,7 @@
 use super::tree::CaddyDirective;
 use super::units;
 use super::upstreams::UpstreamScheme;
+use crate::bounds;
 use crate::ledger::Ledger;
 use crate::model::{Origin, set_key};
 use crate::toml::{duration, list, quoted};
@@ -44,9 +45,6 @@ const MOST_REQUESTS: u32 = 1_000_000;
 /// The difference of `max_conns_per_host`.
 const BOUNDED_WAIT: &str = "10000 requests wait for a connection, each for a minute, and others get 503; in Caddy all wait without a bound";
 
-/// The longest timeout of the configuration, in milliseconds.
-const LONGEST: u64 = 86_400_000;
-
 impl TransportSettings {
     /// Takes a line in the block of `transport http`. Returns false if it changes no answer.
     ///
@@ -60,7 +58,11 @@ impl TransportSettings {
         ledger: &mut Ledger,
     ) -> Result<bool, String> {
         let value = line.word(0);
-        let time = || Ok::<_, String>(duration(units::millis(value)?.clamp(1, LONGEST)));
+        let time = || {
+            Ok::<_, String>(duration(
+                units::millis(value)?.clamp(1, bounds::ORIGIN_MILLIS),
+            ))
+        };
         match line.name.as_str() {
             "tls" => self.scheme = UpstreamScheme::Https,
             "tls_insecure_skip_verify" => {
@@ -171,7 +173,9 @@ impl TransportSettings {
                     count()?.max(1).to_string(),
                 );
             }
-            "fail_duration" => self.ejection = Some(units::millis(value)?.clamp(100, LONGEST)),
+            "fail_duration" => {
+                self.ejection = Some(units::millis(value)?.clamp(100, bounds::ORIGIN_MILLIS))
+            }
             "max_fails" => self.failures = Some(count()?.max(1)),
             "unhealthy_status" => {
                 for status in &line.words {

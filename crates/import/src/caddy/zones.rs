@@ -10,6 +10,7 @@ use super::omissions::{leave, leave_quietly};
 use super::placeholders::{self, PlaceholderPiece, pieces};
 use super::tree::CaddyDirective;
 use super::units;
+use crate::bounds;
 use crate::client_fields::ProxyFieldUse;
 use crate::ledger::Ledger;
 use crate::model::{KeyPart, Limit, LimitAction, LimitAlgorithm, TableRemarks};
@@ -18,9 +19,6 @@ use crate::shapes::LARGEST_COUNT;
 
 /// The largest count of the algorithm `exact`.
 const LARGEST_LOG: u64 = 1_024;
-
-/// The longest period of a rate, in seconds.
-const LONGEST_PERIOD: u64 = 31 * 86_400;
 
 /// The prefix of IPv6 that the gateway counts by default.
 const USUAL_V6: u8 = 64;
@@ -175,7 +173,7 @@ impl RateZoneTable {
             ));
         }
         let seconds = settings.window.div_ceil(1_000);
-        if seconds == 0 || seconds > LONGEST_PERIOD {
+        if seconds == 0 || seconds > bounds::PERIOD_SECONDS {
             return Err("the period of a rate is one second to 31 days".to_owned());
         }
         let key = key(settings)?;

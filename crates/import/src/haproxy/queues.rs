@@ -2,15 +2,10 @@
 
 use super::sections::{ConfigSection, SectionLine};
 use super::tables::millis;
+use crate::bounds;
 use crate::ledger::Ledger;
 use crate::model::Origin;
 use crate::toml::{duration, inline};
-
-/// Largest `max_connections` of a server.
-const MOST_CONNECTIONS: u64 = 10_000;
-
-/// Largest `max_pending` of an origin, which stands for any number.
-const MOST_PENDING: u64 = 10_000;
 
 /// Largest `pending_timeout`, in milliseconds.
 const LONGEST_WAIT: u64 = 60_000;
@@ -36,12 +31,14 @@ pub(super) fn bound(
     let Some(most) = smallest else { return };
     // A request waits at any server of an origin.
     let queues: Option<Vec<u64>> = servers.iter().map(|it| it.queue).collect();
-    let pending = queues.map_or(MOST_PENDING, |it| it.iter().sum::<u64>().min(MOST_PENDING));
+    let pending = queues.map_or(bounds::ORIGIN_CONNECTIONS, |it| {
+        it.iter().sum::<u64>().min(bounds::ORIGIN_CONNECTIONS)
+    });
     let wait = wait(lines, ledger);
     origin.keys.push((
         "circuit_breaker",
         inline(&[
-            format!("max_connections = {}", most.min(MOST_CONNECTIONS)),
+            format!("max_connections = {}", most.min(bounds::ORIGIN_CONNECTIONS)),
             format!("max_pending = {pending}"),
             format!("pending_timeout = {}", duration(wait)),
         ]),
@@ -55,7 +52,7 @@ pub(super) fn bound(
             ),
         );
     }
-    if most > MOST_CONNECTIONS || servers.iter().any(|it| it.connections != smallest) {
+    if most > bounds::ORIGIN_CONNECTIONS || servers.iter().any(|it| it.connections != smallest) {
         let comment = ledger.comment(backend.id);
         ledger.fill_in(format!(
             "{comment}: [origin.{}.circuit_breaker] max_connections: servers have other maxconn than {most}, and all of an origin have \

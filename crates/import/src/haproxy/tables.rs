@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 
 use super::samples::{self, CounterKind, SampleKey};
 use super::sections::{ConfigSection, SectionLine};
+use crate::bounds;
 use crate::ledger::{EntryId, Ledger};
 use crate::model::KeyPart;
 use crate::shapes::LARGEST_COUNT;
-
-/// The default capacity of a limit.
-const USUAL_CAPACITY: u64 = 262_144;
 
 /// A stick table.
 #[derive(Clone, Debug)]
@@ -130,7 +128,7 @@ fn table(line: &SectionLine, section: EntryId) -> StickTable {
         id: line.id,
         section,
         periods,
-        capacity: (size > USUAL_CAPACITY).then_some(size.min(1 << 30)),
+        capacity: (size > bounds::USUAL_CAPACITY).then_some(size.min(1 << 30)),
         has_peers: line.behind("peers").is_some(),
         key_bytes: (line.behind("type") == Some("string"))
             .then(|| line.behind("len").and_then(|it| it.parse().ok()))

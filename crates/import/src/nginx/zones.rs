@@ -6,15 +6,13 @@ use super::choice::ValueChoice;
 use super::keys::{self, KeyTemplate};
 use super::tree::Directive;
 use super::variables::VariableTable;
+use crate::bounds;
 use crate::client_fields::ProxyFieldUse;
 use crate::ledger::{EntryId, Ledger};
 use crate::shapes::{LARGEST_COUNT, RatePeriod, RequestRate};
 
 /// Bytes that nginx keeps of a key, at least.
 const STATE_BYTES: u64 = 128;
-
-/// The default capacity of a limit.
-const USUAL_CAPACITY: u64 = 262_144;
 
 /// A zone: what it counts by, and how much may pass.
 pub(super) struct Zone {
@@ -124,7 +122,7 @@ fn zone(
         key,
         variables: used,
         rate,
-        capacity: (keys > USUAL_CAPACITY).then_some(keys),
+        capacity: (keys > bounds::USUAL_CAPACITY).then_some(keys),
         differences,
         proxy_fields: variables.proxy_fields(text),
     })

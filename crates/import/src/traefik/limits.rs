@@ -7,16 +7,11 @@
 use super::account::TreeAccount;
 use super::rules::is_field_name;
 use super::tree::{self, member, number, text, texts};
+use crate::bounds;
 use crate::client_fields::{self, ProxyFieldUse};
 use crate::ingress::yaml::YamlNode;
 use crate::model::{KeyPart, Limit, LimitAction, LimitAlgorithm, TableRemarks};
 use crate::shapes::LARGEST_COUNT;
-
-/// Largest burst of the configuration.
-const LARGEST_BURST: u64 = 1_048_574;
-
-/// Longest period of the configuration, in seconds.
-const LONGEST_PERIOD: u64 = 31 * 86_400;
 
 const ADDRESSES: &str = "IPv6 clients are counted by /64; write \"client.ip/32,/128\" to count single addresses as Traefik does";
 
@@ -151,9 +146,10 @@ pub(super) fn rate(
     let factor = 1_000 / divisor(millis, 1_000);
     let count = average.saturating_mul(factor);
     let seconds = millis.saturating_mul(factor) / 1_000;
-    if count > LARGEST_COUNT || seconds > LONGEST_PERIOD || burst > LARGEST_BURST {
+    if count > LARGEST_COUNT || seconds > bounds::PERIOD_SECONDS || burst > bounds::BURST {
         return Err(format!(
-            "a rate has at most {LARGEST_COUNT} requests per 31 days, and a burst of {LARGEST_BURST}"
+            "a rate has at most {LARGEST_COUNT} requests per 31 days, and a burst of {}",
+            bounds::BURST
         ));
     }
     let mut limit = limit(node, name, source);

@@ -15,9 +15,6 @@ use crate::names::NamePool;
 /// The address of an origin whose servers are to be filled in.
 const TO_NAME: &str = "127.0.0.1:80";
 
-/// Largest weight of a server.
-const LARGEST_WEIGHT: u64 = 256;
-
 /// The services of the input, and the origins that are made of them.
 pub(super) struct TraefikOrigins<'c> {
     config: &'c TraefikConfig,
@@ -185,7 +182,7 @@ impl<'c> TraefikOrigins<'c> {
             origin.servers.push(Server {
                 weight: weight
                     .filter(|it| *it != 1)
-                    .map(|it| it.min(LARGEST_WEIGHT)),
+                    .map(|it| it.min(bounds::SERVER_WEIGHT)),
                 ..server(address)
             });
         }
@@ -344,7 +341,7 @@ fn weights(shares: Vec<(u64, u64, Server)>) -> Option<Vec<Server>> {
         .zip(scaled)
         .map(|((.., server), weight)| {
             let weight = weight / least.max(1);
-            (weight <= LARGEST_WEIGHT).then_some(Server {
+            (weight <= bounds::SERVER_WEIGHT).then_some(Server {
                 weight: (weight != 1).then_some(weight),
                 ..server
             })

@@ -3,12 +3,10 @@
 use super::account::TreeAccount;
 use super::notations::TraefikConfig;
 use super::tree::{is_on, member, millis, number, text, texts};
+use crate::bounds;
 use crate::ingress::yaml::YamlNode;
 use crate::model::Origin;
 use crate::toml::{duration, inline, quoted};
-
-/// The longest duration of the configuration, in milliseconds.
-const LONGEST: u64 = 86_400_000;
 
 /// The scheme of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -268,7 +266,7 @@ fn timeouts(node: &YamlNode, place: &str, origin: &mut Origin, account: &mut Tre
             }
         };
         let millis = value.text().and_then(|it| millis(it.trim()));
-        match millis.filter(|it| (1..=LONGEST).contains(it)) {
+        match millis.filter(|it| (1..=bounds::ORIGIN_MILLIS).contains(it)) {
             Some(millis) => {
                 account.translated(value);
                 origin.timeouts.push((to, duration(millis)));
