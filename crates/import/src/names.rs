@@ -1,14 +1,16 @@
 //! Makes names that a configuration can have: 1 to 64 of `a-z A-Z 0-9 _ - .`, each once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Longest name.
 const LONGEST: usize = 64;
 
-/// NamePool that are taken.
+/// The names that are taken.
 #[derive(Debug, Default)]
 pub(crate) struct NamePool {
     taken: BTreeSet<String>,
+    /// The last number behind each name that was wanted more than once.
+    numbers: BTreeMap<String, u32>,
 }
 
 impl NamePool {
@@ -16,12 +18,12 @@ impl NamePool {
     pub(crate) fn unique(&mut self, wanted: &str) -> String {
         let base = plain(wanted);
         let mut name = base.clone();
-        let mut number = 2_u32;
+        let number = self.numbers.entry(base.clone()).or_insert(1);
         while !self.taken.insert(name.clone()) {
+            *number += 1;
             let ending = format!("-{number}");
             let kept = base.len().min(LONGEST - ending.len());
             name = format!("{}{ending}", &base[..kept]);
-            number += 1;
         }
         name
     }
