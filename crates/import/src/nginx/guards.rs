@@ -111,7 +111,7 @@ fn is_idle(directive: &Directive, traits: &InputTraits, ledger: &mut Ledger) -> 
 }
 
 /// Returns true for a file that takes the place of nginx's own page about a failure, whose status stays: `error_page 500 502 /50x.html`.
-fn is_page_of_failures(directive: &Directive) -> bool {
+pub(super) fn is_page_of_failures(directive: &Directive) -> bool {
     let Some((target, statuses)) = directive.words.split_last() else {
         return false;
     };

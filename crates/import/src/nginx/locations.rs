@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 
 use sluicegate_base::path::PathCase;
 
-use super::precedence;
 use super::scope::SettingScope;
 use super::tree::Directive;
+use super::{guards, precedence};
 use crate::ledger::{EntryId, Ledger};
 use crate::paths;
 
@@ -179,6 +179,24 @@ fn within(around: &LocationBlock<'_>, expression: &str) -> Result<String, String
     })
 }
 
+/// Returns why a location needs no route; `None` where it needs one.
+fn needless(location: &LocationBlock<'_>) -> Option<&'static str> {
+    let is_expression = location.match_kind == LocationMatch::Expression;
+    if !is_expression && is_never_met(location.match_kind, &location.text) {
+        return Some(
+            "nginx merges slashes and resolves dot segments, so no path is compared with it",
+        );
+    }
+    let is_file = location.children.iter().all(|it| it.name == "root");
+    let mut pages = location.scope.error_pages.iter();
+    let is_page = location.match_kind == LocationMatch::Exact
+        && is_file
+        && pages.any(|page| {
+            guards::is_page_of_failures(page) && page.words.last() == Some(&location.text)
+        });
+    is_page.then_some("it has the page of failures, and the gateway has one of its own")
+}
+
 /// Returns true for a text that no path in normal form has.
 fn is_never_met(kind: LocationMatch, text: &str) -> bool {
     let is_within = ["//", "/./", "/../"].iter().any(|it| text.contains(it));
@@ -200,12 +218,7 @@ pub(super) fn place<'d>(
     for arranged in precedence::arrange(locations, ledger) {
         let mut location = arranged.location;
         let text = &location.text;
-        if let Some(directive) = location.directive
-            && location.match_kind != LocationMatch::Expression
-            && is_never_met(location.match_kind, text)
-        {
-            let reason =
-                "nginx merges slashes and resolves dot segments, so no path is compared with it";
+        if let (Some(directive), Some(reason)) = (location.directive, needless(&location)) {
             super::leave_without_effect(directive, reason, ledger);
             continue;
         }
