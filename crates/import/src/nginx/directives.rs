@@ -154,10 +154,10 @@ pub(super) const DIRECTIVES: &[DirectiveRule] = &[
     rule(&["userid"], FillInUnless(&["off", "log"]), "the gateway sets no cookie to tell users apart"),
     rule(&["userid_*"], LeftOut, "it belongs to `userid`"),
     rule(&["post_action"], FillIn, "the gateway asks nothing after an answer"),
-    rule(&["proxy_next_upstream", "grpc_next_upstream"], FillInUnless(&["error", "timeout"]), "see [origin.NAME.retry]"),
+    rule(&["proxy_next_upstream", "grpc_next_upstream"], FillIn, "see [origin.NAME.retry]"),
     rule(&[
         "grpc_next_upstream_timeout", "grpc_next_upstream_tries", "proxy_next_upstream_timeout", "proxy_next_upstream_tries",
-    ], FillInUnless(OFF), "see retries of the origin"),
+    ], FillInUnless(OFF), "see deadline of [origin.NAME.retry]"),
     rule(&["grpc_connect_timeout", "grpc_read_timeout", "grpc_send_timeout"], FillIn, "see [origin.NAME.timeouts]"),
     rule(&["stream", "mail"], FillIn, "the gateway speaks HTTP"),
     rule(&["sticky*"], FillIn, "see [origin.NAME.sticky]"),

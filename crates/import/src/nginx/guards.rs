@@ -149,6 +149,10 @@ fn guards(directive: &Directive) -> bool {
         }
         "client_max_body_size" => value != "0",
         "ssl_ecdh_curve" => !permits_all_curves(value),
+        // Failed connections are repeated in any case.
+        "proxy_next_upstream" | "grpc_next_upstream" => directive
+            .arguments()
+            .any(|it| !["error", "timeout", "off"].contains(&it)),
         // A server of an upstream is no block.
         "server" => directive.block.is_some(),
         name => match directives::find(name).map(|rule| rule.treatment) {
