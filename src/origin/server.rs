@@ -18,7 +18,8 @@ use super::failure::{AttemptFailure, AttemptOutcome};
 use super::idle::IdleLocation;
 use super::pending_queue::{AttemptWait, OriginQueues, PendingQueue};
 use super::pool::PickRequest;
-use super::server_state::{HealthChecking, ServerState, ServerStatus, ShareMille};
+use super::server_state::{HealthChecking, ServerState, ShareMille};
+use super::server_status::ServerStatus;
 use super::unverified_tls::UnverifiedTls;
 use crate::config::rules::{OriginAddress, Protocol, Role, Weight};
 
