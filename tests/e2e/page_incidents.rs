@@ -248,7 +248,7 @@ async fn a_store_that_is_gone_is_said_everywhere() {
         .await;
     let happened = "document.querySelector('section[aria-label=\"What happened\"]')";
     let marked = format!(
-        "/Recovered Over after \\d+ s: The store[^]*Problem The store/.test({happened}.innerText)"
+        "/Recovered Over after \\d+ s. At its worst: The store[^]*Problem The store/.test({happened}.innerText)"
     );
     page.until(&marked).await;
     page.until("document.querySelector('.chart .event.bad') && document.querySelector('.chart .event.good')")

@@ -1,5 +1,6 @@
 //! Finishes the steps of the history, and marks problems that begin and end.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +35,8 @@ struct KnownProblems(BTreeMap<(ProblemKind, String), KnownProblem>);
 struct KnownProblem {
     began: Timestamp,
     severity: ProblemSeverity,
-    sentence: String,
+    /// The problem at its worst.
+    worst: OperatingProblem,
 }
 
 /// A problem that began, or one that ended.
@@ -101,14 +103,19 @@ impl KnownProblems {
             {
                 marks.push(ProblemMark {
                     kind: MarkKind::Problem,
-                    name: problem.name,
+                    name: problem.name.clone(),
                     text: problem.sentence.clone(),
                 });
             }
+            let severity = problem.severity;
+            let (began, worst) = match before {
+                Some(before) => (before.began, worse(before.worst, problem)),
+                None => (now, problem),
+            };
             let known = KnownProblem {
-                began: before.map_or(now, |before| before.began),
-                severity: problem.severity,
-                sentence: problem.sentence,
+                began,
+                severity,
+                worst,
             };
             self.0.insert(place, known);
         }
@@ -118,10 +125,24 @@ impl KnownProblems {
             ProblemMark {
                 kind: MarkKind::Recovery,
                 name,
-                text: format!("Over after {seconds} s: {}", problem.sentence),
+                text: format!(
+                    "Over after {seconds} s. At its worst: {}",
+                    problem.worst.sentence
+                ),
             }
         }));
         marks
+    }
+}
+
+/// Returns the worse of two states of a problem; of equal ones the later.
+fn worse(earlier: OperatingProblem, later: OperatingProblem) -> OperatingProblem {
+    // The heaviest severity is the first.
+    let weight = |problem: &OperatingProblem| (Reverse(problem.severity), problem.extent);
+    if weight(&later) >= weight(&earlier) {
+        later
+    } else {
+        earlier
     }
 }
 
@@ -134,12 +155,13 @@ mod tests {
             severity,
             kind,
             name: "app".to_owned(),
+            extent: 0,
             sentence: sentence.to_owned(),
         }
     }
 
-    /// Goal: a problem is marked when it begins, changes its weight and ends, and not while it lasts. Method: looks at one that begins,
-    /// lasts with another sentence, becomes critical and ends, beside a refused reload.
+    /// Goal: a problem is marked when it begins, changes its weight and ends, then with its worst, and not while it lasts. Method: looks at
+    /// one that begins, lasts with another sentence, becomes critical, worse and lighter, and ends, beside a refused reload.
     #[test]
     fn problems_are_marked_when_they_begin_and_end() {
         let mut known = KnownProblems::default();
@@ -160,9 +182,17 @@ mod tests {
         assert_eq!(look(vec![origin(warning, "1 of 2 fails: refused.")]), []);
         let worse = look(vec![origin(ProblemSeverity::Critical, "No server works.")]);
         assert_eq!(worse, [(MarkKind::Problem, "No server works.".to_owned())]);
+        let grown = |extent, text: &str| OperatingProblem {
+            extent,
+            ..origin(ProblemSeverity::Critical, text)
+        };
+        assert_eq!(look(vec![grown(8, "8 fail.")]), []);
+        assert_eq!(look(vec![grown(2, "2 fail.")]), []);
+        let lighter = look(vec![origin(warning, "1 fails again.")]);
+        assert_eq!(lighter, [(MarkKind::Problem, "1 fails again.".to_owned())]);
         let over = (
             MarkKind::Recovery,
-            "Over after 3 s: No server works.".to_owned(),
+            "Over after 6 s. At its worst: 8 fail.".to_owned(),
         );
         assert_eq!(look(Vec::new()), [over]);
         assert_eq!(look(Vec::new()), []);

@@ -58,6 +58,8 @@ pub(super) struct OperatingProblem {
     pub kind: ProblemKind,
     /// The name of the origin, the server, the limit or the file; empty where there is one only.
     pub name: String,
+    /// Its extent among problems of this kind and weight: the number of failing servers, or the percentage of failed requests.
+    pub extent: u64,
     /// The sentence that says what is wrong.
     pub sentence: String,
 }
@@ -206,6 +208,7 @@ mod tests {
             severity,
             kind: ProblemKind::Overflow,
             name: name.to_owned(),
+            extent: 0,
             sentence: String::new(),
         };
         let mut problems: Vec<_> = (0..29)

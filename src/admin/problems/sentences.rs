@@ -34,6 +34,7 @@ fn problem(
         severity,
         kind,
         name: name.to_owned(),
+        extent: 0,
         // A cause that is cut has its own end.
         sentence: sentence.replace("….", "…"),
     }
@@ -77,7 +78,11 @@ pub(super) fn origin(origin: &OriginView) -> Option<OperatingProblem> {
     } else {
         return None;
     };
-    Some(problem(severity, ProblemKind::Origin, name, sentence))
+    let problem = problem(severity, ProblemKind::Origin, name, sentence);
+    Some(OperatingProblem {
+        extent: faulty.len() as u64,
+        ..problem
+    })
 }
 
 /// Writes how many servers have which state.
@@ -117,8 +122,16 @@ pub(super) fn requests(recent: &RequestFigures) -> Option<OperatingProblem> {
         "{percent} % of requests fail: of {} in {:.0} s the gateway answered {} with 5xx, origins {}.",
         counts.all, recent.seconds, counts.failed_by_gateway, counts.failed_by_origins
     );
-    let kind = ProblemKind::Requests;
-    Some(problem(ProblemSeverity::Critical, kind, "", sentence))
+    let problem = problem(
+        ProblemSeverity::Critical,
+        ProblemKind::Requests,
+        "",
+        sentence,
+    );
+    Some(OperatingProblem {
+        extent: percent,
+        ..problem
+    })
 }
 
 /// Judges a server of the store.
