@@ -7,7 +7,8 @@ use sluicegate_limiter::Timestamp;
 use crate::config::rules::{Name, OriginAddress, Role, Weight};
 use crate::failure::FailureKind;
 use crate::origin::{
-    AttemptCounts, AttemptOutcome, LatestFailure, OriginServer, ServerPool, ServerStatus,
+    AttemptCounts, AttemptOutcome, LatestFailure, OriginServer, ServerPool, ServerSilence,
+    ServerStatus,
 };
 
 /// An origin.
@@ -60,6 +61,8 @@ pub(super) struct ServerView {
     pub ejections: u64,
     /// The number of changes by health checks.
     pub health_changes: u64,
+    /// The time in which it has answered nobody, where that is a failure.
+    pub silence: Option<ServerSilence>,
     /// Its latest failure.
     pub last_failure: Option<(AttemptOutcome, Timestamp)>,
     /// Failures by [`FailureKind::ALL`].
@@ -125,6 +128,7 @@ impl ServerView {
             recent: server_state.recent_attempts(),
             ejections: server_state.ejections(),
             health_changes: server_state.health_changes(),
+            silence: server_state.silence(now),
             last_failure: server_state.last_failure(),
             failures: server_state.failure_log.totals(),
             last_error: server_state.failure_log.latest(),

@@ -67,6 +67,7 @@ struct OriginServerSection {
     weight: u16,
     backup: bool,
     recent: RecentSection,
+    silence: Option<SilenceSection>,
     last_failure: Option<LastFailure>,
     last_error: Option<LastError>,
 }
@@ -78,6 +79,13 @@ struct ServerLimitSection {
     min: u32,
     waiting: u32,
     baseline_ms: Option<f64>,
+}
+
+/// The requests that a server has not answered.
+#[derive(Serialize)]
+struct SilenceSection {
+    since: String,
+    unanswered: u64,
 }
 
 /// The attempts by which a server is failing or not.
@@ -155,6 +163,10 @@ impl OriginServerSection {
                 attempts: view.recent.ended,
                 failed: view.recent.failed,
             },
+            silence: view.silence.map(|silence| SilenceSection {
+                since: rfc3339::format(silence.since),
+                unanswered: silence.unanswered,
+            }),
             last_failure: view.last_failure.map(|(outcome, at)| LastFailure {
                 at: rfc3339::format(at),
                 outcome: outcome.as_str(),
@@ -332,6 +344,7 @@ pub(super) mod tests {
             },
             ejections: 2,
             health_changes: 1,
+            silence: None,
             last_failure,
             failures: FailureKind::ALL.map(|kind| u64::from(kind == FailureKind::Tls)),
             last_error: last_failure.is_some().then(|| LatestFailure {
@@ -370,13 +383,13 @@ pub(super) mod tests {
                     "address": "127.0.0.1:3000", "healthy": true, "state": "up", "fault": false, "in_flight": 3,
                     "limit": { "requests": 17, "min": 8, "waiting": 4, "baseline_ms": 12.5 },
                     "connections": 2, "weight": 1,
-                    "backup": false, "recent": { "attempts": 9, "failed": 1 }, "last_failure": null, "last_error": null,
+                    "backup": false, "recent": { "attempts": 9, "failed": 1 }, "silence": null, "last_failure": null, "last_error": null,
                 },
                 {
                     "address": "127.0.0.1:3001", "healthy": false, "state": "down", "fault": true, "in_flight": 3,
                     "limit": null,
                     "connections": null, "weight": 1,
-                    "backup": false, "recent": { "attempts": 9, "failed": 1 },
+                    "backup": false, "recent": { "attempts": 9, "failed": 1 }, "silence": null,
                     "last_failure": { "at": "2026-11-21T07:10:38.000Z", "outcome": "timeout" },
                     "last_error": {
                         "at": "2026-11-21T07:10:38.000Z", "failure": "ttfb-timeout",

@@ -62,7 +62,7 @@ pub use interim::InterimHeads;
 pub use latency::{LatencyCounts, OriginLatency};
 pub use pending_queue::AttemptWait;
 pub use pool::{FailedServers, PickRequest, PickResult, ServerPool};
-pub use recent_attempts::AttemptCounts;
+pub use recent_attempts::{AttemptCounts, ServerSilence};
 pub use server::{OriginServer, ServerPermit, UploadPart};
 pub use server_state::ServerState;
 pub use server_status::ServerStatus;

@@ -2,6 +2,11 @@
 //!
 //! The background task of the pools reads the counters once a second, so a request pays nothing for it. Where no attempt ended within the
 //! window, the judgment of the latest attempts stays: a quiet server that failed its last request is not sound because time has passed.
+//!
+//! A server that accepts requests and answers none fails no attempt until a timeout ends one, and none at all where clients leave before.
+//! So requests without an answer count from the time of the last answer on.
+
+use std::time::Duration;
 
 use sluicegate_limiter::Timestamp;
 
@@ -14,6 +19,15 @@ const LEAST_FAILURES: u64 = 3;
 /// One failed attempt of so many makes a server a failing one.
 const ENDED_PER_FAILURE: u64 = 10;
 
+/// Requests without an answer below which a silence says nothing of a server.
+const LEAST_UNANSWERED: u64 = 5;
+
+/// The shortest time without an answer after which requests that wait make a server a failing one.
+const LEAST_SILENCE: Duration = Duration::from_secs(10);
+
+/// The length of a silence that says something, as a multiple of earlier ones that an answer ended.
+const SILENCES_PER_USUAL: u32 = 2;
+
 /// The attempts at a server, or at all servers of an origin, that ended by an answer or a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttemptCounts {
@@ -23,11 +37,46 @@ pub struct AttemptCounts {
     pub failed: u64,
 }
 
+/// The attempts at a server, as they are at one time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AttemptReading {
+    pub(super) counts: AttemptCounts,
+    /// Attempts since the start of the process whose client left before an answer.
+    pub(super) abandoned: u64,
+    /// Attempts in flight that wait for the head of an answer.
+    pub(super) waiting: u64,
+    /// Attempts in flight whose answer has begun.
+    pub(super) answering: u64,
+}
+
+/// A time in which a server got requests, and answered none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerSilence {
+    /// Its beginning.
+    pub since: Timestamp,
+    /// The requests that wait, or whose client has left.
+    pub unanswered: u64,
+}
+
 /// The latest attempts at a server.
 #[derive(Debug, Default)]
 pub(super) struct RecentAttempts {
     window: ReadingWindow<AttemptCounts>,
     latest: AttemptCounts,
+    last: AttemptReading,
+    silence: Option<OpenSilence>,
+    /// The length of silences that an answer ended: a server may answer when something happens.
+    usual_silence: Duration,
+}
+
+/// A silence that no answer has ended.
+#[derive(Clone, Copy, Debug)]
+struct OpenSilence {
+    since: Timestamp,
+    /// The attempts that were abandoned before it.
+    abandoned_before: u64,
+    /// The latest time at which a request waited, or was abandoned.
+    asked: Timestamp,
 }
 
 impl AttemptCounts {
@@ -70,19 +119,63 @@ impl AttemptCounts {
     }
 }
 
+impl AttemptReading {
+    /// Returns the attempts that were answered well: those that ended so, and those whose answer has begun.
+    fn answered(&self) -> u64 {
+        let ended = self.counts.ended.saturating_sub(self.counts.failed);
+        ended.saturating_add(self.answering)
+    }
+}
+
 impl RecentAttempts {
-    /// Takes the counts since the start of the process, as they are at `now`.
-    pub(super) fn look(&mut self, counts: AttemptCounts, now: Timestamp) {
-        let (_, earlier) = self.window.begin(&counts, now);
-        let growth = counts.since(earlier);
+    /// Takes the attempts as they are at `now`.
+    pub(super) fn look(&mut self, reading: AttemptReading, now: Timestamp) {
+        let (_, earlier) = self.window.begin(&reading.counts, now);
+        let growth = reading.counts.since(earlier);
         if growth.ended > 0 {
             self.latest = growth;
+        }
+        self.listen(reading, now);
+        self.last = reading;
+    }
+
+    /// Begins or ends a silence.
+    fn listen(&mut self, reading: AttemptReading, now: Timestamp) {
+        if reading.answered() > self.last.answered() {
+            let length = (self.silence.take()).map(|silence| now.saturating_since(silence.since));
+            // Longer ones are forgotten in the course of many.
+            let faded = self.usual_silence * 9 / 10;
+            self.usual_silence = length.map_or(self.usual_silence, |length| length.max(faded));
+        }
+        let is_asked = reading.waiting > 0 || reading.abandoned > self.last.abandoned;
+        if is_asked {
+            let begun = OpenSilence {
+                since: now,
+                abandoned_before: self.last.abandoned,
+                asked: now,
+            };
+            self.silence.get_or_insert(begun).asked = now;
         }
     }
 
     /// Returns the attempts of the latest window in which one ended.
     pub(super) fn latest(&self) -> AttemptCounts {
         self.latest
+    }
+
+    /// Returns the silence of the server at `now`, where it is longer than those that answers ended. One in which nobody asks is forgotten
+    /// after `remembered`.
+    pub(super) fn silence(&self, now: Timestamp, remembered: Duration) -> Option<ServerSilence> {
+        let silence = self.silence?;
+        let left = self.last.abandoned.saturating_sub(silence.abandoned_before);
+        let unanswered = self.last.waiting.saturating_add(left);
+        let usual = self.usual_silence.saturating_mul(SILENCES_PER_USUAL);
+        let is_long = now.saturating_since(silence.since) >= usual.max(LEAST_SILENCE);
+        let is_recent = now.saturating_since(silence.asked) < remembered;
+        (is_long && is_recent && unanswered >= LEAST_UNANSWERED).then_some(ServerSilence {
+            since: silence.since,
+            unanswered,
+        })
     }
 }
 
@@ -124,7 +217,11 @@ mod tests {
         let mut counts = AttemptCounts::default();
         let mut look = |secs, ended, failed| {
             counts = counts.plus(AttemptCounts { ended, failed });
-            recent.look(counts, at(secs));
+            let reading = AttemptReading {
+                counts,
+                ..AttemptReading::default()
+            };
+            recent.look(reading, at(secs));
             recent.latest().are_failing()
         };
         assert!((0..20).all(|secs| !look(secs, 10, 0)));
@@ -133,6 +230,38 @@ mod tests {
         assert!((22..80).all(|secs| look(secs, 0, 0)));
         assert!(look(80, 1, 1));
         assert!(!look(95, 1, 0), "the latest attempt was answered");
+    }
+
+    /// Goal: requests that nobody answers are seen before a timeout, also where their clients leave, and a server that always answers late
+    /// is not silent. Method: waiting requests, abandoned ones, downloads that go on, an answer, few requests, and long polls.
+    #[test]
+    fn a_server_that_answers_nobody_is_silent() {
+        let mut recent = RecentAttempts::default();
+        let mut look = |secs, ended, abandoned, waiting, answering| {
+            let reading = AttemptReading {
+                counts: AttemptCounts { ended, failed: 0 },
+                abandoned,
+                waiting,
+                answering,
+            };
+            recent.look(reading, at(secs));
+            let silence = recent.silence(at(secs), Duration::from_secs(600));
+            silence.map(|silence| silence.unanswered)
+        };
+        assert!((0..100).all(|secs| look(secs, secs * 10, 0, 20, 3) == None));
+        assert_eq!(look(105, 990, 0, 60, 3), None, "too short");
+        assert_eq!(look(110, 990, 0, 90, 3), Some(90));
+        assert_eq!(look(120, 992, 90, 10, 1), Some(100), "two downloads ended");
+        assert_eq!(look(130, 992, 100, 0, 1), Some(100), "all have left");
+        assert_eq!(look(131, 993, 100, 0, 1), None, "an answer came");
+        assert_eq!(look(140, 993, 104, 0, 1), None);
+        assert_eq!(look(160, 993, 104, 0, 1), None, "they are too few");
+        assert_eq!(look(170, 1_000, 104, 0, 0), None);
+        // Each is answered after half a minute, as before.
+        for poll in 0..5_u64 {
+            assert_eq!(look(200 + poll * 30, 1_000 + poll * 9, 104, 9, 0), None);
+            assert_eq!(look(229 + poll * 30, 1_000 + poll * 9, 104, 9, 0), None);
+        }
     }
 
     /// Goal: what a client ends counts for and against nobody. Method: each outcome.

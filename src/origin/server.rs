@@ -18,7 +18,7 @@ use super::failure::{AttemptFailure, AttemptOutcome};
 use super::idle::IdleLocation;
 use super::pending_queue::{AttemptWait, OriginQueues, PendingQueue};
 use super::pool::PickRequest;
-use super::server_state::{HealthChecking, ServerState, ShareMille};
+use super::server_state::{AttemptStage, HealthChecking, ServerState, ShareMille};
 use super::server_status::ServerStatus;
 use super::unverified_tls::UnverifiedTls;
 use crate::config::rules::{OriginAddress, Protocol, Role, Weight};
@@ -200,6 +200,7 @@ impl OriginServer {
                 connection: None,
                 search: self.connections.as_ref().map(Connections::begin_search),
                 limit_permit,
+                stage: AttemptStage::Waiting,
             })
     }
 }
@@ -232,6 +233,8 @@ pub struct ServerPermit {
     search: Option<ConnectionSearch>,
     /// The place of the attempt in the adaptive limit, until the head of the response. Boxed, since most origins have no such limit.
     limit_permit: Option<Box<LimitPermit>>,
+    /// Its stage, which the server counts.
+    stage: AttemptStage,
 }
 
 impl ServerPermit {
@@ -280,6 +283,12 @@ impl ServerPermit {
 
     /// Records whether the client has still to send a part of the request's body.
     pub fn uploads(&mut self, part: UploadPart) {
+        if self.stage != AttemptStage::Answering {
+            self.enter_stage(match part {
+                UploadPart::Begun => AttemptStage::Uploading,
+                UploadPart::Last => AttemptStage::Waiting,
+            });
+        }
         let Some(limit_permit) = &mut self.limit_permit else {
             return;
         };
@@ -290,6 +299,19 @@ impl ServerPermit {
             }
             UploadPart::Last => limit_permit.resume(),
         }
+    }
+
+    /// Records the stage of the attempt.
+    fn enter_stage(&mut self, stage: AttemptStage) {
+        if self.stage != stage {
+            self.server.server_state.move_stage(self.stage, stage);
+            self.stage = stage;
+        }
+    }
+
+    /// Records that the head of the answer has come.
+    pub(super) fn begin_answer(&mut self) {
+        self.enter_stage(AttemptStage::Answering);
     }
 
     /// Records the outcome of the attempt at `now`: the place in the adaptive limit is left.
@@ -320,6 +342,7 @@ impl Drop for ServerPermit {
         let is_taken = self.connection.take().is_some_and(Use::end);
         self.search = None;
         self.limit_permit = None;
+        self.enter_stage(AttemptStage::Waiting);
         self.server.server_state.leave(self.outcome);
         // No other request is woken if this one sent nothing, or if another took its connection, which wakes the next in turn.
         if self.outcome.is_some() && !is_taken {

@@ -20,7 +20,7 @@ use super::failure::{AttemptFailure, AttemptOutcome};
 use super::failure_log::FailureLog;
 use super::http2_connections::Http2Connections;
 use super::idle::{IdleList, PoolGeneration};
-use super::recent_attempts::{AttemptCounts, RecentAttempts};
+use super::recent_attempts::{AttemptCounts, AttemptReading, RecentAttempts, ServerSilence};
 use super::server_status::ServerStatus;
 use crate::config::rules::{AdaptiveConcurrencyRules, HealthRules, OutlierDetectionRules};
 
@@ -36,6 +36,10 @@ pub struct ServerState {
     /// Its adaptive limit, since its origin first had one.
     adaptive: OnceLock<Arc<AdaptiveLimit>>,
     in_flight: AtomicU32,
+    /// Attempts in flight whose client sends the request still.
+    uploading: AtomicU32,
+    /// Attempts in flight whose answer has begun.
+    answering: AtomicU32,
     up: AtomicBool,
     /// Check results in a row that contradict `up`.
     streak: AtomicUsize,
@@ -57,6 +61,17 @@ pub struct ServerState {
     pub failure_log: FailureLog,
     ejections: AtomicU64,
     health_changes: AtomicU64,
+}
+
+/// The stage of an attempt in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AttemptStage {
+    /// The client has still to send a part of the request.
+    Uploading,
+    /// The server has the request, and no head of its answer has come.
+    Waiting,
+    /// The answer has begun.
+    Answering,
 }
 
 /// The presence of a health check in the rules of an origin.
@@ -99,6 +114,8 @@ impl Default for ServerState {
             http2: Arc::default(),
             adaptive: OnceLock::new(),
             in_flight: AtomicU32::new(0),
+            uploading: AtomicU32::new(0),
+            answering: AtomicU32::new(0),
             up: AtomicBool::new(true),
             streak: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
@@ -222,6 +239,25 @@ impl ServerState {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
         if let Some(outcome) = outcome {
             self.outcomes[outcome as usize].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts an attempt in flight as one in stage `to` instead of `from`.
+    pub(super) fn move_stage(&self, from: AttemptStage, to: AttemptStage) {
+        if let Some(count) = self.stage_count(from) {
+            count.fetch_sub(1, Ordering::Relaxed);
+        }
+        if let Some(count) = self.stage_count(to) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the number of attempts in a stage; those that wait are all others.
+    fn stage_count(&self, stage: AttemptStage) -> Option<&AtomicU32> {
+        match stage {
+            AttemptStage::Uploading => Some(&self.uploading),
+            AttemptStage::Waiting => None,
+            AttemptStage::Answering => Some(&self.answering),
         }
     }
 
@@ -354,8 +390,16 @@ impl ServerState {
 
     /// Reads the counts of its attempts. The background task calls it once a second.
     pub(super) fn look_at_attempts(&self, now: Timestamp) {
-        let counts = self.attempt_counts();
-        self.lock_recent().look(counts, now);
+        let [uploading, answering] =
+            [&self.uploading, &self.answering].map(|count| count.load(Ordering::Relaxed));
+        let waiting = (self.in_flight()).saturating_sub(uploading.saturating_add(answering));
+        let reading = AttemptReading {
+            counts: self.attempt_counts(),
+            abandoned: self.count(AttemptOutcome::Abandoned),
+            waiting: waiting.into(),
+            answering: answering.into(),
+        };
+        self.lock_recent().look(reading, now);
     }
 
     /// Judges it by later attempts alone, since it is back in service.
@@ -369,11 +413,19 @@ impl ServerState {
         self.lock_recent().latest()
     }
 
+    /// Returns the time in which it has answered nobody until `now`, where that is a failure.
+    #[must_use]
+    pub fn silence(&self, now: Timestamp) -> Option<ServerSilence> {
+        self.lock_recent().silence(now, FAILING_AT_MOST)
+    }
+
     /// Returns whether its latest attempts fail. A server that gets none is no longer failing after a while, since it may be well by then.
     fn is_failing(&self, now: Timestamp) -> bool {
         let is_remembered =
             |(_, at): (AttemptOutcome, Timestamp)| now.saturating_since(at) < FAILING_AT_MOST;
-        self.recent_attempts().are_failing() && self.last_failure().is_some_and(is_remembered)
+        let fails =
+            self.recent_attempts().are_failing() && self.last_failure().is_some_and(is_remembered);
+        fails || self.silence(now).is_some()
     }
 
     /// Poison is ignored: one reading more or less changes a judgment for a second.

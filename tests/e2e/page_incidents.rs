@@ -165,6 +165,49 @@ async fn all_origins_dead_is_said_everywhere() {
 }
 
 #[tokio::test]
+async fn an_origin_that_answers_nobody_is_said_before_a_timeout() {
+    // Goal: an origin that accepts requests and answers none is seen though no attempt fails, also once its clients have left. Method: six
+    // requests that wait; the page, /origins and top; then all clients leave; then an answer.
+    let origin = Origin::answering(|received| match received.target.as_str() {
+        "/answered" => Answer::new(200).into(),
+        _ => Reply::Hang,
+    });
+    let gateway = Gateway::start(&app(&[origin.address()])).await;
+    let address = gateway.address();
+    let waiting: Vec<JoinHandle<()>> = (0..6)
+        .map(|_| {
+            tokio::spawn(async move {
+                Client::connect(address).await.get("/").await;
+            })
+        })
+        .collect();
+    let browser = Browser::start().await;
+    let mut page = overview(&browser, &gateway).await;
+    page.shows("No server of origin app works: 1 failing").await;
+    page.shows("it has answered none of 6 requests since").await;
+    page.shows("6 not answered").await;
+    assert_eq!(
+        tile(&mut page, "Servers").await,
+        ["0 of 1", "1 failing", "bad"]
+    );
+    let frame = top(&gateway).await;
+    assert!(frame.contains("it has answered none of 6"), "{frame}");
+    waiting.iter().for_each(JoinHandle::abort);
+    eventually("they have left", async || {
+        let status = gateway.status().await;
+        (status["requests"]["clients_gone"] == 6).then_some(())
+    })
+    .await;
+    let server = servers(&gateway).await.remove(0);
+    assert_eq!(server["state"], "failing", "{server}");
+    assert_eq!(server["silence"]["unanswered"], 6, "{server}");
+    assert_eq!(gateway.get("/answered").await.status, 200);
+    page.until("document.querySelector('#problems').hidden")
+        .await;
+    assert_eq!(servers(&gateway).await[0]["state"], "unchecked");
+}
+
+#[tokio::test]
 async fn one_of_two_servers_flaps() {
     // Goal: a server that fails and recovers is shown as it is, and the sound one beside it too. Method: two servers under traffic, of
     // which one answers 500 for a while, with health checks that it passes.

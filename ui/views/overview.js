@@ -105,7 +105,8 @@ export default function overview({ series }) {
       { label: 'Limit', number: true }, { label: 'Latest failure' },
     ], servers.map(({ origin, server }) => [origin.name, h('span.mono', {}, server.address),
       h('span', { class: tone(server) }, server.state + (server.backup ? ', backup' : '')), count(server.in_flight),
-      server.recent.attempts ? h('span', { class: server.fault && server.recent.failed ? 'bad' : '' }, `${count(server.recent.failed)} of ${count(server.recent.attempts)}`) : '–',
+      server.silence ? h('span.bad', { title: `since ${clock(server.silence.since)}` }, `${count(server.silence.unanswered)} not answered`)
+        : server.recent.attempts ? h('span', { class: server.fault && server.recent.failed ? 'bad' : '' }, `${count(server.recent.failed)} of ${count(server.recent.attempts)}`) : '–',
       server.limit ? h('span', { title: `${server.limit.waiting} wait for a response` }, count(server.limit.requests)) : '–',
       server.last_error ? h('span', { title: server.last_error.reason }, `${server.last_error.failure} at ${clock(server.last_error.at)}`)
         : server.last_failure ? `${server.last_failure.outcome} at ${clock(server.last_failure.at)}` : '–']), 'No origin is configured.'));

@@ -99,6 +99,11 @@ fn states(servers: &[ServerView]) -> String {
 
 /// Writes why a server is at fault.
 fn cause(server: &ServerView) -> String {
+    if let (ServerStatus::Failing, Some(silence)) = (server.state, server.silence) {
+        let since = rfc3339::format(silence.since);
+        let requests = silence.unanswered;
+        return format!("it has answered none of {requests} requests since {since}");
+    }
     match (server.state, server.last_failure) {
         (ServerStatus::Down, _) => "its health check fails".to_owned(),
         (_, Some((AttemptOutcome::ServerError, _))) | (_, None) => "it answers 5xx".to_owned(),

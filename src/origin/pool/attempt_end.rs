@@ -32,6 +32,7 @@ impl ServerPool {
         status: http::StatusCode,
         now: impl Fn() -> Timestamp,
     ) {
+        held.begin_answer();
         let answer = AttemptFailure::Status(status.as_u16());
         let rules = self.rules.outlier_detection.as_ref();
         let counts = rules.is_some_and(|rules| answer.is_among(&rules.on));
