@@ -154,6 +154,6 @@ fn write(
 fn reason(entry: &AuditEntry) -> String {
     match entry.reason.as_str() {
         "" => String::new(),
-        reason => format!(", reason \"{}\"", reason.escape_default()),
+        reason => format!(", reason {reason:?}"),
     }
 }
