@@ -9,6 +9,7 @@ use sluicegate_redis_link::check::Severity;
 use crate::config;
 use crate::route;
 use crate::store;
+use crate::terminal_text::printable;
 
 /// Tests every server of the store, and prints the findings.
 pub(super) fn check(file: &Path) -> u8 {
@@ -39,9 +40,9 @@ pub(super) fn check(file: &Path) -> u8 {
     let mut out = std::io::stdout().lock();
     for finding in &findings {
         // A reader that closes the pipe has read enough.
-        let _ = writeln!(out, "{finding}");
+        let _ = writeln!(out, "{}", printable(&finding.to_string()));
         if let Some(remedy) = &finding.remedy {
-            let _ = writeln!(out, "      {}", store::advice(remedy));
+            let _ = writeln!(out, "      {}", printable(&store::advice(remedy)));
         }
     }
     if findings

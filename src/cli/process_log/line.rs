@@ -13,7 +13,6 @@ use std::fmt::{self, Debug};
 
 use serde_json::{Map, Value};
 use sluicegate_base::clock;
-use sluicegate_telemetry::escape::is_hidden;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
@@ -21,6 +20,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::rfc3339;
+use crate::terminal_text::printable_lines;
 
 /// The format of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,10 +51,9 @@ where
         match self.0 {
             ProcessLogFormat::Text => {
                 write!(into, "[{} {level:<5} {target}] ", now())?;
-                write_text(&mut into, &parts.message)?;
+                into.write_str(&printable_lines(&parts.message))?;
                 for (name, value) in &parts.fields {
-                    write!(into, " {name}=")?;
-                    write_text(&mut into, value)?;
+                    write!(into, " {name}={}", printable_lines(value))?;
                 }
                 writeln!(into)
             }
@@ -95,17 +94,6 @@ fn object(
 
 fn now() -> String {
     rfc3339::format(clock::wall())
-}
-
-fn write_text(into: &mut Writer<'_>, text: &str) -> fmt::Result {
-    for c in text.chars() {
-        if c != '\n' && is_hidden(c) {
-            write!(into, "{}", c.escape_default())?;
-        } else {
-            into.write_char(c)?;
-        }
-    }
-    Ok(())
 }
 
 /// The message and the fields of an event.
