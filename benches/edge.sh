@@ -143,34 +143,42 @@ for round in $(seq "$rounds"); do
     done
 done
 
+# A row a load, and the CPU time to each peer; then the latencies of the load that saturates nobody.
 report() {
     measured
     awk -v peers="$peers" -v chosen="$loads" "$compared"'
         { keep() }
+        # The peer of this column under a load: nginx has a server of its own for HTTP/2.
+        function at(load, column) { return column == "nginx" && (load, "http2") in seen ? "http2" : column }
+        function beside(load, peer) { return (load, peer) in seen ? ratio(load, "sluicegate", peer, "cpu") : "–" }
+        # h2load reports no percentiles.
+        function late(load,    p99) { p99 = middle(load, "sluicegate", "p99"); return p99 ? sprintf("%d", p99) : "–" }
         END {
             title["sluicegate"] = "Sluicegate"; title["bare"] = "bare Pingora"; title["nginx"] = "nginx `limit_req`"
             title["buffered"] = "nginx, buffered log"; title["haproxy"] = "HAProxy stick table"
-            title["http2"] = "nginx `limit_req`"
-            name["admitted"] = "All admitted"; name["refused"] = "All refused"; name["upload"] = "Uploads of 10 KB"
-            name["connect"] = "All refused, a connection each"; name["connect-tls"] = "All refused, a connection with a handshake of TLS 1.3 each"
-            name["large"] = "Answers of 100 KB"; name["http2"] = "All admitted, HTTP/2 in clear text from clients"
-            name["http2-refused"] = "All refused, HTTP/2 in clear text from clients"
-            name["tls"] = "All admitted, TLS 1.3 from clients"; name["half"] = "All admitted, at half the rate that nginx reaches"
+            name["admitted"] = "admitted"; name["refused"] = "refused"; name["upload"] = "uploads"; name["large"] = "large answers"
+            name["connect"] = "refused, a connection each"; name["connect-tls"] = "refused, a handshake of TLS each"
+            name["http2"] = "admitted, HTTP/2"; name["http2-refused"] = "refused, HTTP/2"
+            name["tls"] = "admitted, TLS"; name["half"] = "admitted, half the rate"
             number_of_loads = split(chosen, loads, " "); number = split(peers, names, " ")
+            heads = "| load | CPU µs | in the kernel | requests/s | p99 µs | RSS MB |"; rule = "|---|---|---|---|---|---|"
+            for (n = 1; n <= number; n++) if (names[n] in title && names[n] != "sluicegate") {
+                heads = heads " to " title[names[n]] " |"; rule = rule "---|"
+            }
+            print "\n" heads "\n" rule
             for (l = 1; l <= number_of_loads; l++) {
                 load = loads[l]
-                printf "\n**%s**\n\n", name[load]
-                half = load == "half"
-                print "| proxy | CPU µs a request | of them in the kernel | requests/s | p50 µs | p99 µs | RSS MB | Sluicegate’s CPU to this (min–max) |" \
-                    (half ? " its p99 to this (min–max) |" : "")
-                print "|---|---|---|---|---|---|---|---|" (half ? "---|" : "")
-                for (n = 1; n <= number; n++) if ((load, names[n]) in seen) {
-                    peer = names[n]
-                    printf "| %s | %.1f | %.1f | %d | %d | %d | %d | %s |%s\n", title[peer], middle(load, peer, "cpu"), \
-                        middle(load, peer, "kernel"), middle(load, peer, "rate"), middle(load, peer, "p50"), \
-                        middle(load, peer, "p99"), middle(load, peer, "rss"), ratio(load, "sluicegate", peer, "cpu"), \
-                        (half ? " " ratio(load, "sluicegate", peer, "p99") " |" : "")
-                }
+                printf "| %s | %.1f | %.1f | %d | %s | %d |", name[load], middle(load, "sluicegate", "cpu"), middle(load, "sluicegate", "kernel"), \
+                    middle(load, "sluicegate", "rate"), late(load), middle(load, "sluicegate", "rss")
+                for (n = 1; n <= number; n++) if (names[n] in title && names[n] != "sluicegate")
+                    printf " %s |", beside(load, at(load, names[n]))
+                print ""
+            }
+            if (("half", "sluicegate") in seen) {
+                print "\n| half the rate | p50 µs | p99 µs | RSS MB | Sluicegate’s p99 to this |\n|---|---|---|---|---|"
+                for (n = 1; n <= number; n++) if (("half", names[n]) in seen)
+                    printf "| %s | %d | %d | %d | %s |\n", title[names[n]], middle("half", names[n], "p50"), \
+                        middle("half", names[n], "p99"), middle("half", names[n], "rss"), ratio("half", "sluicegate", names[n], "p99")
             }
         }' "$dir/results"
 }

@@ -183,49 +183,45 @@ versions() {
     echo "Redis $(redis-server --version | sed 's/.* v=\([^ ]*\).*/\1/')"
 }
 
+# A row a load for the servers that count in memory; then a row a load and a gateway beside the servers with a Redis.
 report() {
     measured_with "$(versions | paste -s -d , | sed 's/,/, /g')"
     awk -v in_memory="$in_memory" -v with_redis="$with_redis" -v chosen="$loads" -v half="${half_rate:-0}" "$compared"'
         { keep() }
-        # The ratio of a gateway, with its Redis where that of this peer is included.
-        function to(base, peer, column) {
-            if (peer ~ /\+redis$/ && (load, base "+redis") in seen) base = base "+redis"
-            return ratio(load, base, peer, column)
+        function used(peer) { return sprintf(" %.1f |", middle(load, peer, "cpu")) }
+        function late(peer) { return sprintf(" %d |", middle(load, peer, "p99")) }
+        # The CPU time of a gateway to that of a peer alone, and of both with the Redis that each has.
+        function beside(gateway, peer,    whole) {
+            whole = (load, gateway "+redis") in seen ? gateway "+redis" : gateway
+            return " " ratio(load, gateway, peer, "cpu") " | " ratio(load, whole, peer "+redis", "cpu") " |"
         }
-        function used(peer) { return sprintf("| %s | %.1f |", title[peer], middle(load, peer, "cpu")) }
-        function answered(peer) { return sprintf(" %d | %d | %d |", middle(load, peer, "rate"), middle(load, peer, "p50"), middle(load, peer, "p99")) }
-        function resident(peer) { return sprintf(" %d |", middle(load, peer, "rss")) }
-        # CPU time beside the gateway in memory, and with its Redis in both ways.
-        function beside_all(peer) { return " " to("sluicegate", peer, "cpu") " | " to("shared", peer, "cpu") " | " to("strict", peer, "cpu") " |" }
+        function has(list, peer) { return (" " list " ") ~ (" " peer " ") }
         END {
-            title["sluicegate"] = "Sluicegate"; title["silent"] = "Sluicegate, no access log"; title["limitador"] = "Limitador"
-            title["shared"] = "Sluicegate, `shared`"; title["strict"] = "Sluicegate, `shared-strict`"
-            title["ratelimit"] = "envoyproxy/ratelimit"; title["tuned"] = "envoyproxy/ratelimit, tuned"
-            name["admitted-1"] = "Admitted, one client"; name["admitted-100000"] = "Admitted, 100,000 clients in turn"
-            name["over-1"] = "Over the limit, one client"; name["over-100000"] = "Over the limit, 100,000 clients in turn"
-            name["many"] = "Admitted, 100,000 clients, 4 connections with 50 calls in flight each"
-            name["half"] = "Admitted, one client, at " half " calls a second, half of what the slowest server reaches"
+            title["sluicegate"] = "memory"; title["shared"] = "`shared`"; title["strict"] = "`shared-strict`"
+            name["admitted-1"] = "admitted, one client"; name["admitted-100000"] = "admitted, 100,000"
+            name["over-1"] = "over the limit, one client"; name["over-100000"] = "over the limit, 100,000"
+            name["many"] = "admitted, 100,000, 4 × 50 calls in flight"
+            name["half"] = "admitted, one client, " half " calls/s"
             number_of_loads = split(chosen, loads, " ")
+            limitador = has(in_memory, "limitador")
+            print "\n| load | CPU µs a call | calls/s | p99 µs | to no access log |" (limitador ? " to Limitador | p99 to Limitador’s |" : "")
+            print "|---|---|---|---|---|" (limitador ? "---|---|" : "")
             for (l = 1; l <= number_of_loads; l++) {
                 load = loads[l]
-                printf "\n**%s**\n\n", name[load]
-                print "| server | CPU µs a call | calls/s | p50 µs | p99 µs | RSS MB | Sluicegate’s CPU to this (min–max) | Sluicegate’s p99 to this (min–max) |"
-                print "|---|---|---|---|---|---|---|---|"
-                number = split(in_memory, names, " ")
+                print "| " name[load] " |" used("sluicegate") sprintf(" %d |", middle(load, "sluicegate", "rate")) late("sluicegate") \
+                    " " ratio(load, "sluicegate", "silent", "cpu") " |" \
+                    (limitador ? " " ratio(load, "sluicegate", "limitador", "cpu") " | " ratio(load, "sluicegate", "limitador", "p99") " |" : "")
+            }
+            if (with_redis == "") exit
+            print "\n| load | counters | CPU µs a call | with its Redis | p99 µs | to the reference | both with Redis | to tuned | both with Redis |"
+            print "|---|---|---|---|---|---|---|---|---|"
+            number = split("sluicegate shared strict", names, " ")
+            for (l = 1; l <= number_of_loads; l++) {
+                load = loads[l]
                 for (n = 1; n <= number; n++) {
                     peer = names[n]
-                    print used(peer) answered(peer) resident(peer) " " to("sluicegate", peer, "cpu") " | " to("sluicegate", peer, "p99") " |"
-                }
-                if (with_redis == "") continue
-                print "\n| server with a Redis | CPU µs a call | calls/s | p50 µs | p99 µs | RSS MB | CPU in memory to this (min–max) " \
-                    "| CPU of `shared` to this (min–max) | CPU of `shared-strict` to this (min–max) | p99 of `shared-strict` to this (min–max) |"
-                print "|---|---|---|---|---|---|---|---|---|---|"
-                number = split(with_redis, names, " ")
-                for (n = 1; n <= number; n++) {
-                    peer = names[n]
-                    print used(peer) answered(peer) resident(peer) beside_all(peer) " " to("strict", peer, "p99") " |"
-                    peer = peer "+redis"; title[peer] = "… and its Redis"
-                    print used(peer) " | | |" resident(peer) beside_all(peer) " |"
+                    print (n == 1 ? "| " name[load] : "|") " | " title[peer] " |" used(peer) ((load, peer "+redis") in seen ? used(peer "+redis") : " – |") \
+                        late(peer) beside(peer, "ratelimit") beside(peer, "tuned")
                 }
             }
         }' "$dir/results"
