@@ -2,7 +2,7 @@
 //!
 //! Run with `cargo run --release -p sluicegate-limiter --example accuracy [--write] [LOG]`. LOG is an access log in the
 //! Apache combined format; without one, a public sample of 10,000 requests is used that lies beside the study. `--write`
-//! also puts tables and pictures into `docs/`. Everything is the same on every run.
+//! also puts tables and pictures into `study/`. Everything is the same on every run.
 //!
 //! # What is measured
 //! The exact log and the algorithm see the same requests, each with its own history. *Differ*: the share of requests of which

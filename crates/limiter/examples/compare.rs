@@ -1,7 +1,7 @@
 //! Shows what each algorithm admits over time: the same four traffics for all of them, at one rate.
 //!
 //! Run with `cargo run --release -p sluicegate-limiter --example compare [--write]`. `--write` also puts the table and the
-//! pictures into `docs/`. Everything is the same on every run.
+//! pictures into `study/`. Everything is the same on every run.
 
 mod study;
 

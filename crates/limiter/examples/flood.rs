@@ -1,7 +1,7 @@
 //! Measures a flood of new keys: what it does to clients that are known, to new keys, to itself, and to the time of a decision.
 //!
 //! Run with `cargo run --release -p sluicegate-limiter --example flood [--write]`. `--write` also puts the tables into
-//! `docs/limiter.md`. Counts are the same on every run, times are not.
+//! `study/results.md`. Counts are the same on every run, times are not.
 //!
 //! # What is measured
 //! One limit of `20 per 1m` and the default capacity; all happens at one moment, so nothing is forgotten meanwhile. *Known

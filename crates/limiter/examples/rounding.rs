@@ -1,7 +1,7 @@
 //! Measures what rounding does to the sliding window: each way beside an exact log.
 //!
 //! Run with `cargo run --release -p sluicegate-limiter --example rounding [--write]`. `--write` also puts the table into
-//! `docs/limiter.md`. Everything is the same on every run, and the study makes sure that the crate decides as its last column.
+//! `study/results.md`. Everything is the same on every run, and the study makes sure that the crate decides as its last column.
 //!
 //! # What is measured
 //! As in `accuracy`: decisions that *differ* from an exact log's that sees the same requests, admissions *without room* by the

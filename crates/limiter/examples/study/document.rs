@@ -1,4 +1,4 @@
-//! Puts what a study found into the documents: tables between two markers, pictures beside.
+//! Puts what a study found into `results.md`: tables between two markers, pictures beside.
 
 use std::error::Error;
 use std::fs;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub(crate) enum Target {
     /// To standard output.
     Print,
-    /// There, and into `docs/`.
+    /// There, and into `results.md` beside this file.
     Write,
 }
 
@@ -21,8 +21,8 @@ pub(crate) struct Picture {
     pub(crate) svg: String,
 }
 
-/// Prints `text`, and with [`Target::Write`] puts it into `docs/limiter.md` between the markers of `study`, and each picture
-/// into `docs/limiter/`.
+/// Prints `text`, and with [`Target::Write`] puts it into `results.md` between the markers of `study`, and each picture
+/// into `limiter/`.
 ///
 /// # Errors
 /// Files that cannot be read or written, and a document without the markers.
@@ -36,12 +36,12 @@ pub(crate) fn publish(
     if target == Target::Print {
         return Ok(());
     }
-    let docs = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs"));
-    fs::create_dir_all(docs.join("limiter"))?;
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/study"));
+    fs::create_dir_all(folder.join("limiter"))?;
     for Picture { name, svg } in pictures {
-        fs::write(docs.join("limiter").join(name), svg)?;
+        fs::write(folder.join("limiter").join(name), svg)?;
     }
-    let path = docs.join("limiter.md");
+    let path = folder.join("results.md");
     let document = fs::read_to_string(&path)?;
     let (begin, end) = (
         format!("<!-- {study}:begin -->\n"),
@@ -51,7 +51,7 @@ pub(crate) fn publish(
         let (_, after) = rest.split_once(&end)?;
         Some((before, after))
     });
-    let (before, after) = parts.ok_or_else(|| format!("docs/limiter.md: no {begin}"))?;
+    let (before, after) = parts.ok_or_else(|| format!("results.md: no {begin}"))?;
     fs::write(path, format!("{before}{begin}{text}{end}{after}"))?;
     Ok(())
 }
