@@ -4,7 +4,7 @@
 //! with the line where a search begins, those lines are there when the search comes to them. And a caller that knows a key before its
 //! decision can have its line fetched meanwhile ([`Limit::prefetch`](crate::Limit::prefetch)). Side by side, when they
 //! came, to admit among a million keys under one rate took 1.11 to 1.20 times the floor with the hints and 1.37 without; as
-//! used, clock and hash included, 1.04 to 1.17 and 1.42 (docs/benchmarks.md has the rows of now). To load the lines instead
+//! used, clock and hash included, 1.04 to 1.17 and 1.42 (benches/decide/measured.md has the rows of now). To load the lines instead
 //! gains nothing, since a decision waits for its loads. That is what one of the two pieces of `unsafe` in this crate is for.
 //!
 //! # Limits

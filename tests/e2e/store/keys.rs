@@ -122,7 +122,7 @@ fn a_call_for_another_epoch_is_not_carried_out() {
     assert_eq!(left(&mut server, &policy, &name, now), 4);
 }
 
-/// Goal: what a key costs is known; docs/fleet.md has the table. Method: a key of each kind as full as it gets, and what the
+/// Goal: what a key costs is known; docs/fleet.md has the figures. Method: a key of each kind as full as it gets, and what the
 /// server says of it, against a bound with room for other versions of the server.
 #[test]
 fn a_key_takes_what_the_documents_say() {
