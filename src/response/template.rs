@@ -80,7 +80,7 @@ pub fn target(
     let mut target = match kept_bytes(template, told, path) {
         Some(made) => made,
         None if path.normal.is_ambiguous() => return Err(UnsafePath::Ambiguous),
-        None => normal(&text(template, told))?,
+        None => normal(&path_text(template, told))?,
     };
     push_query(&mut target, told.query);
     bounded(target)
@@ -94,7 +94,7 @@ fn kept_bytes(
     told: &TemplateValues<'_>,
     path: &SentPath<'_>,
 ) -> Option<String> {
-    let made_of = |path| text(template, &TemplateValues { path, ..*told });
+    let made_of = |path| path_text(template, &TemplateValues { path, ..*told });
     let made = made_of(path.text).into_owned();
     if made.contains(['?', '#']) {
         return None;
@@ -209,6 +209,24 @@ fn text<'t>(template: &'t Template, told: &TemplateValues<'_>) -> Cow<'t, str> {
         Template::Fixed(value) => Cow::Borrowed(value.to_str().unwrap_or_default()),
         Template::Filled(slots) => Cow::Owned(fill(slots, told)),
     }
+}
+
+/// Returns the path that a template makes: a group that begins with a slash behind one, as `/{path.1}` of `~ ^/npm(.*)$` has it, is joined
+/// by one slash.
+fn path_text<'t>(template: &'t Template, told: &TemplateValues<'_>) -> Cow<'t, str> {
+    let Template::Filled(slots) = template else {
+        return text(template, told);
+    };
+    let mut made = String::new();
+    for slot in slots {
+        let part = fill(std::slice::from_ref(slot), told);
+        let joined = match part.strip_prefix('/') {
+            Some(rest) if matches!(slot, Slot::Group(_)) && made.ends_with('/') => rest,
+            _ => &part,
+        };
+        made.push_str(joined);
+    }
+    Cow::Owned(made)
 }
 
 fn normal(path: &str) -> Result<String, UnsafePath> {
@@ -389,10 +407,24 @@ mod tests {
     }
 
     /// Goal: the part that stays has the bytes that were sent, and only what is left out or put elsewhere must have one reading. Method:
-    /// names of npm, GitLab and servlets behind a prefix, escapes of every kind, and paths whose readings differ about the prefix.
+    /// names of npm, GitLab and servlets behind a prefix, escapes of every kind, and paths whose readings differ about the prefix; the rest
+    /// and a group that begins with its slash.
     #[test]
     fn the_part_that_stays_has_the_bytes_that_were_sent() {
         let stripped = filled(&[words("/"), Slot::Rest(1)]);
+        let expression = PathRegex::new("^/npm(.*)$").expect("an expression");
+        let groups = PathGroups::of(&expression);
+        let of_group = |sent| {
+            let values = TemplateValues {
+                groups: groups.as_ref(),
+                ..told("")
+            };
+            made_with(
+                &filled(&[words("/"), Slot::Group("1".into())]),
+                sent,
+                &values,
+            )
+        };
         for (sent, left) in [
             ("/npm/@babel%2fcore", "/@babel%2fcore"),
             ("/npm/@babel%2Fcore/x", "/@babel%2Fcore/x"),
@@ -404,6 +436,9 @@ mod tests {
             ("/npm/a/../b", "/a/../b"),
         ] {
             let expected = format!("{left}?a=%2F&b");
+            if sent.starts_with("/npm") {
+                assert_eq!(of_group(sent), Ok(expected.clone()), "{sent}");
+            }
             assert_eq!(made(&stripped, sent), Ok(expected), "{sent}");
         }
         for (sent, left) in [
