@@ -17,7 +17,7 @@ use sluicegate_base::bounds::{FAILURE_REASON, LOGGED_FIELD, LOGGED_KEY_VALUE, LO
 use sluicegate_base::geo::GeoField;
 use sluicegate_limiter::{KeyHash, KeyPlacement, Verdict};
 use sluicegate_telemetry::decimal::write_thousandths;
-use sluicegate_telemetry::escape::{Truncation, escape, escape_cut};
+use sluicegate_telemetry::escape::{ValueTruncation, escape, escape_cut};
 use sluicegate_telemetry::hex::digits_of_u64;
 use sluicegate_telemetry::rfc3339::TimeFormatter;
 
@@ -152,7 +152,7 @@ fn request(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     if !outcome.host.is_empty() {
         text_cut(into, b",\"host\":\"", outcome.host, MAX_HOST);
     }
-    if text_cut(into, b",\"target\":\"", outcome.target, MAX_TARGET) == Truncation::Short {
+    if text_cut(into, b",\"target\":\"", outcome.target, MAX_TARGET) == ValueTruncation::Short {
         number(into, b",\"target_bytes\":", outcome.target.len() as u64);
     }
     word(into, b",\"protocol\":\"", outcome.protocol);
@@ -431,7 +431,12 @@ pub(super) fn text(into: &mut Vec<u8>, before: &[u8], value: &[u8]) {
 }
 
 /// Writes at most `cap` bytes of a value that a client chose, escaped, and the closing quote.
-pub(super) fn text_cut(into: &mut Vec<u8>, before: &[u8], value: &[u8], cap: usize) -> Truncation {
+pub(super) fn text_cut(
+    into: &mut Vec<u8>,
+    before: &[u8],
+    value: &[u8],
+    cap: usize,
+) -> ValueTruncation {
     into.extend_from_slice(before);
     let cut = escape_cut(into, value, cap);
     into.push(b'"');

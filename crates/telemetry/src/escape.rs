@@ -18,10 +18,10 @@ pub fn escape(into: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Appends at most `cap` of `bytes`, escaped, and `…` where something was left out.
-pub fn escape_cut(into: &mut Vec<u8>, bytes: &[u8], cap: usize) -> Truncation {
+pub fn escape_cut(into: &mut Vec<u8>, bytes: &[u8], cap: usize) -> ValueTruncation {
     if bytes.len() <= cap {
         escape(into, bytes);
-        return Truncation::Whole;
+        return ValueTruncation::Whole;
     }
     // A UTF-8 character has at most three bytes after its first: step back over them rather than split it.
     let continues = |at: &usize| bytes.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
@@ -31,12 +31,12 @@ pub fn escape_cut(into: &mut Vec<u8>, bytes: &[u8], cap: usize) -> Truncation {
         .unwrap_or(cap);
     escape(into, bytes.get(..at).unwrap_or_default());
     into.extend_from_slice("…".as_bytes());
-    Truncation::Short
+    ValueTruncation::Short
 }
 
 /// The result of writing a value: whole, or cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Truncation {
+pub enum ValueTruncation {
     /// Nothing was left out.
     Whole,
     /// The end was left out.
@@ -147,12 +147,12 @@ mod tests {
             let mut into = Vec::new();
             let cut = escape_cut(&mut into, text.as_bytes(), cap);
             assert_eq!(String::from_utf8_lossy(&into), expected);
-            assert_eq!(cut == Truncation::Short, expected.ends_with('…'));
+            assert_eq!(cut == ValueTruncation::Short, expected.ends_with('…'));
         }
         let mut into = Vec::new();
         assert_eq!(
             escape_cut(&mut into, &[0x80; 9], 6),
-            Truncation::Short,
+            ValueTruncation::Short,
             "nothing but continuation bytes still ends"
         );
     }
