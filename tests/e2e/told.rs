@@ -113,41 +113,6 @@ async fn a_reload_that_fails_in_the_gateway_fails_in_the_shell() {
 }
 
 #[tokio::test]
-async fn the_old_name_of_a_key_works_and_is_warned_of() {
-    // Goal: an upgrade does not refuse the file of the version before. Method: a limit with the old name of `fallback_limit`: it is in
-    // force, the start and `check` warn with place and new name, and a reload after the name was changed finds nothing changed and
-    // nothing to warn of.
-    let rules = "[limit.fast]\nkey = \"client.ip\"\nrates = [\"1 per 1h\"]\naction = \"mark\"\nthen = \"slow\"\n\
-        [limit.slow]\nkey = \"client.ip\"\nrates = [\"1 per 1h\"]\n\
-        [[route]]\npath = \"/*\"\nlimits = [\"fast\"]\norigin = \"app\"\n";
-    let origin = Origin::echo();
-    let gateway = Gateway::before(&origin, rules).await;
-    for status in [200, 200, 429] {
-        assert_eq!(gateway.get("/").await.status, status);
-    }
-    let warning = "limit.fast.then: `then` is called `fallback_limit` now; write that";
-    let log = gateway.stderr();
-    assert!(log.contains(warning), "{log}");
-    let file = gateway.config_path();
-    let mut check = Process::run(&["check", file.to_str().unwrap()]);
-    assert_eq!(check.exit_code().await, 0);
-    let said = check.stderr();
-    let place = |line: &str| line.contains("gateway.toml:") && line.contains(warning);
-    assert!(said.lines().any(place), "{said}");
-
-    write(&gateway, |text| {
-        text.replace("\nthen =", "\nfallback_limit =")
-    });
-    let (code, said) = reload(&gateway).await;
-    assert_eq!(code, 0, "{said}");
-    assert!(
-        said.contains("nothing changed") && !said.contains("is called"),
-        "{said}"
-    );
-    assert_eq!(gateway.get("/").await.status, 429);
-}
-
-#[tokio::test]
 async fn the_admin_listener_shows_the_configuration_without_secrets() {
     // Goal: the configuration in force can be read. Method: /config and /routes, without and with the token; a secret in a header field,
     // and one that a route asks for, which neither page and no metric has.

@@ -21,9 +21,9 @@ pub(super) fn fill(table: &mut DeTable<'_>, report: &ProblemReport<'_>) {
 
 fn fill_table(table: &mut DeTable<'_>, path: &str, report: &ProblemReport<'_>) {
     for (key, value) in table.iter_mut() {
-        let name = report.written_name(key);
+        let name = key.get_ref();
         let path = match path {
-            "" => name.to_owned(),
+            "" => name.to_string(),
             _ => format!("{path}.{name}"),
         };
         fill_value(value, &path, report);

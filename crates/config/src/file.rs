@@ -20,7 +20,6 @@ use super::parsed_tables::ParsedTables;
 use super::part;
 use super::problem::{Problem, Problems, Severity};
 use super::redaction::SecretRedaction;
-use super::renamed_keys;
 use super::report::ProblemReport;
 use super::route_review::{RouteReview, no_review};
 use super::rules::Rules;
@@ -281,7 +280,6 @@ fn read_in(
     let texts = IncludedTexts::gather(file_name, text, environment);
     let report = ProblemReport::new(texts.source(), environment, file_name);
     let (mut table, faults) = texts.tree(&report);
-    renamed_keys::apply(&mut table, &report);
     if extent == ConfigExtent::Part {
         part::complete(&mut table);
     }

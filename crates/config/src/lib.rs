@@ -74,7 +74,6 @@ mod rates;
 mod redaction;
 mod references;
 mod refusal;
-mod renamed_keys;
 mod report;
 mod route_review;
 pub mod rules;

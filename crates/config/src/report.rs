@@ -4,13 +4,12 @@
 //! [`ProblemEvidence`], since a text that is not TOML hides what follows, and what is hidden must not be called missing.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use toml::Spanned;
-use toml::de::{DeString, DeTable};
+use toml::de::DeTable;
 
 use sluicegate_base::bounds::GEO_DATABASE_BYTES;
 
@@ -63,8 +62,6 @@ pub(super) struct ProblemReport<'t> {
     known: RefCell<BTreeSet<String>>,
     /// Those among them that must be written.
     required: RefCell<BTreeSet<String>>,
-    /// Keys that are written under an old name: the name, by the byte at which it stands.
-    old_names: RefCell<BTreeMap<usize, &'static str>>,
     /// The uses of lists, in the order in which they were read.
     used_lists: RefCell<Vec<PlacedValue<Name>>>,
     /// The crawlers that routes and lists name, in the order in which they were read.
@@ -122,7 +119,6 @@ impl<'t> ProblemReport<'t> {
             found: RefCell::default(),
             known: RefCell::default(),
             required: RefCell::default(),
-            old_names: RefCell::default(),
             used_lists: RefCell::default(),
             used_crawlers: RefCell::default(),
             unknown_keys: RefCell::default(),
@@ -299,21 +295,6 @@ impl<'t> ProblemReport<'t> {
     /// Every key that was asked for.
     pub(super) fn known(&self) -> BTreeSet<String> {
         self.known.borrow().clone()
-    }
-
-    /// Remembers that a key is written under an old name.
-    pub(super) fn note_renamed(&self, start: usize, old_name: &'static str) {
-        self.old_names.borrow_mut().insert(start, old_name);
-    }
-
-    /// The old name under which a key is written, if it is.
-    pub(super) fn old_name(&self, key: &Spanned<DeString<'_>>) -> Option<&'static str> {
-        self.old_names.borrow().get(&key.span().start).copied()
-    }
-
-    /// The name under which a key is written.
-    pub(super) fn written_name<'k>(&self, key: &'k Spanned<DeString<'_>>) -> &'k str {
-        self.old_name(key).unwrap_or(key.get_ref())
     }
 
     /// Remembers that `[client]` or a route uses lists.

@@ -22,7 +22,6 @@ use super::declaration::{KeyDeclaration, OTHER_PLACES, declared_tables};
 use super::environment::NoEnvironment;
 use super::file::{forms, known_keys, parse_in, required_keys};
 use super::form::{KeyConstraints, ValueConstraint, ValueKind, constraints};
-use super::renamed_keys::{RENAMED_KEYS, RenamedKey};
 use super::route_review::no_review;
 
 const REFERENCE: &str = include_str!("../../../conf/reference.toml");
@@ -281,7 +280,7 @@ impl SpecimenSurvey<'_> {
         if children.is_empty() {
             return schema;
         }
-        let mut properties: Map<String, Value> = children
+        let properties: Map<String, Value> = children
             .iter()
             .map(|(name, generic)| ((*name).to_owned(), self.property(generic, required)))
             .collect();
@@ -290,10 +289,6 @@ impl SpecimenSurvey<'_> {
             .filter(|(_, generic)| required.contains(generic))
             .map(|(name, _)| *name)
             .collect();
-        for key in RENAMED_KEYS.iter().filter(|key| key.table == generic) {
-            let deprecated = properties.get(key.new).map(|new| deprecated(new, key));
-            properties.insert(key.old.to_owned(), deprecated.unwrap_or_default());
-        }
         schema.insert("properties".to_owned(), properties.into());
         if !must.is_empty() {
             schema.insert("required".to_owned(), json!(must));
@@ -370,15 +365,6 @@ pub(super) fn specimen() -> (String, Vec<Range<usize>>) {
         specimen.push('\n');
     }
     (specimen, optional)
-}
-
-/// The schema of a key under its old name.
-fn deprecated(new: &Value, key: &RenamedKey) -> Value {
-    let mut schema = new.as_object().cloned().unwrap_or_default();
-    let says = format!("`{}` is called `{}` now.", key.old, key.new);
-    schema.insert("description".to_owned(), json!(says));
-    schema.insert("deprecated".to_owned(), json!(true));
-    schema.into()
 }
 
 /// The lines of comment directly above, as one text.

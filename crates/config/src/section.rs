@@ -61,7 +61,6 @@ impl<'d> TableSection<'d> {
         let generic = self.generic_inside(key);
         self.report.know(generic.clone());
         let value = self.table?.get(key)?;
-        let key = self.written_name(key);
         Some(KeyField {
             report: self.report,
             place: self.place.inside(&format!(".{key}"), Some(value.span())),
@@ -131,7 +130,6 @@ impl<'d> TableSection<'d> {
         let written = self.has(key).then(|| {
             let value = self.table.and_then(|table| table.get(key));
             let span = value.map(Spanned::span);
-            let key = self.written_name(key);
             self.place.inside(&format!(".{key}"), span)
         });
         (written, self.section(key, example))
@@ -284,20 +282,10 @@ impl<'d> TableSection<'d> {
         }
     }
 
-    /// The name under which a key is written, which may be an old one; where it is not written, its own.
-    pub(super) fn written_name(&self, key: &'static str) -> &'static str {
-        let written = self.table.and_then(|table| table.get_key_value(key));
-        let old_name = written.and_then(|(key, _)| self.report.old_name(key));
-        old_name.unwrap_or(key)
-    }
-
     /// The place of a key's value, or of the table where the key is not written.
     pub(super) fn place_of(&self, key: &'static str) -> KeyPlace {
         match self.table.and_then(|table| table.get(key)) {
-            Some(value) => {
-                let step = format!(".{}", self.written_name(key));
-                self.place.inside(&step, Some(value.span()))
-            }
+            Some(value) => self.place.inside(&format!(".{key}"), Some(value.span())),
             None => self.place.clone(),
         }
     }

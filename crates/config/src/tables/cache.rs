@@ -124,10 +124,7 @@ fn check_object(keys: &CacheRulesKeys, section: &TableSection<'_>) -> Option<()>
         (Some(max_bytes), Some(Some(object))) if object > max_bytes => section.refuse(
             "max_object_bytes",
             "an object of this size would not fit into the memory of the cache",
-            format!(
-                "write less than `{}`, or raise that",
-                section.written_name("max_bytes")
-            ),
+            "write less than `max_bytes`, or raise that",
         ),
         _ => Some(()),
     }

@@ -136,15 +136,10 @@ fn check_ejection_times(
     {
         return Some(());
     }
-    let written = |key| section.written_name(key);
     section.report.error(
         &section.place,
         "an ejection lasts longer at first than at most",
-        format!(
-            "write a `{}` that is at least `{}`",
-            written("max_ejection_time"),
-            written("base_ejection_time")
-        ),
+        "write a `max_ejection_time` that is at least `base_ejection_time`",
     );
     None
 }
