@@ -26,7 +26,6 @@ use crate::client::TlsFacts;
 use crate::config::rules::{LogFormat, LogRules, OriginAddress};
 use crate::rejection::{LimitRejection, RejectionReason};
 
-use super::former_names::{self, RenamedFields};
 use super::outcome::{OriginUse, Outcome};
 use super::{combined, crawler_fields};
 
@@ -92,8 +91,7 @@ pub(super) fn json(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEnt
         plain(into, b",\"route\":\"", route.logged_name());
         into.push(b'"');
     }
-    let disposition = former_names::outcome(outcome.disposition, entry.rules.old_names);
-    word(into, b",\"outcome\":\"", disposition);
+    word(into, b",\"outcome\":\"", outcome.disposition.as_str());
     if let Some(failure) = outcome.failure() {
         word(into, b",\"failure\":\"", failure);
     }
@@ -103,26 +101,25 @@ pub(super) fn json(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEnt
     if let Some(list) = outcome.list {
         text(into, b",\"list\":\"", list.as_bytes());
     }
-    let fields = former_names::fields(entry.rules.old_names);
-    limit_results(into, entry, fields);
+    limit_results(into, outcome);
     if let Some(missing) = outcome.missing_keys.first() {
         text(
             into,
             b",\"missing\":\"",
             missing.source.to_string().as_bytes(),
         );
-        text(into, fields.missing_reason, missing.why.as_str().as_bytes());
+        word(into, b",\"missing_reason\":\"", missing.why.as_str());
     }
     number(into, b",\"status\":", outcome.status.into());
     number(into, b",\"bytes_in\":", outcome.bytes_received);
     number(into, b",\"bytes_out\":", outcome.bytes_sent);
     thousandths(into, b",\"duration_ms\":", micros(outcome.total));
-    thousandths(into, fields.limits_us, nanos(outcome.decision));
+    thousandths(into, b",\"limits_us\":", nanos(outcome.decision));
     if let Some(cache) = outcome.cache {
         word(into, b",\"cache\":\"", cache.as_str());
     }
     if let Some(origin) = &outcome.origin {
-        forwarded(into, origin, fields);
+        forwarded(into, origin);
     }
     if let Some(replay) = outcome.replay {
         replay.write(into);
@@ -214,8 +211,7 @@ fn handshake(into: &mut Vec<u8>, secured: &TlsFacts) {
 }
 
 /// Writes the results of the limits.
-fn limit_results(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
-    let outcome = entry.outcome;
+fn limit_results(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     if outcome.hits != 1 {
         number(into, b",\"hits\":", outcome.hits.into());
     }
@@ -243,7 +239,7 @@ fn limit_results(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedField
         counted(into, b",\"over_share\":[\"", over_share);
     }
     tiers(into, outcome);
-    notes(into, entry, fields);
+    notes(into, outcome);
 }
 
 /// Writes the key by which the limit that rejected counts.
@@ -303,8 +299,7 @@ fn reason(into: &mut Vec<u8>, rejection: &LimitRejection) {
 }
 
 /// Writes the events of limits: those of one kind under one name, so that a line has each name at most once.
-fn notes(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
-    let outcome = entry.outcome;
+fn notes(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     if outcome
         .details
         .is_none_or(|details| details.notes.is_empty())
@@ -323,7 +318,7 @@ fn notes(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
             b",\"shadow_rates_refused\":[",
             LimitEvent::ShadowRatesRefused,
         ),
-        (fields.refunded, LimitEvent::Released),
+        (b",\"refunded\":[", LimitEvent::Released),
         (b",\"cost_malformed\":[", LimitEvent::CostMalformed),
         (b",\"cost_missing\":[", LimitEvent::CostMissing),
     ] {
@@ -346,8 +341,7 @@ fn notes(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
     for (_, limit, event) in outcome.notes() {
         if let LimitEvent::Decided(decider) = event {
             text(into, before, limit.as_bytes());
-            let decider = former_names::decider(decider, entry.rules.old_names);
-            text(into, b":\"", decider.as_bytes());
+            word(into, b":\"", decider.as_str());
             before = b",\"";
         }
     }
@@ -390,23 +384,23 @@ fn units(
     }
 }
 
-fn forwarded(into: &mut Vec<u8>, origin: &OriginUse<'_>, fields: &RenamedFields) {
+fn forwarded(into: &mut Vec<u8>, origin: &OriginUse<'_>) {
     word(into, b",\"origin\":\"", origin.name);
     match origin.server {
         OriginAddress::Tcp(server) => {
-            into.extend_from_slice(fields.origin_addr);
+            into.extend_from_slice(b",\"origin_addr\":\"");
             bare_address(into, server.ip());
             number(into, b":", server.port().into());
             into.push(b'"');
         }
         OriginAddress::Unix(path) => {
-            into.extend_from_slice(fields.origin_addr);
-            text(into, b"unix:", path.as_str().as_bytes());
+            let before = b",\"origin_addr\":\"unix:";
+            text(into, before, path.as_str().as_bytes());
         }
     }
-    number(into, fields.attempts, origin.attempts.into());
+    number(into, b",\"attempts\":", origin.attempts.into());
     if let Some(wait) = origin.wait {
-        thousandths(into, fields.origin_ttfb_ms, micros(wait));
+        thousandths(into, b",\"origin_ttfb_ms\":", micros(wait));
     }
     if let Some(id) = origin.request_id {
         text_cut(into, b",\"origin_id\":\"", id.as_bytes(), MAX_ORIGIN_ID);

@@ -13,13 +13,12 @@ use sluicegate_telemetry::rfc3339::TimeFormatter;
 
 use super::super::example::{Example, NOW, refused, verdict_of};
 use super::super::metrics::RequestMetrics;
-use super::super::outcome::{OriginUse, Outcome, RequestDisposition};
+use super::super::outcome::{OriginUse, Outcome};
 use super::*;
 use crate::admission::{LimitEvent, LimitNote, ReportDetails};
 use crate::client::{ClientCertPolicy, ClientCertificate, TlsFacts};
-use crate::config::rules::{AccessLogTarget, LogNames, OnMissing, ValueSource};
+use crate::config::rules::{AccessLogTarget, OnMissing, ValueSource};
 use crate::rejection::{LimitRejection, MissingKey, MissingReason, RejectionReason};
-use crate::store::DecisionSource;
 
 fn line(outcome: &Outcome<'_>) -> String {
     let mut into = Vec::new();
@@ -208,95 +207,6 @@ fn a_request_without_a_part_of_a_key_says_which() {
     let object = parsed(&example.outcome());
     assert_eq!(object["missing"], "cookie.s\"id");
     assert_eq!(object["missing_reason"], "repeated");
-}
-
-/// Goal: a program that reads the former names of fields and outcomes works for one more version. Method: one request that has them all,
-/// under both sets of names.
-#[test]
-fn former_names_are_written_on_request() {
-    let (route, verdict) = verdict_of(1);
-    let missing_keys = [missing_key()];
-    let note = |event| LimitNote { limit: 0, event };
-    let details = ReportDetails {
-        asked: [0].into_iter().collect(),
-        tiers: Default::default(),
-        named: Vec::new(),
-        notes: vec![
-            note(LimitEvent::Released),
-            note(LimitEvent::Decided(DecisionSource::Cached)),
-        ],
-        queues: Vec::new(),
-        marks: Vec::new(),
-    };
-    let example = Example {
-        details: Some(&details),
-        route: Some(&route),
-        verdict: Some(&verdict),
-        missing_keys: &missing_keys,
-        origin: Some(OriginUse {
-            name: "app",
-            server: &local_server(),
-            began: NOW,
-            status: Some(200),
-            attempts: 2,
-            wait: Some(Duration::from_micros(1_050)),
-            request_id: None,
-            has_large_trailer: false,
-        }),
-        ..Example::default()
-    };
-    let renamed = [
-        ("decision_us", "limits_us", json!(0.412)),
-        ("missing_why", "missing_reason", json!("repeated")),
-        ("server", "origin_addr", json!("127.0.0.1:3000")),
-        ("tries", "attempts", json!(2)),
-        ("wait_ms", "origin_ttfb_ms", json!(1.05)),
-        ("released", "refunded", json!(["otp"])),
-    ];
-    use RequestDisposition::{Refused, RefusedStoreAway};
-    for (names, disposition, word, source) in [
-        (LogNames::Former, Refused, "refused", "view"),
-        (LogNames::Present, Refused, "rate-limited", "cache"),
-        (
-            LogNames::Former,
-            RefusedStoreAway,
-            "refused-store-away",
-            "view",
-        ),
-        (
-            LogNames::Present,
-            RefusedStoreAway,
-            "store-unavailable",
-            "cache",
-        ),
-    ] {
-        let rules = LogRules {
-            old_names: names,
-            ..LogRules::to(AccessLogTarget::Stdout)
-        };
-        let mut bytes = Vec::new();
-        let outcome = Outcome {
-            disposition,
-            ..example.outcome()
-        };
-        let entry = LogEntry {
-            outcome: &outcome,
-            rules: &rules,
-            left_out: 0,
-        };
-        write(&mut bytes, &mut TimeFormatter::default(), &entry);
-        let object: Value = serde_json::from_slice(&bytes).expect("a line is JSON");
-        assert_eq!(object["outcome"], word);
-        assert_eq!(object["decided_by"]["otp"], source);
-        for (former, present, value) in &renamed {
-            let (written, other) = match names {
-                LogNames::Former => (former, present),
-                LogNames::Present => (present, former),
-            };
-            assert_eq!(object[*written], *value, "{written}");
-            assert!(object.get(*other).is_none(), "{other}");
-        }
-    }
 }
 
 /// Goal: what does not apply is absent. Method: a request that told nothing and matched nothing.

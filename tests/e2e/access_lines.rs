@@ -206,29 +206,6 @@ async fn a_filter_chooses_lines_and_follows_a_reload() {
 }
 
 #[tokio::test]
-async fn former_names_work_for_one_version() {
-    // Goal: programs that read the former names of fields and outcomes, and filters that use them, survive the upgrade. Method: a
-    // filter by
-    // the former name of an outcome, with and without `old_names`; what `check` says of both.
-    let origin = Origin::named("hello");
-    let rules = "[limit.otp]\nkey = \"client.ip\"\nrates = [\"1 per 1h\"]\ncapacity = 1000\n\
-        [[route]]\npath = \"/*\"\norigin = \"app\"\nlimits = [\"otp\"]\n";
-    let only = "only = \"outcome in [refused, forwarded]\"";
-    for (line, field, refused) in [
-        (only.to_owned(), "origin_addr", "rate-limited"),
-        (format!("{only}\nold_names = true"), "server", "refused"),
-    ] {
-        let setup = Setup::new().origin("app", &origin).rules(rules);
-        let gateway = setup.log_line(&line).start().await;
-        assert_eq!(gateway.get("/").await.status, 200);
-        assert_eq!(gateway.get("/").await.status, 429);
-        let lines = gateway.access_lines(2).await;
-        assert_eq!(lines[0][field], origin.address().to_string(), "{lines:?}");
-        assert_eq!(lines[1]["outcome"], refused, "{lines:?}");
-    }
-}
-
-#[tokio::test]
 async fn a_share_of_the_refused_lines_accounts_for_all() {
     // Goal: a flood writes few lines, the number of omitted ones is logged, and admitted requests have their lines. Method: two thousand
     // refused on one connection at a hundredth; a reload to all.

@@ -107,7 +107,7 @@ pub use self::file::{
     parse, parse_in, parse_offline, parse_to_check,
 };
 pub use self::key::key_part_can_be_absent;
-pub use self::line_filter::{FORMER_OUTCOMES, LineFacts, LineFilter, OUTCOMES};
+pub use self::line_filter::{LineFacts, LineFilter, OUTCOMES};
 pub use self::load_condition::{
     HysteresisMargin, LimitFigure, LoadCondition, LoadFigure, OriginFigure,
 };

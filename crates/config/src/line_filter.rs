@@ -47,12 +47,6 @@ pub const OUTCOMES: [&str; 16] = [
     "cut-off",
 ];
 
-/// Outcomes under their former and their present names. A filter accepts the former ones for one version, with a warning.
-pub const FORMER_OUTCOMES: [(&str, &str); 2] = [
-    ("refused", "rate-limited"),
-    ("refused-store-away", "store-unavailable"),
-];
-
 /// A condition on the requests whose lines are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineFilter {
@@ -103,22 +97,6 @@ impl LineFilter {
     pub fn keeps(&self, facts: &LineFacts<'_>) -> bool {
         let mut groups = self.groups.iter();
         groups.any(|group| group.iter().all(|one| one.holds(facts)))
-    }
-
-    /// Replaces former names of outcomes, and calls `renamed` with the former and the present name of each.
-    fn with_present_names(mut self, mut renamed: impl FnMut(&str, &str)) -> Self {
-        for comparison in self.groups.iter_mut().flatten() {
-            let LineComparison::Name(ComparedField::Outcome, _, names) = comparison else {
-                continue;
-            };
-            for name in names {
-                if let Some((former, present)) = former_outcome(name) {
-                    renamed(former, present);
-                    *name = (*present).into();
-                }
-            }
-        }
-        self
     }
 
     /// The routes that it names.
@@ -201,12 +179,7 @@ impl DurationOrder {
 pub(super) fn line_filter(field: &KeyField<'_>) -> Option<LineFilter> {
     let text = field.text()?;
     match parse(text) {
-        Ok(filter) => Some(filter.with_present_names(|former, present| {
-            field.warn(
-                format!("the outcome `{former}` is called `{present}` now"),
-                "write that, since the next version takes no other",
-            );
-        })),
+        Ok(filter) => Some(filter),
         Err(slip) => slip.refuse(field, text),
     }
 }
@@ -406,10 +379,7 @@ fn name(reader: &mut TokenReader<'_>, subject: ComparedField) -> Result<Box<str>
             ));
         }
     };
-    if subject == ComparedField::Outcome
-        && !OUTCOMES.contains(&text)
-        && former_outcome(text).is_none()
-    {
+    if subject == ComparedField::Outcome && !OUTCOMES.contains(&text) {
         return Err(ExpressionError {
             at,
             message: format!("no request ends as {}", quoted(text)),
@@ -420,11 +390,6 @@ fn name(reader: &mut TokenReader<'_>, subject: ComparedField) -> Result<Box<str>
         });
     }
     Ok(text.into())
-}
-
-/// Returns the former and the present name of the outcome that was called `name`.
-fn former_outcome(name: &str) -> Option<&'static (&'static str, &'static str)> {
-    FORMER_OUTCOMES.iter().find(|(former, _)| *former == name)
 }
 
 fn too_many(at: Range<usize>, what: &str) -> ExpressionError {

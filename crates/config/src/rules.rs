@@ -79,7 +79,7 @@ pub use self::defence::TrustedHeader;
 pub use self::key::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::known::{BrokenFile, FileState};
 pub use self::listener::{Http2, ListenerProtocol, MinVersion, ProxyProtocol, UnknownName};
-pub use self::log::{AuditLogTarget, LogFormat, LogNames, RefusedLines};
+pub use self::log::{AuditLogTarget, LogFormat, RefusedLines};
 pub use self::origin_address::{OriginAddress, OriginAddressError, SocketPath, SocketPathError};
 pub use self::pages::{ErrorPages, Failing, Page, PageBody, PagePiece};
 pub use self::pool::{Balance, FailureClass, Percent, PoolServer, QueueOrder, Role, Weight};

@@ -1,4 +1,4 @@
-//! Parses Sluicegate's own lines of JSON, with the names of their fields before and after the renaming.
+//! Parses Sluicegate's own lines of JSON.
 //!
 //! `decided_ns`, `key_hashes` and `reserves` are there with `[log] replay = true`: the time at which the limits decided, the keys by which
 //! they count, and the costs that requests announced, whose values are in no log.
@@ -57,7 +57,7 @@ impl LineMember {
             b"status" => Self::Status,
             b"bytes_out" => Self::BytesOut,
             b"duration_ms" => Self::Duration,
-            b"origin_ttfb_ms" | b"wait_ms" => Self::FirstByte,
+            b"origin_ttfb_ms" => Self::FirstByte,
             b"delay_ms" => Self::Delay,
             b"hits" => Self::Hits,
             b"crawler" => Self::Crawler,
@@ -68,7 +68,7 @@ impl LineMember {
             b"fields" => Self::Fields,
             b"key_hashes" => Self::KeyHashes,
             b"cost" => Self::Cost,
-            b"refunded" | b"released" => Self::Refunded,
+            b"refunded" => Self::Refunded,
             b"reserves" => Self::Reserves,
             _ => Self::Other,
         }
@@ -144,12 +144,10 @@ fn treatment(outcome: &[u8]) -> LoggedTreatment {
         b"cached" => LoggedTreatment::Cached,
         b"allowed" => LoggedTreatment::Allowed,
         b"rate-limited"
-        | b"refused"
         | b"challenged"
         | b"banned"
         | b"refused-concurrency"
-        | b"store-unavailable"
-        | b"refused-store-away" => LoggedTreatment::Limited,
+        | b"store-unavailable" => LoggedTreatment::Limited,
         b"rejected" => LoggedTreatment::Malformed,
         _ => LoggedTreatment::Answered,
     }
@@ -227,29 +225,26 @@ mod tests {
         );
     }
 
-    /// Goal: what replay holds and settles is read: announced reserves, costs, and charges that were given back. Method: lines with each,
-    /// by the present name of the last and the former one.
+    /// Goal: what replay holds and settles is read: announced reserves, costs, and charges that were given back. Method: a line with each.
     #[test]
     fn reserves_costs_and_refunds_are_read() {
-        for name in ["refunded", "released"] {
-            let text = format!(
-                r#"{{"time":"2026-11-21T07:10:38Z","outcome":"forwarded","{name}":["a", "b"],"cost":{{"c":7}},"reserves":{{"c":9,"d":1}}}}"#
-            );
-            let line = parsed(&text).unwrap();
-            let fields: Vec<_> = (line.fields.iter())
-                .map(|field| (field.kind, field.name.raw(), field.value.raw()))
-                .collect();
-            assert_eq!(
-                fields,
-                [
-                    (FieldKind::Cost, &b"a"[..], &b"0"[..]),
-                    (FieldKind::Cost, b"b", b"0"),
-                    (FieldKind::Cost, b"c", b"7"),
-                    (FieldKind::Reserve, b"c", b"9"),
-                    (FieldKind::Reserve, b"d", b"1"),
-                ]
-            );
-        }
+        let line = parsed(
+            r#"{"time":"2026-11-21T07:10:38Z","outcome":"forwarded","refunded":["a", "b"],"cost":{"c":7},"reserves":{"c":9,"d":1}}"#,
+        )
+        .unwrap();
+        let fields: Vec<_> = (line.fields.iter())
+            .map(|field| (field.kind, field.name.raw(), field.value.raw()))
+            .collect();
+        assert_eq!(
+            fields,
+            [
+                (FieldKind::Cost, &b"a"[..], &b"0"[..]),
+                (FieldKind::Cost, b"b", b"0"),
+                (FieldKind::Cost, b"c", b"7"),
+                (FieldKind::Reserve, b"c", b"9"),
+                (FieldKind::Reserve, b"d", b"1"),
+            ]
+        );
         let empty = r#"{"time":"2026-11-21T07:10:38.042Z","outcome":"forwarded","refunded":[]}"#;
         assert!(parsed(empty).unwrap().fields.is_empty());
     }

@@ -18,7 +18,6 @@ impl LogRules {
             fields: Vec::new(),
             only: None,
             refused: RefusedLines::All,
-            old_names: LogNames::Present,
         }
     }
 }
@@ -41,15 +40,6 @@ pub enum LogFormat {
     Json,
     /// The combined format of Apache and nginx.
     Combined,
-}
-
-/// The names that lines give to fields and outcomes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogNames {
-    /// Those of this version, the default.
-    Present,
-    /// Those that were renamed in this version, under their former names.
-    Former,
 }
 
 /// Which lines of refused requests are written.

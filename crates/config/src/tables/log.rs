@@ -15,9 +15,7 @@ use crate::line_filter::{LineFilter, line_filter};
 use crate::opened_paths;
 use crate::problem::ParseError;
 use crate::report::{KeyPlace, ProblemReport};
-use crate::rules::{
-    AccessLogTarget, AuditLogTarget, LogFormat, LogNames, LoggedKeys, RefusedLines,
-};
+use crate::rules::{AccessLogTarget, AuditLogTarget, LogFormat, LoggedKeys, RefusedLines};
 use crate::section::TableSection;
 use crate::suggest;
 
@@ -84,14 +82,6 @@ pub struct LogRules {
         reader = ReadBy(refused_lines, &[ValueKind::String])
     )]
     pub refused: RefusedLines,
-    /// True writes lines of JSON with the names of fields and outcomes that they had before this version (CHANGELOG.md lists them). For one
-    /// version.
-    #[key(
-        example = "false",
-        default = LogNames::Present,
-        reader = ReadBy(old_names, &[ValueKind::Boolean])
-    )]
-    pub old_names: LogNames,
     /// The syslog server that lines are sent to. Default: none.
     #[key(example = "{ server = \"unix:/dev/log\" }", reader = TableOf(SyslogRules::read))]
     pub syslog: Option<SyslogRules>,
@@ -255,18 +245,6 @@ fn no_file(text: &str, log: &NamedLog) -> Option<ParseError> {
         let message = format!("lines are written to {}, not to {scheme}", log.targets);
         ParseError::with_advice(message, FORWARDED)
     })
-}
-
-fn old_names(field: &KeyField<'_>) -> Option<LogNames> {
-    if !field.boolean()? {
-        return Some(LogNames::Present);
-    }
-    field.warn(
-        "lines have the former names of fields, which the next version no longer writes",
-        "let programs read origin_addr, attempts, origin_ttfb_ms, missing_reason, refunded, limits_us, outcome rate-limited and \
-         store-unavailable, and decided_by cache, then leave it out",
-    );
-    Some(LogNames::Former)
 }
 
 /// Warns of routes that `only`, which stands at `place`, names and the file has not: `==` keeps none of their lines, and `!=` drops none.
