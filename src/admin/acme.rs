@@ -113,6 +113,7 @@ pub(super) fn families(view: Option<AcmeView>) -> Vec<SampledFamily> {
 #[cfg(test)]
 mod tests {
     use sluicegate_limiter::Timestamp;
+    use sluicegate_telemetry::exposition;
 
     use super::*;
     use crate::config::rules::NameSet;
@@ -182,7 +183,7 @@ mod tests {
                 ],
             })
         );
-        let text = crate::record::families::text(families(Some(view())));
+        let text = exposition::text(families(Some(view())));
         let text = String::from_utf8(text).expect("text");
         for line in [
             "sluicegate_acme_orders_total{result=\"issued\"} 3",

@@ -128,8 +128,9 @@ pub(super) fn expiry(certificates: &[CertificateView], wall: Timestamp) -> Sampl
 
 #[cfg(test)]
 mod tests {
+    use sluicegate_telemetry::exposition;
+
     use super::*;
-    use crate::record::families;
 
     fn view(names: &[&str], ends: u64) -> CertificateView {
         CertificateView {
@@ -179,7 +180,7 @@ mod tests {
         let wall = Timestamp::from_secs(1_000);
         let all = [view(&["a.test", "*.b.test"], 1_060), view(&["c.test"], 990)];
         let hidden = view(&["a.test"], 5_000);
-        let text = families::text([expiry(&[&all[..], &[hidden]].concat(), wall)]);
+        let text = exposition::text([expiry(&[&all[..], &[hidden]].concat(), wall)]);
         let text = String::from_utf8(text).unwrap();
         for (name, left) in [("a.test", "60"), ("*.b.test", "60"), ("c.test", "-10")] {
             let labels = format!("{{listener=\"0.0.0.0:443\",name=\"{name}\"}} {left}\n");

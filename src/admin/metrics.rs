@@ -1,7 +1,7 @@
 //! Collects the families of `/metrics` and of the OpenTelemetry collector: those of the recorder, and those that are sampled at the scrape.
 
 use http::StatusCode;
-use sluicegate_telemetry::exposition::{CONTENT_TYPE, SampledFamily};
+use sluicegate_telemetry::exposition::{self, CONTENT_TYPE, SampledFamily};
 
 use super::certificates::expiry;
 use super::configuration::ConfigurationView;
@@ -19,7 +19,7 @@ use crate::state::DirectoryHealth;
 
 /// Returns the page of `/metrics`.
 pub(super) fn page(sampled: AdminSnapshot<'_>) -> AdminPage {
-    let text = record::families::text(families(sampled));
+    let text = exposition::text(families(sampled));
     AdminPage::new(StatusCode::OK, CONTENT_TYPE, text)
 }
 

@@ -93,6 +93,8 @@ pub(super) fn families(exchanged: Option<ReplicationStats>) -> Vec<SampledFamily
 pub(super) mod tests {
     use std::time::Duration;
 
+    use sluicegate_telemetry::exposition;
+
     use super::*;
 
     /// Returns a replication with a lag of an eighth of a second.
@@ -122,7 +124,7 @@ pub(super) mod tests {
         let status =
             serde_json::to_value(ReplicationSection::of(behind())).expect("numbers and text");
         assert_eq!(status, section());
-        let text = crate::record::families::text(families(Some(behind())));
+        let text = exposition::text(families(Some(behind())));
         let text = String::from_utf8(text).expect("text");
         for line in [
             "sluicegate_store_sync_keys 8",

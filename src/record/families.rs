@@ -4,21 +4,15 @@
 //! is gone leaves no series behind. Every name is documented in `docs/operations/metrics.md`.
 
 use sluicegate_redis_link::{CallResult, LinkEvent};
-use sluicegate_telemetry::exposition::{self, SampledFamily};
+use sluicegate_telemetry::exposition::SampledFamily;
 use sluicegate_telemetry::process::ProcessStats;
 
 use super::RequestRecorder;
-use super::former_names::FAMILIES;
 use super::limit_counters::{LimitCounter, SeriesPresence};
 use super::metrics::{CODES, DECISION_BOUNDS, DURATION_BOUNDS, LimitCounts, RequestMetrics};
 use super::outcome::{CacheUse, RequestDisposition};
 use super::store_calls::{ROUND_TRIP_BOUNDS, StoreCallCounts, label_of};
 use crate::store::DecisionSource;
-
-/// Returns the text of `families`, those that were renamed under both names.
-pub(crate) fn text(families: impl IntoIterator<Item = SampledFamily>) -> Vec<u8> {
-    exposition::text(families, &FAMILIES)
-}
 
 /// Returns the families of the recorder and of the process.
 pub(crate) fn families(recorder: &RequestRecorder) -> Vec<SampledFamily> {

@@ -8,6 +8,7 @@ use super::super::metrics::{RequestMetrics, RouteMetrics};
 use super::*;
 use crate::config::rules::{AccessLogTarget, LogRules, Name};
 use sluicegate_limiter::{Ask, Cost, Seed, decide};
+use sluicegate_telemetry::exposition;
 
 fn recorder() -> RequestRecorder {
     let log = AccessLog::start(&LogRules::to(AccessLogTarget::Off)).expect("nothing is opened");
@@ -15,7 +16,7 @@ fn recorder() -> RequestRecorder {
 }
 
 fn scraped(recorder: &RequestRecorder) -> String {
-    String::from_utf8(text(families(recorder))).expect("the text is UTF-8")
+    String::from_utf8(exposition::text(families(recorder))).expect("the text is UTF-8")
 }
 
 fn names<const N: usize>(names: [&str; N]) -> [Name; N] {

@@ -25,7 +25,6 @@ mod example;
 #[cfg(feature = "otlp")]
 mod export_queues;
 pub(crate) mod families;
-mod former_names;
 mod geo_lookups;
 mod handshakes;
 mod limit_counters;

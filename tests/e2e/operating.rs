@@ -231,50 +231,6 @@ async fn the_metrics_count_what_was_sent() {
 }
 
 #[tokio::test]
-async fn a_renamed_metric_is_there_under_both_names() {
-    // Goal: dashboards and alerts survive the upgrade. Method: metrics of the recorder, of limits and of origins after one request, each
-    // under its former and its present name, and the text that names the present one.
-    let origin = Origin::named("hello");
-    let gateway = with_every_outcome(&origin).await;
-    assert_eq!(gateway.get("/limited").await.status, 200);
-    let both = [
-        (
-            "sluicegate_decision_duration_seconds_count",
-            "sluicegate_limits_duration_seconds_count",
-        ),
-        (
-            "sluicegate_limit_incomplete_keys_total",
-            "sluicegate_limit_key_missing_total",
-        ),
-        ("sluicegate_limit_survives", "sluicegate_limit_persistent"),
-        (
-            "sluicegate_origin_tries_total",
-            "sluicegate_origin_attempts_total",
-        ),
-    ];
-    let metrics = eventually("the request is counted", async || {
-        let metrics = gateway.metrics().await;
-        (metrics.sum(both[0].1, &[]) > 0.0).then_some(metrics)
-    })
-    .await;
-    let scrape = gateway.admin(get("/metrics")).await;
-    let text = scrape.text();
-    for (former, present) in both {
-        assert_eq!(metrics.sum(former, &[]), metrics.sum(present, &[]));
-        for name in [former, present] {
-            assert!(
-                text.contains(&format!("\n{name}{{")) || text.contains(&format!("\n{name} ")),
-                "{name}"
-            );
-        }
-    }
-    assert_eq!(metrics.sum("sluicegate_origin_tries_total", &[]), 1.0);
-    let help =
-        "# HELP sluicegate_origin_tries_total Deprecated: use sluicegate_origin_attempts_total.";
-    assert!(text.contains(help), "{text}");
-}
-
-#[tokio::test]
 async fn clients_cannot_add_series() {
     // Goal: nothing that a client sends becomes a label. Method: a thousand different paths, hosts and methods; the number of
     // series stays.

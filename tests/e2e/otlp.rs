@@ -140,21 +140,13 @@ async fn each_line_of_the_access_log_is_a_log_record_with_its_fields() {
 }
 
 /// The series of a scrape that are exported and do not change by themselves.
-fn lasting(mut values: SeriesValues, deprecated: &[String]) -> SeriesValues {
+fn lasting(mut values: SeriesValues) -> SeriesValues {
     let changes = |name: &str| {
         let by_itself = ["process_", "sluicegate_otlp_", "sluicegate_clock_ahead"];
         by_itself.iter().any(|start| name.starts_with(start))
     };
-    let is_deprecated = |name: &str| deprecated.iter().any(|old| name.starts_with(&**old));
-    values.retain(|(name, _), _| !changes(name) && !is_deprecated(name));
+    values.retain(|(name, _), _| !changes(name));
     values
-}
-
-/// The former names of metrics, which only the text format has.
-fn deprecated(text: &str) -> Vec<String> {
-    let helps = text.lines().filter_map(|line| line.strip_prefix("# HELP "));
-    let old = helps.filter_map(|help| help.split_once(" Deprecated: "));
-    old.map(|(name, _)| name.to_owned()).collect()
 }
 
 #[tokio::test]
@@ -174,9 +166,8 @@ async fn every_metric_is_exported_with_the_value_of_the_scrape() {
     let mut differences = Vec::new();
     eventually("a sample equals the scrape", async || {
         let text = gateway.admin(get("/metrics")).await;
-        let deprecated = deprecated(text.text());
-        let scraped = lasting(Metrics::parse(text.text()).values(), &deprecated);
-        let sampled = lasting(collector.latest_sample(), &deprecated);
+        let scraped = lasting(Metrics::parse(text.text()).values());
+        let sampled = lasting(collector.latest_sample());
         differences = scraped
             .iter()
             .filter(|(series, value)| sampled.get(*series) != Some(*value))

@@ -144,17 +144,8 @@ impl From<bool> for SampleValue {
     }
 }
 
-/// The former name of a family, which one version still writes beside the present one.
-#[derive(Clone, Copy, Debug)]
-pub struct FormerName {
-    /// The name of the version before.
-    pub former: &'static str,
-    /// The name of the family.
-    pub present: &'static str,
-}
-
-/// Returns the text of `families`, those in `renamed` under both names; families without a series are left out.
-pub fn text(families: impl IntoIterator<Item = SampledFamily>, renamed: &[FormerName]) -> Vec<u8> {
+/// Returns the text of `families`; families without a series are left out.
+pub fn text(families: impl IntoIterator<Item = SampledFamily>) -> Vec<u8> {
     let families: Vec<MetricFamily> = families
         .into_iter()
         .filter(|family| !family.series.is_empty())
@@ -166,24 +157,12 @@ pub fn text(families: impl IntoIterator<Item = SampledFamily>, renamed: &[Former
             written.set_metric(family.series);
             written
         })
-        .flat_map(|family| [former_family(&family, renamed), Some(family)])
-        .flatten()
         .collect();
     let mut text = Vec::new();
     if let Err(error) = TextEncoder::new().encode(&families, &mut text) {
         tracing::error!(target: LOG_TARGET, "metrics: the text is incomplete: {error}");
     }
     text
-}
-
-/// Returns the copy of `family` under its former name; `None` where the family was not renamed.
-fn former_family(family: &MetricFamily, renamed: &[FormerName]) -> Option<MetricFamily> {
-    let FormerName { former, present } =
-        renamed.iter().find(|name| name.present == family.name())?;
-    let mut copy = family.clone();
-    copy.set_name((*former).to_owned());
-    copy.set_help(format!("Deprecated: use {present}."));
-    Some(copy)
 }
 
 fn pairs(labels: &[(&str, &str)]) -> Vec<LabelPair> {
@@ -202,10 +181,6 @@ fn pairs(labels: &[(&str, &str)]) -> Vec<LabelPair> {
 mod tests {
     use super::*;
     use crate::histogram::Histogram;
-
-    fn written(families: Vec<SampledFamily>, renamed: &[FormerName]) -> String {
-        String::from_utf8(text(families, renamed)).expect("the text is UTF-8")
-    }
 
     /// Goal: each kind of family is written as Prometheus reads it. Method: one of each kind, and one without a series.
     #[test]
@@ -238,29 +213,7 @@ durations_seconds_bucket{route=\"a\\\"b\",le=\"+Inf\"} 3
 durations_seconds_sum{route=\"a\\\"b\"} 4.5
 durations_seconds_count{route=\"a\\\"b\"} 3
 ";
-        assert_eq!(written(families, &[]), expected);
-    }
-
-    /// Goal: a dashboard that knows the former name goes on for one version. Method: a renamed family and another.
-    #[test]
-    fn a_renamed_family_is_written_under_both_names() {
-        let renamed = [FormerName {
-            former: "old_total",
-            present: "new_total",
-        }];
-        let families = vec![
-            SampledFamily::counter("new_total", "New.").series(&[], 7),
-            SampledFamily::counter("other_total", "Other.").series(&[], 8),
-        ];
-        let text = written(families, &renamed);
-        for line in [
-            "# HELP old_total Deprecated: use new_total.",
-            "old_total 7",
-            "new_total 7",
-            "other_total 8",
-        ] {
-            assert!(text.lines().any(|other| other == line), "{line}: {text}");
-        }
-        assert_eq!(text.matches("# TYPE").count(), 3);
+        let text = String::from_utf8(text(families)).expect("the text is UTF-8");
+        assert_eq!(text, expected);
     }
 }

@@ -17,7 +17,7 @@
 //!
 //! let sum: u64 = requests.cells().map(|cell| cell.load(Ordering::Relaxed)).sum();
 //! let family = SampledFamily::counter("requests_total", "Requests.").series(&[], sum);
-//! let text = exposition::text([family], &[]);
+//! let text = exposition::text([family]);
 //! assert!(text.ends_with(b"requests_total 1\n"));
 //! ```
 #![forbid(unsafe_code)]
