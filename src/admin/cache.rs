@@ -65,10 +65,6 @@ pub(super) struct CacheSection {
     invalidated: u64,
     coalesced: u64,
     refreshes: u64,
-    /// The former name of `store_aborted`, for one version.
-    abandoned: u64,
-    /// The former name of `coalesced`, for one version.
-    waits: u64,
 }
 
 impl From<CacheView> for CacheSection {
@@ -79,11 +75,9 @@ impl From<CacheView> for CacheSection {
             objects: view.filled.objects,
             evicted: view.evicted,
             store_aborted: view.store_aborted,
-            abandoned: view.store_aborted,
             purged: view.purged,
             invalidated: view.invalidated,
             coalesced: view.coalesced,
-            waits: view.coalesced,
             refreshes: view.refreshes,
         }
     }

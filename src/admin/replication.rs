@@ -8,7 +8,7 @@ use sluicegate_telemetry::exposition::SampledFamily;
 use crate::store::ReplicationStats;
 
 /// The `replication` of `/status`.
-#[derive(Clone, Serialize)]
+#[derive(Serialize)]
 pub(super) struct ReplicationSection {
     keys: usize,
     lag_seconds: f64,
@@ -17,10 +17,6 @@ pub(super) struct ReplicationSection {
     dropped_units: u64,
     retries: u64,
     excess: BTreeMap<String, u64>,
-    /// The former name of `dropped_units`, for one version.
-    lost: u64,
-    /// The former name of `retries`, for one version.
-    repeated: u64,
 }
 
 impl ReplicationSection {
@@ -33,8 +29,6 @@ impl ReplicationSection {
             units: exchanged.units,
             dropped_units: exchanged.lost,
             retries: exchanged.repeated,
-            lost: exchanged.lost,
-            repeated: exchanged.repeated,
             excess: excess
                 .map(|(limit, units)| (limit.to_string(), units))
                 .collect(),
@@ -114,7 +108,6 @@ pub(super) mod tests {
     pub(in crate::admin) fn section() -> serde_json::Value {
         serde_json::json!({
             "keys": 8, "lag_seconds": 0.125, "syncs": 9, "units": 10, "dropped_units": 11, "retries": 12, "excess": { "otp": 13 },
-            "lost": 11, "repeated": 12,
         })
     }
 

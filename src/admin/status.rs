@@ -1,7 +1,6 @@
 //! Writes `/status`: the state of the whole gateway as JSON.
 //!
-//! The shape is documented in `docs/operations/admin-api.md`; fields are added. A field that is
-//! renamed is written under both names for one version.
+//! The shape is documented in `docs/operations/admin-api.md`; fields are added.
 
 use serde::Serialize;
 
@@ -27,7 +26,6 @@ use crate::state::{DirectoryHealth, Persistence};
 /// Returns the page of `/status`, with these clients.
 pub(super) fn page(sampled: AdminSnapshot<'_>, clients: Vec<ClientSection>) -> AdminPage {
     let times = sampled.times;
-    let replication = sampled.replication.map(ReplicationSection::of);
     let status = StatusPage {
         version: env!("CARGO_PKG_VERSION"),
         started: rfc3339::format(times.started),
@@ -43,8 +41,7 @@ pub(super) fn page(sampled: AdminSnapshot<'_>, clients: Vec<ClientSection>) -> A
         limits: sampled.limits.into_iter().map(LimitSection::of).collect(),
         state: sampled.state.map(StateSection::of),
         store: sampled.store.map(StoreSection::of),
-        exchange: replication.clone(),
-        replication,
+        replication: sampled.replication.map(ReplicationSection::of),
         cache: sampled.cache.map(CacheSection::from),
         acme: sampled.acme.map(AcmeSection::of),
         origins: (sampled.origins.into_iter())
@@ -77,8 +74,6 @@ struct StatusPage {
     state: Option<StateSection>,
     store: Option<StoreSection>,
     replication: Option<ReplicationSection>,
-    /// The former name of `replication`, for one version.
-    exchange: Option<ReplicationSection>,
     cache: Option<CacheSection>,
     acme: Option<AcmeSection>,
     origins: Vec<OriginSection>,
@@ -107,8 +102,6 @@ struct LimitSection {
     load: f64,
     slots_reused: u64,
     persistent: bool,
-    /// The former name of `persistent`, for one version.
-    survives: bool,
     counters: String,
     overflow: OverflowSection,
     share: Option<ShareSection>,
@@ -132,8 +125,6 @@ pub(super) struct BansSection {
     begun: u64,
     not_kept: u64,
     persistent: bool,
-    /// The former name of `persistent`, for one version.
-    survives: bool,
     found: String,
 }
 
@@ -218,7 +209,6 @@ impl LimitSection {
             load: (load * 1_000.0).round() / 1_000.0,
             slots_reused: view.slots_reused,
             persistent,
-            survives: persistent,
             counters,
             overflow,
             share,
@@ -252,7 +242,6 @@ impl BansSection {
             begun: view.tallies.begun,
             not_kept: view.tallies.not_kept,
             persistent,
-            survives: persistent,
             found,
         }
     }

@@ -290,7 +290,7 @@ fn the_status_has_the_documented_shape() {
                 "name": "otp", "key": "client.ip", "algorithm": "sliding-window",
                 "rates": null, "action": "reject", "enforce": "10%", "shadow_rates": [], "capacity": 1024, "keys": 512, "slots": 1536,
                 "bytes": 65536, "load": 0.5, "slots_reused": 77,
-                "persistent": false, "survives": false, "counters": "in memory only: [server] state_dir is not set",
+                "persistent": false, "counters": "in memory only: [server] state_dir is not set",
                 "overflow": {
                 "active": true, "since": "2026-11-21T07:10:00.000Z", "until": "2026-11-21T07:12:00.000Z", "affected": 0.03,
                 "decisions": 9, "refused": 4, "advice": 2048
@@ -298,7 +298,7 @@ fn the_status_has_the_documented_shape() {
                 "share": null,
                 "ban": {
                     "for": 600.0, "factor": 2.0, "max": 86400.0, "keys": 2, "slots": 1536, "bytes": 65536, "begun": 5, "not_kept": 1,
-                    "persistent": false, "survives": false, "found": "in memory only: [server] state_dir is not set",
+                    "persistent": false, "found": "in memory only: [server] state_dir is not set",
                 },
                 "banned_by_rules": 0,
                 "concurrency": { "max": 10, "keys": 3, "slots": 1536, "bytes": 32768, "overflow_refused": 1 },
@@ -314,7 +314,7 @@ fn the_status_has_the_documented_shape() {
                     "clock_ahead_seconds": -0.0015, "round_trip_seconds": 0.003, "unreached_seconds": null,
                 }],
             },
-            "replication": super::replication::tests::section(), "exchange": super::replication::tests::section(),
+            "replication": super::replication::tests::section(),
             "origins": origins::tests::told(), "certificates": [], "cache": null, "acme": null,
             "access_log": { "lines": 0, "dropped": 0, "write_errors": 0 },
         })

@@ -35,7 +35,7 @@ pub(super) async fn fleet_at(count: usize, origin: &Origin, store: &str, rules: 
 }
 
 impl Fleet {
-    /// Waits until `/status` of every gateway, its parts `store` and `exchange`, says so.
+    /// Waits until `/status` of every gateway, its parts `store` and `replication`, says so.
     pub(super) async fn everywhere(&self, what: &str, says: impl Fn(&Value, &Value) -> bool) {
         eventually(what, async || {
             for node in &self.nodes {
@@ -49,8 +49,10 @@ impl Fleet {
 
     /// Waits until the store was told everything.
     pub(super) async fn told(&self) {
-        self.everywhere("the store is told", |_, exchange| exchange["keys"] == 0)
-            .await;
+        self.everywhere("the store is told", |_, replication| {
+            replication["keys"] == 0
+        })
+        .await;
     }
 
     pub(super) async fn reached(&self, state: &str) {
