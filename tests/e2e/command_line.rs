@@ -359,6 +359,7 @@ async fn ping_distinguishes_a_running_gateway_from_a_stopped_one() {
 async fn the_demo_shows_requests_until_ctrl_c() {
     // Goal: the demo shows a limit, and Ctrl-C ends it. Method: the printed address; posts until one is rejected,
     // which is the sixth, or the seventh where a window began meanwhile.
+    let _turn = demo_turn().await;
     let mut demo = Process::run(&["demo"]);
     let address: SocketAddr = eventually("it says where it stands", async || {
         let told = demo.stderr();

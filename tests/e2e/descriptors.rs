@@ -329,6 +329,7 @@ async fn the_operators_listener_takes_few_files() {
 #[tokio::test]
 async fn a_demo_with_too_few_descriptors_prints_one_sentence() {
     // Goal: a shell with a low descriptor limit gets no panic. Method: few, and hardly any.
+    let _turn = demo_turn().await;
     for files in [8, 40] {
         let mut demo = Process::run_under(&Setup::new().with_open_files(files), &["demo"]);
         assert_eq!(demo.exit_code().await, 1, "{files}");

@@ -76,6 +76,7 @@ async fn a_log_that_cannot_be_opened_is_named() {
 #[tokio::test]
 async fn the_demos_rules_are_private_and_go_with_it() {
     // Goal: no other user can edit the demo's rules, and nothing is left behind. Method: the mode of the directory, then Ctrl-C.
+    let _turn = demo_turn().await;
     let mut demo = Process::run(&["demo"]);
     let file = eventually("it says where its rules are", async || {
         let told = demo.stderr();

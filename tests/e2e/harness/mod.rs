@@ -6,6 +6,7 @@ mod chromium;
 mod client;
 #[cfg(feature = "otlp")]
 mod collector;
+mod demo_turn;
 pub mod dnsmasq;
 mod driven_clock;
 mod eventually;
@@ -37,6 +38,7 @@ pub use browser::{Browser, Page};
 pub use client::{Client, Request, Response, Version, delete, get, head, options, post, request};
 #[cfg(feature = "otlp")]
 pub use collector::{Collector, ReceivedLine, Told};
+pub use demo_turn::demo_turn;
 pub use dnsmasq::Dnsmasq;
 pub use driven_clock::DrivenClock;
 pub use eventually::{PATIENCE, at_a_pace, eventually, settled, within};
