@@ -61,6 +61,7 @@ mod kits;
 mod limits;
 mod link;
 mod lists;
+mod load_testing;
 mod matching;
 mod memory;
 mod monitoring;

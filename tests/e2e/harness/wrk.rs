@@ -86,7 +86,7 @@ impl Wrk {
 impl WrkReport {
     /// Reads `12345 requests in 35.00s`, `Non-2xx or 3xx responses: 123` and
     /// `Socket errors: connect 0, read 0, write 0, timeout 0`; the latter two appear only when there are any.
-    fn parse(text: String) -> Self {
+    pub fn parse(text: String) -> Self {
         let line = |part: &str| text.lines().find(|line| line.contains(part));
         let first_number = |line: &str| {
             line.split_whitespace()
