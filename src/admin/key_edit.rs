@@ -3,6 +3,7 @@
 use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
 
+use super::client_rules::{ClientRules, ClientVerdict, KeyNetworks, network_of_values};
 use super::keys::{KeyEdit, KeyRequestError, KeyResult, KeySelector, KeyView};
 use super::{limit_named, rule_view};
 use crate::admission::{ActiveLimit, NamedKey};
@@ -47,14 +48,46 @@ pub(super) fn edit(
     };
     let now = clock::now();
     let known = || active.known_values(named.key);
-    Ok(KeyView {
+    let view = KeyView {
         key: named.key,
         key_values: active.values_of_named(&named, written).or_else(known),
         state: wait_for(active.key_state(&named, now)).ok_or_else(no_runtime)?,
+        client: ClientVerdict::default(),
         now,
         was_banned,
         ended_rules,
+    };
+    Ok(match judge_client(process, &active, which) {
+        Some(client) => view.of_client(client),
+        None => view,
     })
+}
+
+/// Asks lists and temporary rules about the clients of a key; `None` where the key has no address, or it is unknown.
+fn judge_client(
+    process: &GatewayProcess,
+    active: &ActiveLimit,
+    which: &KeySelector,
+) -> Option<ClientVerdict> {
+    let snapshot = process.shared.snapshot();
+    let rules = || ClientRules::new(&snapshot, Some(active));
+    match which {
+        KeySelector::Values(values) => {
+            let network = network_of_values(active, values)?;
+            Some(rules().judge(network))
+        }
+        KeySelector::Hash(key) => {
+            let networks = KeyNetworks::new(active, &snapshot, &process.shared.seed);
+            let verdict = rules().judge(networks.find(*key)?);
+            // Who is shown no values of keys learns no address from the hash.
+            let is_shown = active.key_texts.is_some();
+            Some(if is_shown {
+                verdict
+            } else {
+                verdict.without_rows()
+            })
+        }
+    }
 }
 
 fn apply(

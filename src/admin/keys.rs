@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use sluicegate_limiter::{ActiveBan, Cost, KeyHash, KeyPlacement, NEVER, Timestamp};
 
 use super::audit::{self, AuditEntry};
+use super::client_rules::{ClientRuleRow, ClientVerdict};
 use super::query::decoded;
 use super::top::seconds;
 use super::{AdminAction, AdminPage, AdminTask, Operator, key_edit, limit_named, rule_view, rules};
@@ -65,6 +66,8 @@ pub(super) struct KeyView {
     pub key: KeyHash,
     /// Its counters and its ban.
     pub state: KeyState,
+    /// The lists and temporary rules about its clients.
+    pub client: ClientVerdict,
     /// The time of the reading.
     pub now: Timestamp,
     /// Set if a ban was in force before.
@@ -377,6 +380,7 @@ pub(super) struct KeyPage {
     next: &'static str,
     admits: bool,
     exempt: Option<&'static str>,
+    client_rules: Vec<ClientRuleRow>,
     in_overflow: bool,
     rates: Vec<KeyRate>,
     ban: Option<KeyBan>,
@@ -407,6 +411,17 @@ pub(super) struct KeyBan {
     rule: Option<String>,
 }
 
+impl KeyView {
+    /// Returns the view with the lists and rules about the clients of the key, which decide ahead of the limit.
+    pub(super) fn of_client(mut self, client: ClientVerdict) -> Self {
+        if let Some(effect) = client.effect {
+            self.state = self.state.with_client_effect(effect);
+        }
+        self.client = client;
+        self
+    }
+}
+
 impl KeyBan {
     pub(super) fn new(banned: ActiveBan, rule: Option<RuleId>, now: Timestamp) -> Self {
         Self {
@@ -431,6 +446,7 @@ impl KeyPage {
             next: state.next.name(),
             admits: !state.next.is_rejection(),
             exempt: state.exempt,
+            client_rules: view.client.rows.clone(),
             in_overflow: state.decision.placement() == KeyPlacement::Overflow,
             rates: statuses
                 .iter()

@@ -31,6 +31,7 @@ mod browser;
 mod cache;
 mod certificates;
 mod clear;
+mod client_rules;
 mod clients;
 mod configuration;
 mod connections;

@@ -12,15 +12,16 @@ use http::request::Parts;
 use serde::Serialize;
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
-use sluicegate_limiter::{RateStatus, Timestamp};
+use sluicegate_limiter::{KeyHash, RateStatus, Timestamp};
 
+use super::client_rules::{ClientRules, KeyNetworks};
 use super::keys::KeyBan;
 use super::limit_view::LimitView;
 use super::status::OverflowSection;
 use super::{
     AdminAction, AdminPage, AdminTask, JSON, bans, is_reading, key_texts, limit_named, only_reading,
 };
-use crate::admission::{ActiveLimit, KeyNamer, RankedKey};
+use crate::admission::{ActiveLimit, KeyNamer, NextRequest, RankedKey};
 use crate::process::GatewayProcess;
 use crate::rfc3339;
 
@@ -92,7 +93,8 @@ impl TopQuery {
             TopSubject::Fullest => match active {
                 Some(active) => {
                     let hidden = key_texts::hidden(process);
-                    AdminPage::json(&TopPage::sample(&active, self.most, hidden, clock::now()))
+                    let page = TopPage::sample(&active, self.most, hidden, clock::now());
+                    AdminPage::json(&page.with_clients(&active, process))
                 }
                 None => no_limit(),
             },
@@ -139,6 +141,8 @@ struct KeyAges {
 
 #[derive(Serialize)]
 struct TopKey {
+    #[serde(skip)]
+    hash: KeyHash,
     key: String,
     key_values: Option<Vec<String>>,
     charged: Option<String>,
@@ -184,6 +188,21 @@ impl TopPage {
                 .collect(),
         }
     }
+
+    /// Returns the page with what lists and temporary rules make of the clients of its keys.
+    fn with_clients(mut self, active: &ActiveLimit, process: &GatewayProcess) -> Self {
+        let snapshot = process.shared.snapshot();
+        let networks = KeyNetworks::new(active, &snapshot, &process.shared.seed);
+        let rules = ClientRules::new(&snapshot, Some(active));
+        for key in &mut self.top {
+            let network = networks.find(key.hash);
+            let effect = network.and_then(|network| rules.judge(network).effect);
+            if let Some(effect) = effect {
+                key.treat(NextRequest::by_list(effect));
+            }
+        }
+        self
+    }
 }
 
 impl KeyAges {
@@ -200,6 +219,7 @@ impl TopKey {
     fn new(ranked: &RankedKey, key_values: Option<Vec<String>>, now: Timestamp) -> Self {
         let statuses = ranked.decision.statuses();
         Self {
+            hash: ranked.key,
             key: format!("{:016x}", ranked.key.bits()),
             key_values,
             charged: ranked.charged.map(rfc3339::format),
@@ -209,6 +229,12 @@ impl TopKey {
             ban: (ranked.banned).map(|banned| KeyBan::new(banned, ranked.ban_rule, now)),
             rates: statuses.iter().map(TopRate::new).collect(),
         }
+    }
+
+    /// Sets the answer to the next request.
+    fn treat(&mut self, next: NextRequest) {
+        self.next = next.name();
+        self.refused = next.is_rejection();
     }
 }
 

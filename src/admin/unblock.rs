@@ -143,10 +143,7 @@ fn list_sentence(block: IpNet, snapshot: &Snapshot) -> Option<String> {
     let contains = |name: &&&Name| {
         let list = rules.lists.get(&***name);
         let mut sets = list.into_iter().flat_map(ListRules::sets);
-        sets.any(|blocks| {
-            let longest = blocks.longest(block.addr());
-            longest.is_some_and(|length| length.0 <= block.prefix_len())
-        })
+        sets.any(|blocks| blocks.longest_around(block).is_some())
     };
     let names: Vec<&str> = names.iter().filter(contains).map(|name| &***name).collect();
     (!names.is_empty()).then(|| {

@@ -1,16 +1,20 @@
 //! Serves `/keys?value=…`: the status of one value, or of several that make one key, under every limit that can count by them.
 //!
-//! An operator who has an address or a number need not know which limits count by it. A limit whose key has another number of parts, or
-//! whose parts cannot have these values, is listed with the reason.
+//! An operator who has an address or a number need not know which limits count by it. The limits with one counter for all requests are
+//! shown too, since they reject this client as any other. A limit whose key has another number of parts, or whose parts cannot have these
+//! values, is listed with the reason. Lists and temporary rules about the address decide ahead of all.
 
 use http::StatusCode;
 use http::request::Parts;
+use ipnet::IpNet;
 use serde::Serialize;
 use sluicegate_base::{bounds, clock};
 
+use super::client_rules::{ClientRuleRow, ClientRules, network_of_text};
 use super::key_edit;
 use super::keys::{KeyEdit, KeyPage, KeyRequestError, KeySelector, values};
-use super::{AdminAction, AdminPage, AdminTask, is_reading, only_reading};
+use super::{AdminAction, AdminPage, AdminTask, is_reading, limit_named, only_reading};
+use crate::config::rules::{KeyPart, Name};
 use crate::process::GatewayProcess;
 use crate::rfc3339;
 
@@ -21,7 +25,11 @@ pub(super) struct ValuesQuery(Vec<String>);
 #[derive(Serialize)]
 struct ValuesPage {
     at: String,
+    /// The lists and temporary rules about the address among the values.
+    client_rules: Vec<ClientRuleRow>,
     limits: Vec<KeyPage>,
+    /// Limits with one counter for all requests.
+    global: Vec<KeyPage>,
     /// Limits that do not count by these values.
     others: Vec<OtherLimit>,
     /// Limits beyond [`bounds::LIMITS_OF_VALUES`].
@@ -32,6 +40,8 @@ struct ValuesPage {
 struct OtherLimit {
     limit: String,
     why: String,
+    /// True if its key has further parts, so that it may reject a request with these values.
+    further_parts: bool,
 }
 
 /// Returns the task of a look-up; `None` where the path is another one.
@@ -57,27 +67,60 @@ impl ValuesQuery {
     pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
         let snapshot = process.shared.snapshot();
         let names: Vec<_> = snapshot.limits.keys().cloned().collect();
+        let client = self.address();
+        let judge = |network| ClientRules::new(&snapshot, None).judge(network);
+        let mut page = ValuesPage {
+            at: rfc3339::format(clock::now()),
+            client_rules: client.map(judge).unwrap_or_default().rows,
+            limits: Vec::new(),
+            global: Vec::new(),
+            others: Vec::new(),
+            omitted: names.len().saturating_sub(bounds::LIMITS_OF_VALUES),
+        };
         // A look at many limits may outlast a reload and must keep no snapshot alive.
         drop(snapshot);
-        let which = KeySelector::Values(self.0.clone());
-        let (mut limits, mut others) = (Vec::new(), Vec::new());
         for name in names.iter().take(bounds::LIMITS_OF_VALUES) {
-            match key_edit::edit(process, name, &which, KeyEdit::Look) {
-                Ok(view) => limits.push(KeyPage::of(name, &view)),
-                Err(error) => others.push(OtherLimit {
-                    limit: name.to_string(),
-                    why: match error {
-                        KeyRequestError::NoLimit => "a reload has removed it".to_owned(),
-                        error => error.said().1,
-                    },
-                }),
-            }
+            self.look(name, client, process, &mut page);
         }
-        AdminPage::json(&ValuesPage {
-            at: rfc3339::format(clock::now()),
-            limits,
-            others,
-            omitted: names.len().saturating_sub(bounds::LIMITS_OF_VALUES),
-        })
+        AdminPage::json(&page)
+    }
+
+    /// Adds the state of the values at one limit to a page.
+    fn look(
+        &self,
+        name: &Name,
+        client: Option<IpNet>,
+        process: &GatewayProcess,
+        page: &mut ValuesPage,
+    ) {
+        let active = limit_named(process, name);
+        let is_global = (active.as_ref()).is_some_and(|active| active.key.0 == [KeyPart::Global]);
+        let values = if is_global { &[][..] } else { &self.0[..] };
+        let which = KeySelector::Values(values.to_vec());
+        match key_edit::edit(process, name, &which, KeyEdit::Look) {
+            Ok(view) if is_global => {
+                let snapshot = process.shared.snapshot();
+                let rules = ClientRules::new(&snapshot, active.as_deref());
+                let client = client.map(|client| rules.judge(client));
+                let view = view.of_client(client.unwrap_or_default());
+                page.global.push(KeyPage::of(name, &view));
+            }
+            Ok(view) => page.limits.push(KeyPage::of(name, &view)),
+            Err(error) => page.others.push(OtherLimit {
+                limit: name.to_string(),
+                why: match error {
+                    KeyRequestError::NoLimit => "a reload has removed it".to_owned(),
+                    error => error.said().1,
+                },
+                further_parts: active.is_some_and(|active| active.has_further_parts(&self.0)),
+            }),
+        }
+    }
+
+    /// Returns the address among the values; `None` where there is none, or more than one.
+    fn address(&self) -> Option<IpNet> {
+        let mut addresses = self.0.iter().filter_map(|text| network_of_text(text));
+        let address = addresses.next()?;
+        addresses.next().is_none().then_some(address)
     }
 }

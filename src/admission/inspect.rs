@@ -14,6 +14,7 @@ use super::key::KeySeed;
 use super::limit::ActiveLimit;
 use super::next_request::{KeyStanding, NextRequest};
 use super::overrides::ActiveTier;
+use crate::client::ListEffect;
 use crate::config;
 use crate::config::rules::{KeyPart, OnStoreFailure};
 use crate::store::{KeyChange, StoreKey};
@@ -35,7 +36,7 @@ pub struct KeyState {
     pub decision: Decision,
     /// The source of the decision: this gateway, or the store.
     pub by: &'static str,
-    /// The exemption by overrides: `unlimited` or `blocked`; `None` where rates apply.
+    /// The exemption by overrides, a temporary rule or a list: `unlimited` or `blocked`; `None` where rates apply.
     pub exempt: Option<&'static str>,
     /// The answer of the limit to the next request.
     pub next: NextRequest,
@@ -47,6 +48,22 @@ pub struct KeyState {
     pub ban_level: u8,
     /// Requests in flight; `None` where the limit has no `concurrency`.
     pub in_flight: Option<InFlight>,
+}
+
+impl KeyState {
+    /// Returns the state where lists and rules have this effect on the clients of the key.
+    #[must_use]
+    pub fn with_client_effect(self, effect: ListEffect) -> Self {
+        let exempt = match effect {
+            ListEffect::Allow => "unlimited",
+            ListEffect::Block => "blocked",
+        };
+        Self {
+            exempt: Some(exempt),
+            next: NextRequest::by_list(effect),
+            ..self
+        }
+    }
 }
 
 impl NamedKey {
@@ -104,6 +121,14 @@ impl ActiveLimit {
             key: seed.hash_parts(parts.iter().map(Vec::as_slice)),
             parts,
         })
+    }
+
+    /// Returns whether these values, in this order, may be some of those of a key with further parts.
+    #[must_use]
+    pub fn has_further_parts(&self, values: &[String]) -> bool {
+        let mut parts = self.key.0.iter();
+        let fits = |value: &String| parts.any(|part| counted_by(part, value).is_ok());
+        values.len() < self.key.0.len() && values.iter().all(fits)
     }
 
     /// Returns where the key lies in the store; `None` where the limit counts on this gateway alone, where only the hash is known, or

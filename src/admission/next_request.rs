@@ -3,6 +3,7 @@
 use sluicegate_limiter::KeyHash;
 
 use super::limit::ActiveLimit;
+use crate::client::ListEffect;
 use crate::config::Action;
 use crate::config::rules::OnStoreFailure;
 
@@ -11,7 +12,7 @@ use crate::config::rules::OnStoreFailure;
 pub enum NextRequest {
     /// It is admitted.
     Admitted,
-    /// A row of the overrides exempts the key.
+    /// A row of the overrides, a temporary rule or a list exempts the key or its clients.
     Exempt,
     /// The limit has no room, and marks the request.
     Marked,
@@ -26,7 +27,7 @@ pub enum NextRequest {
     StoreUnavailable,
     /// The key is banned.
     Banned,
-    /// A row of the overrides blocks the key.
+    /// A row of the overrides, a temporary rule or a list blocks the key or its clients.
     Blocked,
 }
 
@@ -76,6 +77,15 @@ impl NextRequest {
             Action::Mark { .. } => Self::Marked,
             Action::Challenge { .. } => Self::Challenged,
             Action::Reject | Action::Delay | Action::Shadow => Self::Rejected,
+        }
+    }
+
+    /// Returns the answer to a client on which this list or rule has an effect, ahead of every limit.
+    #[must_use]
+    pub fn by_list(effect: ListEffect) -> Self {
+        match effect {
+            ListEffect::Allow => Self::Exempt,
+            ListEffect::Block => Self::Blocked,
         }
     }
 

@@ -14,6 +14,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use sluicegate_base::address::{CidrSet, PrefixLength};
 use sluicegate_base::crawler::ClientCrawler;
 use sluicegate_base::geo::{ClientPlace, GeoDatabases, GeoField, PlaceSet};
@@ -116,29 +117,59 @@ impl ClientLists {
         crawler: &ClientCrawler<'_>,
         temporary: TemporaryLists<'_>,
     ) -> ListMatch {
-        let blocks = self.block_hits(client);
-        let strongest = blocks.chain(temporary.block_hit(client));
-        let strongest = strongest.max_by_key(ListHit::rank);
-        let strongest = strongest.or_else(|| self.crawler_hits(crawler).max_by_key(ListHit::rank));
-        let strongest = strongest.or_else(|| {
+        let by_block = self.block_hits(|blocks| blocks.longest(client));
+        let by_rule = temporary.rules.rule_for_address(client);
+        let by_rule = by_rule.map(|(length, rule)| ListHit::by_rule(length.into(), rule));
+        let blocks = by_block.chain(by_rule);
+        let strongest = blocks.max_by_key(ListHit::rank);
+        let strongest = strongest.or_else(|| self.wide_hit(client, place, crawler, temporary));
+        ListMatch::new(strongest)
+    }
+
+    /// Matches the clients of a network with the lists and the temporary rules, apart from entries for a part of the network. `place` and
+    /// `crawler` are those of its first address.
+    #[must_use]
+    pub fn network_match(
+        &self,
+        network: IpNet,
+        place: &ClientPlace<'_>,
+        crawler: &ClientCrawler<'_>,
+        temporary: TemporaryLists<'_>,
+    ) -> ListMatch {
+        let by_block = self.block_hits(|blocks| blocks.longest_around(network));
+        let by_rule = temporary.rules.rule_around(network);
+        let by_rule = by_rule.map(|(length, rule)| ListHit::by_rule(length.into(), rule));
+        let blocks = by_block.chain(by_rule);
+        let strongest = blocks.max_by_key(ListHit::rank);
+        let address = network.addr();
+        let strongest = strongest.or_else(|| self.wide_hit(address, place, crawler, temporary));
+        ListMatch::new(strongest)
+    }
+
+    /// Returns the strongest entry that is wider than a block of addresses.
+    fn wide_hit(
+        &self,
+        client: IpAddr,
+        place: &ClientPlace<'_>,
+        crawler: &ClientCrawler<'_>,
+        temporary: TemporaryLists<'_>,
+    ) -> Option<ListHit> {
+        let by_crawler = self.crawler_hits(crawler).max_by_key(ListHit::rank);
+        by_crawler.or_else(|| {
             let places = self.place_hits(place);
             let places = places.chain(temporary.network_hit(client));
             places.max_by_key(ListHit::rank)
-        });
-        match strongest {
-            None => ListMatch::Ordinary,
-            Some(hit) => match hit.effect {
-                ListEffect::Allow => ListMatch::Allowed(hit.source),
-                ListEffect::Block => ListMatch::Blocked(hit.source),
-            },
-        }
+        })
     }
 
-    fn block_hits(&self, client: IpAddr) -> impl Iterator<Item = ListHit> {
+    fn block_hits(
+        &self,
+        longest: impl Fn(&CidrSet) -> Option<PrefixLength>,
+    ) -> impl Iterator<Item = ListHit> {
         self.blocks
             .iter()
             .filter_map(move |(name, effect, blocks)| {
-                let entry = ListEntry::Block(blocks.longest(client)?);
+                let entry = ListEntry::Block(longest(blocks)?);
                 Some(ListHit::by_list(entry, *effect, name))
             })
     }
@@ -160,11 +191,6 @@ impl ClientLists {
 }
 
 impl TemporaryLists<'_> {
-    fn block_hit(self, client: IpAddr) -> Option<ListHit> {
-        let (length, rule) = self.rules.rule_for_address(client)?;
-        Some(ListHit::by_rule(ListEntry::Block(length), rule))
-    }
-
     /// Looks the network of the client up where a rule names one.
     fn network_hit(self, client: IpAddr) -> Option<ListHit> {
         if !self.rules.has_networks() {
@@ -204,6 +230,12 @@ impl ListHit {
     }
 }
 
+impl From<PrefixLength> for ListEntry {
+    fn from(length: PrefixLength) -> Self {
+        Self::Block(length)
+    }
+}
+
 impl ListEntry {
     /// Returns the narrowest of `places` that the client is in.
     fn of(places: &PlaceSet, client: &ClientPlace<'_>) -> Option<Self> {
@@ -219,6 +251,16 @@ impl ListEntry {
 }
 
 impl ListMatch {
+    fn new(strongest: Option<ListHit>) -> Self {
+        let Some(hit) = strongest else {
+            return Self::Ordinary;
+        };
+        match hit.effect {
+            ListEffect::Allow => Self::Allowed(hit.source),
+            ListEffect::Block => Self::Blocked(hit.source),
+        }
+    }
+
     /// Returns the list or rule that decided.
     #[must_use]
     pub fn source(&self) -> Option<&ListSource> {
@@ -285,7 +327,11 @@ mod tests {
             rules,
             networks: &geo,
         };
-        named(&lists.list_match(client, &place, &crawler, temporary))
+        let found = named(&lists.list_match(client, &place, &crawler, temporary));
+        // A network of one address is that client.
+        let network = lists.network_match(client.into(), &place, &crawler, temporary);
+        assert_eq!(named(&network), found, "{client}");
+        found
     }
 
     fn set(blocks: &[&str]) -> Arc<CidrSet> {

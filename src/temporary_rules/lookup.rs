@@ -49,6 +49,20 @@ impl RuleLookup {
         Some((length, rule))
     }
 
+    /// Returns the rule of the longest block that contains all of a network, with the length of the block.
+    #[must_use]
+    pub fn rule_around(&self, network: IpNet) -> Option<(PrefixLength, &Arc<TemporaryRule>)> {
+        let length = self.blocks.longest_around(network)?;
+        let block = IpNet::new(network.addr().to_canonical(), length.0).ok()?;
+        let rule = self.of_blocks.get(&block.trunc())?;
+        Some((length, rule))
+    }
+
+    /// Returns the blocks that rules are about.
+    pub fn blocks(&self) -> impl Iterator<Item = IpNet> {
+        self.of_blocks.keys().copied()
+    }
+
     /// Returns the rule of the network with this number.
     #[must_use]
     pub fn rule_for_network(&self, asn: u32) -> Option<&Arc<TemporaryRule>> {

@@ -105,6 +105,7 @@ mod survival;
 mod syslog;
 mod temporary_rule_file;
 mod temporary_rule_keys;
+mod temporary_rule_verdicts;
 mod temporary_rules;
 mod tiers;
 mod tls;

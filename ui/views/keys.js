@@ -43,18 +43,24 @@ export default function keys({ series, query }) {
       }
       const page = await read(`keys?${asked}`);
       if (mine !== busy) return;
-      const rejecting = page.limits.filter((one) => !one.admits).length;
-      const isShown = (one) => page.limits.length <= FEW || !one.admits || one.ban_level > 0 || one.exempt || one.in_flight || one.rates.some((rate) => rate.used > 0);
-      const unused = page.limits.filter((one) => !isShown(one));
-      const verdict = page.limits.length === 0 ? 'No limit counts by this value.'
-        : rejecting ? `${rejecting} of ${plural(page.limits.length, 'limit')} would reject the next request.` : 'No limit would reject the next request.';
-      announce(verdict);
+      const all = [...page.limits, ...page.global];
+      const isShown = (one) => all.length <= FEW || !one.admits || one.ban_level > 0 || one.exempt || one.in_flight || one.rates.some((rate) => rate.used > 0);
+      const unused = all.filter((one) => !isShown(one));
+      const pathOf = (one) => `limits/${part(one.limit)}/keys${page.global.includes(one) ? '' : `?${asked}`}`;
+      const value = values.length > 1 ? 'these values' : 'this value';
+      const verdict = verdictOfAll(page, value);
+      const further = page.others.filter((one) => one.further_parts);
+      announce(verdict.text);
       fill(found,
-        h('p', { class: rejecting ? 'verdict bad' : 'verdict good' }, verdict),
-        page.limits.filter(isShown).sort((a, b) => a.admits - b.admits).map((one) => status(series, one, `limits/${part(one.limit)}/keys?${asked}`, again)),
+        h('p', { class: `verdict ${verdict.tone}` }, verdict.text),
+        page.client_rules.map((rule) => h('p', {}, capital(clientRule(rule)), '.')),
+        further.length > 0 && h('p', {}, `${plural(further.length, 'limit')} with further parts in the key cannot be judged by ${value} alone and may reject the request: `,
+          further.slice(0, FEW).map((one, at) => [at > 0 && ', ', link(`limit/${part(one.limit)}`, one.limit)]),
+          further.length > FEW && ` and ${count(further.length - FEW)} more`, '. What they reject is among the ', link('rejections', 'live rejections'), '.'),
+        all.filter(isShown).sort((a, b) => a.admits - b.admits).map((one) => status(series, one, pathOf(one), again)),
         page.omitted > 0 && h('p.quiet', {}, `${count(page.omitted)} more limits were not asked.`),
         unused.length > 0 && h('details.card', {}, h('summary', {}, `${plural(unused.length, 'limit')} counted nothing for this value`),
-          table('Limits without a count', [{ label: 'Limit' }, { label: 'Rates' }], unused.map((one) => [link(`keys?limit=${part(one.limit)}&${asked}`, one.limit),
+          table('Limits without a count', [{ label: 'Limit' }, { label: 'Rates' }], unused.map((one) => [link(page.global.includes(one) ? `limit/${part(one.limit)}` : `keys?limit=${part(one.limit)}&${asked}`, one.limit),
             one.rates.map((rate) => rate.rate).join(', ')]))),
         page.others.length > 0 && h('details.card', {}, h('summary', {}, `${plural(page.others.length, 'limit')} cannot count by this value`),
           table('Other limits', [{ label: 'Limit' }, { label: 'Reason' }], page.others.map((one) => [link(`limit/${part(one.limit)}`, one.limit), one.why]))));
@@ -108,9 +114,46 @@ export function nextOf(key) {
   return NEXT[key.next] + (key.ban ? ', though banned' : '');
 }
 
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
+/** What a list or a temporary rule does with a client. */
+function clientRule(rule) {
+  const what = rule.rule ? `the temporary rule ${rule.rule} for ${rule.target}` : `the list ${rule.list}`;
+  const does = rule.client === 'blocked' ? 'blocks the client' : 'exempts the client from the limits';
+  return `${what} ${does}${rule.until ? ` until ${clock(rule.until)}` : ''}${rule.routes ? ` on the ${rule.routes.length === 1 ? 'route' : 'routes'} ${rule.routes.join(', ')}` : ''}`;
+}
+
+/** The rule that decides about a client on all routes; undefined where none does. */
+const ruleOfAll = (page) => page.client_rules.find((rule) => rule.routes === null);
+
+/** What all limits that were asked would do with the next request, and its color. */
+function verdictOfAll(page, value) {
+  const rule = ruleOfAll(page);
+  if (rule?.client === 'blocked') return { tone: 'bad', text: 'The next request would be rejected with 403.' };
+  if (rule) return { tone: 'good', text: 'No limit applies to the next request.' };
+  const all = [...page.limits, ...page.global];
+  const rejecting = all.filter((one) => !one.admits).length;
+  if (rejecting) return { tone: 'bad', text: `${rejecting} of ${plural(all.length, 'limit')} would reject the next request.` };
+  const isOpen = page.omitted > 0 || page.client_rules.length > 0 || page.others.some((one) => one.further_parts);
+  const own = page.limits.length;
+  const shared = page.global.length;
+  const text = own ? wouldNot(own, `counts by ${value} alone`, `count by ${value} alone`) : `No limit counts by ${value} alone.`;
+  return {
+    tone: isOpen || !all.length ? 'warn' : 'good',
+    text: shared ? `${text} ${wouldNot(shared, 'all requests share', 'all requests share')}` : text,
+  };
+}
+
+/** Says that none of some limits would reject the next request. */
+const wouldNot = (number, one, several) => (number === 1
+  ? `The one limit that ${one} would not reject the next request.`
+  : `None of the ${count(number)} limits that ${several} would reject the next request.`);
+
 /** What one limit would do with the next request of a key. */
 function verdictOf(series, page) {
   const ban = page.ban ? `; its ban lasts ${span(page.ban.left)} more, and does not apply now` : '';
+  const rule = ruleOfAll(page);
+  if (rule) return rule.client === 'blocked' ? `rejects with 403: ${clientRule(rule)}` : `admits: ${clientRule(rule)}${ban}`;
   switch (page.next) {
     case 'blocked': return 'rejects: a row of its overrides or a temporary rule blocks the key';
     case 'banned': return `rejects: banned for ${span(page.ban.left)} more`;

@@ -60,6 +60,22 @@ impl CidrSet {
         }
     }
 
+    /// Returns the longest block that contains all of `network`, if one does. Where blocks within `network` leave no address of it over, no
+    /// block around them is found.
+    #[must_use]
+    pub fn longest_around(&self, network: IpNet) -> Option<PrefixLength> {
+        match folded_block(network) {
+            IpNet::V4(network) => {
+                let first = network.network().to_bits();
+                self.v4.around(first, network.prefix_len())
+            }
+            IpNet::V6(network) => {
+                let first = network.network().to_bits();
+                self.v6.around(first, network.prefix_len())
+            }
+        }
+    }
+
     /// Returns the number of distinct blocks.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -184,6 +200,16 @@ impl<W: AddressBits> AddressRuns<W> {
         let length = *self.lengths.get(run.checked_sub(1)?)?;
         (length != NONE).then_some(PrefixLength(length))
     }
+
+    /// Returns the block around the addresses that begin with these bits: that of the first run in no narrower block.
+    fn around(&self, first: W, length: u8) -> Option<PrefixLength> {
+        let last = first.last(length);
+        let begin = self.starts.partition_point(|start| *start <= first);
+        let end = self.starts.partition_point(|start| *start <= last);
+        let runs = self.lengths.get(begin.checked_sub(1)?..end)?;
+        let around = runs.iter().find(|run| **run == NONE || **run <= length)?;
+        (*around != NONE).then_some(PrefixLength(*around))
+    }
 }
 
 #[cfg(test)]
@@ -199,6 +225,35 @@ mod tests {
     fn longest(set: &CidrSet, address: &str) -> Option<u8> {
         set.longest(address.parse().unwrap())
             .map(|PrefixLength(bits)| bits)
+    }
+
+    /// Goal: the block around a network is found, whatever lies within the network. Method: networks around, within and beside blocks.
+    #[test]
+    fn the_longest_block_around_a_network_is_found() {
+        let set = set(&[
+            "10.0.0.0/8",
+            "10.1.0.0/24",
+            "10.1.0.0/32",
+            "2001:db8::/32",
+            "2001:db8::1/128",
+        ]);
+        for (network, bits) in [
+            ("9.0.0.0/8", None),
+            ("10.0.0.0/7", None),
+            ("10.0.0.0/8", Some(8)),
+            ("10.1.0.0/16", Some(8)),
+            ("10.1.0.0/24", Some(24)),
+            ("10.1.0.0/32", Some(32)),
+            ("10.1.0.1/32", Some(24)),
+            ("::ffff:10.1.0.0/120", Some(24)),
+            ("2001:db8::/64", Some(32)),
+            ("2001:db8::1/128", Some(128)),
+            ("0.0.0.0/0", None),
+            ("::/0", None),
+        ] {
+            let found = set.longest_around(network.parse().unwrap());
+            assert_eq!(found.map(|length| length.0), bits, "{network}");
+        }
     }
 
     /// Goal: nested blocks, neighbours and both ends of a family. Method: addresses at the edges of each block.
