@@ -20,6 +20,7 @@ use super::top::seconds;
 use super::{AdminAction, AdminPage, AdminTask, Operator, key_edit, limit_named, rule_view, rules};
 use crate::admission::KeyState;
 use crate::config::read_duration;
+use crate::config::rules::KeyPart;
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
 use crate::rfc3339;
@@ -87,6 +88,8 @@ pub(super) enum KeyRequestError {
     BadValues(String),
     /// The limit has no `ban`.
     NoBan,
+    /// The ban would hit too many requests.
+    WideBan(String),
     /// The ban would be longer than the limit's longest.
     LongBan(Duration),
     /// The table of bans is full.
@@ -177,8 +180,10 @@ impl KeyRequest {
 
     /// Runs the request and returns the page with the key's state after it. A change leaves an audit line.
     pub(super) fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
-        let shown = (self.ban_by_rule(operator, process))
-            .unwrap_or_else(|| key_edit::edit(process, &self.limit, &self.which, self.change));
+        let refused = self.refuse_wide_ban(process).map(Err);
+        let shown = refused.or_else(|| self.ban_by_rule(operator, process));
+        let shown =
+            shown.unwrap_or_else(|| key_edit::edit(process, &self.limit, &self.which, self.change));
         let shown = match shown {
             Ok(shown) => shown,
             Err(error) => {
@@ -202,6 +207,22 @@ impl KeyRequest {
             audit::note_and_mark(process, operator, kind, &self.limit, &entry);
         }
         AdminPage::json(&page)
+    }
+
+    /// Refuses a ban that would hit too many requests; `None` for every other change.
+    fn refuse_wide_ban(&self, process: &GatewayProcess) -> Option<KeyRequestError> {
+        let KeyEdit::Ban(_) = self.change else {
+            return None;
+        };
+        let limit = limit_named(process, &self.limit)?;
+        let values = match &self.which {
+            KeySelector::Values(values) => values.clone(),
+            KeySelector::Hash(_) if limit.key.0 == [KeyPart::Global] => Vec::new(),
+            KeySelector::Hash(key) => limit.known_values(*key)?,
+        };
+        // What makes no key is refused as such.
+        limit.name_key(&values, &process.shared.seed).ok()?;
+        rules::danger_of_ban(&limit, &values).map(KeyRequestError::WideBan)
     }
 
     /// Bans the key by a temporary rule where its limit has no `ban`; `None` for every other change, and where only the hash is known.
@@ -277,7 +298,7 @@ impl KeyRequestError {
     pub(super) fn said(&self) -> (StatusCode, String) {
         match self {
             Self::NoLimit => (StatusCode::NOT_FOUND, "no such limit; /status names them".to_owned()),
-            Self::BadValues(why) => (StatusCode::BAD_REQUEST, why.clone()),
+            Self::BadValues(why) | Self::WideBan(why) => (StatusCode::BAD_REQUEST, why.clone()),
             Self::NoBan => (
                 StatusCode::CONFLICT,
                 "this limit has no ban in the configuration, so only values name the key: write /limits/NAME/keys?value=VALUE".to_owned(),

@@ -20,6 +20,7 @@ use sluicegate_telemetry::exposition::SampledFamily;
 use super::audit::{self, AuditEntry};
 use super::rule_view::{RuleRow, RuleViewer};
 use super::{AdminAction, AdminPage, AdminTask, Operator, is_reading, key_texts, unblock};
+use crate::admission::ActiveLimit;
 use crate::config::read_duration;
 use crate::config::rules::{LimitRules, Name, Tier};
 use crate::history::MarkKind;
@@ -28,7 +29,7 @@ use crate::rfc3339;
 use crate::snapshot::Snapshot;
 use crate::temporary_rules::{
     LimitKey, RateFactor, RuleEffect, RuleId, RuleLifetime, RuleScope, RuleTarget, RuleWords,
-    TemporaryRule, check_reason,
+    TemporaryRule, check_reason, key_danger,
 };
 
 /// A change of the rules.
@@ -337,10 +338,9 @@ impl RuleOrder {
         let proxies = &snapshot.rules.client.trusted_proxies;
         let caller = operator.peer.map(|peer| peer.ip());
         let danger = target.danger(effect, proxies, caller);
+        let danger = danger.or_else(|| danger_to_keys(effect, &target, snapshot));
         if let Some(danger) = danger.filter(|_| !self.force) {
-            return Err(format!(
-                "{danger}; name a narrower target, or add \"force\": true (--force)"
-            ));
+            return Err(format!("{danger}, or add \"force\": true (--force)"));
         }
         let lifetime = RuleLifetime {
             from: now,
@@ -397,6 +397,28 @@ pub(super) fn family(rules: &RulesSection) -> SampledFamily {
         family.push(&[("action", action)], number as u64);
     }
     family
+}
+
+/// Returns why a rule about a key would hit too many requests; `None` where nothing is wrong.
+fn danger_to_keys(effect: RuleEffect, target: &RuleTarget, snapshot: &Snapshot) -> Option<String> {
+    let RuleTarget::Key(key) = target else {
+        return None;
+    };
+    let active = snapshot.limits.get(&key.limit)?;
+    key_danger(effect, key, active.counted_network(&key.values))
+}
+
+/// Returns why a ban by hand would hit too many requests; `None` where nothing is wrong. A ban by hand knows no force.
+pub(super) fn danger_of_ban(active: &ActiveLimit, values: &[String]) -> Option<String> {
+    let key = LimitKey {
+        limit: active.name.clone(),
+        values: values.to_vec(),
+    };
+    let danger = key_danger(RuleEffect::Ban, &key, active.counted_network(values))?;
+    Some(format!(
+        "{danger}, or set a temporary rule with \"force\": true (`sluicegate ban --limit {} --force`)",
+        active.name
+    ))
 }
 
 /// Checks that the limit of a rule is there, and can be changed so.

@@ -4,6 +4,7 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use sluicegate_base::address::{PrefixBits, prefix};
 use sluicegate_limiter::{
     ActiveBan, Cost, Decision, InFlight, KeyHash, KeyPlacement, Limit, Timestamp,
@@ -121,6 +122,18 @@ impl ActiveLimit {
             key: seed.hash_parts(parts.iter().map(Vec::as_slice)),
             parts,
         })
+    }
+
+    /// Returns the addresses by which the requests with these values are counted; `None` where the key has other parts.
+    #[must_use]
+    pub fn counted_network(&self, values: &[String]) -> Option<IpNet> {
+        let ([KeyPart::ClientIp { v4, v6 }], [text]) = (&*self.key.0, values) else {
+            return None;
+        };
+        let address = text.split('/').next()?.trim().parse::<IpAddr>().ok()?;
+        let bits = PrefixBits { v4: *v4, v6: *v6 };
+        let counted = prefix(address.to_canonical(), bits);
+        IpNet::new(counted.network(), counted.length()).ok()
     }
 
     /// Returns whether these values, in this order, may be some of those of a key with further parts.

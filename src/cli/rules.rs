@@ -29,7 +29,7 @@ struct RuleFacts {
     /// Set the rule on this gateway alone, where a store shares rules between gateways.
     #[arg(long)]
     here: bool,
-    /// Set the rule though it hits very many addresses, a trusted proxy, or the address from which it is sent.
+    /// Set the rule though it hits very many addresses, all requests of a limit, a trusted proxy, or the address from which it is sent.
     #[arg(long)]
     force: bool,
     #[command(flatten)]

@@ -212,8 +212,8 @@ impl RuleTarget {
             .map_err(|why| format!("{why}, or \"AS64496\" for a network"))
     }
 
-    /// Returns why the rule would do more harm than good, with what it would hit; `None` where nothing is wrong. `proxies` are the trusted
-    /// proxies, `caller` the address of the operator.
+    /// Returns why the rule would do more harm than good, with what it would hit and what to do instead; `None` where nothing is wrong.
+    /// `proxies` are the trusted proxies, `caller` the address of the operator. [`key_danger`] does the same for a rule about a key.
     #[must_use]
     pub fn danger(
         &self,
@@ -224,14 +224,11 @@ impl RuleTarget {
         let &Self::Block(block) = self else {
             return None;
         };
-        let widest = match block {
-            IpNet::V4(_) => WIDEST_V4,
-            IpNet::V6(_) => WIDEST_V6,
-        };
         let does = effect.as_str();
-        if block.prefix_len() < widest {
+        if is_wide(block) {
+            let widest = widest(block);
             return Some(format!(
-                "this would {does} {block}, which is wider than /{widest}"
+                "this would {does} {block}, which is wider than /{widest}; name a narrower block"
             ));
         }
         if effect == RuleEffect::Exempt {
@@ -243,12 +240,44 @@ impl RuleTarget {
         };
         if let Some(proxy) = proxies.iter().find(meets) {
             return Some(format!(
-                "{block} and {proxy} of [client] trusted_proxies overlap, so requests through a proxy could be rejected"
+                "{block} and {proxy} of [client] trusted_proxies overlap, so requests through a proxy could be rejected; name a narrower block"
             ));
         }
         let caller = caller.map(|address| address.to_canonical());
         let caller = caller.filter(|address| !address.is_loopback() && block.contains(address));
-        caller.map(|address| format!("{block} contains {address}, from which you ask for it"))
+        caller.map(|address| {
+            format!("{block} contains {address}, from which you ask for it; name a narrower block")
+        })
+    }
+}
+
+/// Returns why a rule about a key would do more harm than good, as [`RuleTarget::danger`] does. `network` are the addresses by which the
+/// requests with the key are counted; `None` where another part of the key tells them apart.
+#[must_use]
+pub fn key_danger(effect: RuleEffect, key: &LimitKey, network: Option<IpNet>) -> Option<String> {
+    let does = effect.as_str();
+    let limit = &key.limit;
+    if key.values.is_empty() {
+        return Some(format!(
+            "this would {does} all requests of {limit}, which has one counter; block or exempt their clients, or scale the limit"
+        ));
+    }
+    let network = network.filter(|network| is_wide(*network))?;
+    Some(format!(
+        "this would {does} {network} at {limit}, whose key is so wide; block or exempt an address or a narrower block"
+    ))
+}
+
+/// Returns whether a block has more addresses than any one network.
+fn is_wide(block: IpNet) -> bool {
+    block.prefix_len() < widest(block)
+}
+
+/// Returns the shortest prefix that needs no force.
+fn widest(block: IpNet) -> u8 {
+    match block {
+        IpNet::V4(_) => WIDEST_V4,
+        IpNet::V6(_) => WIDEST_V6,
     }
 }
 
@@ -398,6 +427,29 @@ mod tests {
                 (Some(danger), Some(part)) => assert!(danger.contains(part), "{danger}"),
                 _ => assert_eq!(danger.as_deref(), part, "{target}"),
             }
+        }
+        for (values, network, part) in [
+            (&[][..], None, Some("would ban all requests of otp")),
+            (&["203.0.113.7"], Some("203.0.113.7/32"), None),
+            (
+                &["203.0.113.7"],
+                Some("0.0.0.0/0"),
+                Some("whose key is so wide"),
+            ),
+            (&["::1"], Some("::/16"), Some("whose key is so wide")),
+            (&["a"], None, None),
+        ] {
+            let key = LimitKey {
+                limit: "otp".into(),
+                values: values.iter().map(ToString::to_string).collect(),
+            };
+            let network = network.map(|network| network.parse().unwrap());
+            let danger = key_danger(RuleEffect::Ban, &key, network);
+            let is_right = match (&danger, part) {
+                (Some(danger), Some(part)) => danger.contains(part),
+                (danger, part) => danger.is_none() && part.is_none(),
+            };
+            assert!(is_right, "{values:?} {network:?}: {danger:?}");
         }
         let loopback = RuleTarget::parse("127.0.0.1").unwrap();
         let own = Some("::ffff:127.0.0.1".parse().unwrap());

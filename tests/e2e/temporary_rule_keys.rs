@@ -63,6 +63,12 @@ async fn rejected(client: &mut Client, field: &str, value: &str) -> u16 {
     client.send(get("/").header(field, value)).await.status
 }
 
+/// The hash of the key of a page.
+async fn read_hash(gateway: &Gateway, target: &str) -> String {
+    let page = asked(gateway, get(target)).await;
+    page["key"].as_str().unwrap().to_owned()
+}
+
 /// The ids of the rules in force.
 async fn ids(gateway: &Gateway) -> Vec<String> {
     let page = asked(gateway, get("/rules")).await;
@@ -151,15 +157,41 @@ async fn a_key_is_one_in_any_spelling() {
         ("unblock", "block all requests of all"),
     ] {
         let mut whole = vec![command, "--limit", "all", "--config", config];
-        whole.extend(
-            (command == "block")
-                .then_some(["--for", "1h"])
-                .iter()
-                .flatten(),
-        );
+        if command == "block" {
+            whole.extend(["--for", "1h"]);
+            let mut unforced = Process::run(&whole);
+            assert_eq!(unforced.exit_code().await, 64, "{}", unforced.stdout());
+            let danger = "would block all requests of all, which has one counter";
+            assert!(unforced.stderr().contains(danger), "{}", unforced.stderr());
+            whole.push("--force");
+        }
         let mut whole = Process::run(&whole);
         assert_eq!(whole.exit_code().await, 0, "{}", whole.stderr());
         assert!(whole.stdout().contains(said), "{}", whole.stdout());
+    }
+    let everybody = read_hash(&gateway, "/limits/all/keys").await;
+    for (method, path, order) in [
+        (
+            "POST",
+            "/rules",
+            json!({ "action": "ban", "limit": "all", "for": "1h" }),
+        ),
+        (
+            "POST",
+            "/rules",
+            json!({ "action": "exempt", "limit": "all", "for": "1h" }),
+        ),
+        ("PUT", "/limits/all/keys", json!({ "ban": { "for": "1h" } })),
+        (
+            "PUT",
+            &format!("/limits/all/keys/{everybody}"),
+            json!({ "ban": { "for": "1h" } }),
+        ),
+    ] {
+        let order = request(method, path).body(order.to_string());
+        let answer = gateway.admin(bearer(order)).await;
+        assert_eq!(answer.status, 400, "{method} {path}: {answer:?}");
+        assert!(answer.text().contains("all requests of all"), "{answer:?}");
     }
     let mut unnamed = Process::run(&["unblock", "--limit", "phone", "--config", config]);
     assert_eq!(unnamed.exit_code().await, 64);

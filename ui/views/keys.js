@@ -170,10 +170,17 @@ function verdictOf(series, page) {
 /** The color of a verdict: of a request that is rejected, of one that is admitted, and of one that is admitted without room. */
 const toneOf = (page) => (!page.admits ? 'bad' : ['admitted', 'exempt'].includes(page.next) ? 'good' : 'warn');
 
+/** The reason why a key cannot be banned by hand; undefined where it can. */
+function whyNoBan(limit, path) {
+  if (limit?.key === 'global') return 'A ban would reject all requests of this limit: scale it on the page Rules, or set a rule by the command line with --force.';
+  if (limit?.ban === null && !path.includes('?')) return 'This limit has no ban in the configuration, so look the key up by its value.';
+  return undefined;
+}
+
 /** One key at one limit, with its actions. */
 function status(series, page, path, again) {
   const said = h('div', { role: 'status' });
-  const bans = series.limit(page.limit)?.ban !== null;
+  const limit = series.limit(page.limit);
   const act = (label, question, method, body, kind = '', why = mayAct() ? '' : whyReadOnly()) => h(`button${kind}`, {
     type: 'button', disabled: why !== '', title: why,
     async onclick() {
@@ -203,7 +210,7 @@ function status(series, page, path, again) {
       act('Clear', `Clear the counters and the ban of this key at limit ${page.limit}?`, 'DELETE'),
       act('Grant', `Give this key all of limit ${page.limit} again? A ban stays.`, 'PUT', { used: 0 }),
       act('Ban', `Ban this key at limit ${page.limit}?`, 'PUT', (given) => ({ ban: given }), '.danger',
-        mayAct() && !bans && !path.includes('?') ? 'This limit has no ban in the configuration, so look the key up by its value.' : undefined)), said);
+        mayAct() ? whyNoBan(limit, path) : undefined)), said);
 }
 
 /** Asks before an action. What was given: true, with `isTimed` a duration and a reason; false where the answer is no. */
