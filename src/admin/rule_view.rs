@@ -67,8 +67,6 @@ impl RuleViewer<'_> {
             }
             _ => None,
         };
-        // Without a token readers are not known, and a reason may name anybody.
-        let is_open = self.snapshot.rules.admin.token_file.is_none();
         RuleRow {
             id: rule.id.to_string(),
             action: rule.effect.as_str(),
@@ -82,10 +80,7 @@ impl RuleViewer<'_> {
             until: rfc3339::format(rule.until),
             left: seconds(clock::between(now, rule.until)),
             hits: rule.hits(),
-            reason: match is_open {
-                true => String::new(),
-                false => rule.reason.clone(),
-            },
+            reason: (rule.reason_for_readers(&self.snapshot.rules.admin)).to_owned(),
             by: rule.by.clone(),
             scope: rule.scope.as_str(),
         }

@@ -225,7 +225,7 @@ impl RequestExplained {
         let mut routes = snapshot.routes.iter();
         let index = routes.position(|route| Arc::ptr_eq(route, located.route));
         self.route = index.map(|index| name(snapshot, index));
-        self.list = list_text(&located.list_match);
+        self.list = list_text(&located.list_match, snapshot);
         if let ListMatch::Blocked(_) = located.list_match {
             self.outcome = "rejected with 403, before any limit".to_owned();
             return;

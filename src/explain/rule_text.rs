@@ -2,15 +2,20 @@
 
 use crate::client::{ListMatch, ListSource};
 use crate::rfc3339;
+use crate::snapshot::Snapshot;
 use crate::temporary_rules::{RuleEffect, TemporaryRule};
 
 /// Returns what the list or temporary rule that contains the client does; `None` where none does.
-pub(super) fn list_text(list: &ListMatch) -> Option<String> {
-    match list {
-        ListMatch::Ordinary => None,
-        ListMatch::Allowed(source) => Some(source_text(source, "exempts it from the limits")),
-        ListMatch::Blocked(source) => Some(source_text(source, "blocks it")),
-    }
+pub(super) fn list_text(list: &ListMatch, snapshot: &Snapshot) -> Option<String> {
+    let (source, does) = match list {
+        ListMatch::Ordinary => return None,
+        ListMatch::Allowed(source) => (source, "exempts it from the limits"),
+        ListMatch::Blocked(source) => (source, "blocks it"),
+    };
+    Some(match source {
+        ListSource::List(name) => format!("the list {name:?} {does}"),
+        ListSource::Temporary(rule) => clients_rule_text(rule, does, snapshot),
+    })
 }
 
 /// Returns what a temporary rule makes of the key of a request.
@@ -27,21 +32,16 @@ pub(super) fn key_rule_text(rule: &TemporaryRule) -> String {
     )
 }
 
-/// Returns what a list or a temporary rule does, with the rule's end and reason.
-fn source_text(source: &ListSource, does: &str) -> String {
-    match source {
-        ListSource::List(name) => format!("the list {name:?} {does}"),
-        ListSource::Temporary(rule) => {
-            let until = rfc3339::format(rule.until);
-            let reason = match rule.reason.as_str() {
-                "" => String::new(),
-                reason => format!(": {reason}"),
-            };
-            let target = &rule.target;
-            format!(
-                "the temporary rule {} for {target} {does} until {until}{reason}",
-                rule.id
-            )
-        }
-    }
+/// Returns what a temporary rule does with its clients, with its end, and with its reason where readers see it.
+fn clients_rule_text(rule: &TemporaryRule, does: &str, snapshot: &Snapshot) -> String {
+    let until = rfc3339::format(rule.until);
+    let reason = match rule.reason_for_readers(&snapshot.rules.admin) {
+        "" => String::new(),
+        reason => format!(": {reason}"),
+    };
+    let target = &rule.target;
+    format!(
+        "the temporary rule {} for {target} {does} until {until}{reason}",
+        rule.id
+    )
 }

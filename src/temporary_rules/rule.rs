@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sluicegate_limiter::Timestamp;
 
 use super::target::{RuleEffect, RuleTarget};
-use crate::config::rules::Name;
+use crate::config::rules::{AdminRules, Name};
 use crate::request_id::RequestId;
 
 /// Most characters of a reason.
@@ -102,6 +102,15 @@ impl TemporaryRule {
     #[must_use]
     pub fn name(&self) -> &Name {
         &self.name
+    }
+
+    /// Returns the reason as readers of the admin listener see it: none where no token tells who they are, since a reason may name anybody.
+    #[must_use]
+    pub fn reason_for_readers(&self, admin: &AdminRules) -> &str {
+        match admin.token_file {
+            Some(_) => &self.reason,
+            None => "",
+        }
     }
 
     /// Counts a request that the rule decided.

@@ -385,8 +385,9 @@ async fn keys_are_banned_and_rates_multiplied_until_their_end() {
 
 #[tokio::test]
 async fn gateways_of_one_store_share_their_rules() {
-    // Goal: one command blocks on every gateway, and a gateway without its store keeps what it has; what was set meanwhile follows. Method:
-    // two gateways; rules that are set at one and removed at the other, one for a single gateway; the store away, back and emptied.
+    // Goal: one command blocks on every gateway, and a gateway without its store keeps what it has; what was set meanwhile follows. Who has
+    // no token reads no reason. Method: two gateways; rules that are set at one and removed at the other, one for a single gateway; the
+    // store away, back and emptied; a gateway without tokens.
     let mut redis = Redis::start().await;
     let store = format!("[store]\nurl = \"{}\"\n", redis.url());
     let rules = RULES.replace("state_dir = \"state\"\n", "") + &store;
@@ -427,6 +428,16 @@ async fn gateways_of_one_store_share_their_rules() {
         ],
     )
     .await;
+    let open = Gateway::start(&rules).await;
+    let told = eventually("the gateway without tokens has the rule", async || {
+        let told = open.admin(get("/explain?url=/&client=198.51.100.1")).await;
+        told.json()["list"].as_str().map(str::to_owned)
+    })
+    .await;
+    assert!(
+        told.contains(" for 198.51.100.0/24 blocks it until ") && !told.contains("a test"),
+        "{told}"
+    );
     let third = guarded(&rules).start().await;
     have(
         &third,
