@@ -19,6 +19,7 @@ use tracing::warn;
 
 use super::audit::{self, AuditEntry};
 use super::key_edit::wait_for;
+use super::key_texts::KeyValuesForm;
 use super::keys::{BadKey, hash};
 use super::limit_view::BansView;
 use super::rule_view;
@@ -32,9 +33,9 @@ use crate::rfc3339;
 use crate::store::KeyChange;
 use crate::temporary_rules::TemporaryRule;
 
-/// The page of `/limits/NAME/bans` with up to `most` keys, those with the longest ban first. Walks the whole table. `hidden` is the reason
-/// for which no values of keys are shown.
-pub(super) fn page(limit: &ActiveLimit, most: usize, hidden: Option<&'static str>) -> AdminPage {
+/// The page of `/limits/NAME/bans` with up to `most` keys, those with the longest ban first, and their values in this form. Walks the whole
+/// table.
+pub(super) fn page(limit: &ActiveLimit, most: usize, key_values: KeyValuesForm) -> AdminPage {
     let now = clock::now();
     let keys = listed(limit, most, now);
     limit.name_keys(KeyNamer::Bans, keys.iter().map(|listed| listed.key));
@@ -45,7 +46,7 @@ pub(super) fn page(limit: &ActiveLimit, most: usize, hidden: Option<&'static str
         limit: &limit.name,
         at: rfc3339::format(now),
         ban: BansView::sample(limit, now).as_ref().map(BansSection::of),
-        key_values_hidden: hidden,
+        key_values,
         keys: rows.collect(),
     })
 }
@@ -85,7 +86,8 @@ struct BansPage<'a> {
     limit: &'a str,
     at: String,
     ban: Option<BansSection>,
-    key_values_hidden: Option<&'static str>,
+    #[serde(flatten)]
+    key_values: KeyValuesForm,
     keys: Vec<BannedKeyRow>,
 }
 

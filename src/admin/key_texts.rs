@@ -1,12 +1,38 @@
-//! Decides whether operators are shown the values of keys, or why not.
+//! Decides whether operators are shown the values of keys, in which form, or why not.
 
-use crate::config::rules::LoggedKeys;
+use serde::Serialize;
+
+use crate::config::rules::{LoggedKeys, Rules};
 use crate::process::GatewayProcess;
 
+/// The form in which a page shows the values of keys.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct KeyValuesForm {
+    /// The reason for which none are shown; `None` where they are.
+    key_values_hidden: Option<&'static str>,
+    /// True if most of each is hidden, so that many keys have the same.
+    key_values_masked: bool,
+}
+
+impl KeyValuesForm {
+    /// Returns the form that the configuration in force allows.
+    pub(super) fn new(process: &GatewayProcess) -> Self {
+        let snapshot = process.shared.snapshot();
+        let hidden = hidden(&snapshot.rules);
+        Self {
+            key_values_hidden: hidden,
+            key_values_masked: hidden.is_none() && snapshot.rules.log.keys == LoggedKeys::Masked,
+        }
+    }
+
+    /// Returns whether no values are shown.
+    pub(super) fn is_hidden(self) -> bool {
+        self.key_values_hidden.is_some()
+    }
+}
+
 /// Returns the reason for which no values of keys are shown; `None` where they are.
-pub(super) fn hidden(process: &GatewayProcess) -> Option<&'static str> {
-    let snapshot = process.shared.snapshot();
-    let rules = &snapshot.rules;
+fn hidden(rules: &Rules) -> Option<&'static str> {
     if rules.admin.token_file.is_none() {
         Some("values of keys are shown only to who has a token; set [admin] token_file")
     } else if rules.log.keys == LoggedKeys::Hash {

@@ -11,6 +11,7 @@ use sluicegate_limiter::{KeyHash, Timestamp};
 
 use super::top::seconds;
 use crate::admission::{ActiveLimit, KeySeed};
+use crate::config::rules::LoggedKeys;
 use crate::process::GatewayProcess;
 use crate::rfc3339;
 use crate::snapshot::Snapshot;
@@ -70,7 +71,7 @@ impl RuleViewer<'_> {
         RuleRow {
             id: rule.id.to_string(),
             action: rule.effect.as_str(),
-            object: object(&rule.target, key.as_deref(), key_values.as_deref()),
+            object: self.object(&rule.target, key.as_deref(), key_values.as_deref()),
             target: limit.is_none().then(|| rule.target.to_string()),
             limit: limit.map(ToString::to_string),
             key,
@@ -86,6 +87,29 @@ impl RuleViewer<'_> {
         }
     }
 
+    /// Names the object of a rule. Masked values are the same for many keys, so the hash stands beside them.
+    fn object(
+        self,
+        target: &RuleTarget,
+        key: Option<&str>,
+        key_values: Option<&[String]>,
+    ) -> String {
+        let RuleTarget::Key(named) = target else {
+            return target.to_string();
+        };
+        let limit = &named.limit;
+        let is_masked = self.snapshot.rules.log.keys == LoggedKeys::Masked;
+        match (key_values, key) {
+            _ if named.values.is_empty() => format!("all requests of {limit}"),
+            (Some(values), Some(key)) if is_masked => {
+                format!("the key {key} ({} masked) of {limit}", values.join(", "))
+            }
+            (Some(values), _) => format!("{} of {limit}", values.join(", ")),
+            (None, Some(key)) => format!("the key {key} of {limit}"),
+            (None, None) => format!("a key of {limit}"),
+        }
+    }
+
     /// Returns whether another target is this one: keys are compared in the form in which their limit counts.
     pub(super) fn same_as(self, target: &RuleTarget) -> impl Fn(&RuleTarget) -> bool {
         let limit = target.limit();
@@ -97,20 +121,6 @@ impl RuleViewer<'_> {
         };
         let own = key(target);
         move |other| other == target || (own.is_some() && key(other) == own)
-    }
-}
-
-/// Names the object of a rule.
-fn object(target: &RuleTarget, key: Option<&str>, key_values: Option<&[String]>) -> String {
-    let RuleTarget::Key(named) = target else {
-        return target.to_string();
-    };
-    let limit = &named.limit;
-    match (key_values, key) {
-        _ if named.values.is_empty() => format!("all requests of {limit}"),
-        (Some(values), _) => format!("{} of {limit}", values.join(", ")),
-        (None, Some(key)) => format!("key {key} of {limit}"),
-        (None, None) => format!("a key of {limit}"),
     }
 }
 

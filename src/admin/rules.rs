@@ -18,8 +18,9 @@ use sluicegate_redis_link::ConnectionState;
 use sluicegate_telemetry::exposition::SampledFamily;
 
 use super::audit::{self, AuditEntry};
+use super::key_texts::KeyValuesForm;
 use super::rule_view::{RuleRow, RuleViewer};
-use super::{AdminAction, AdminPage, AdminTask, Operator, is_reading, key_texts, unblock};
+use super::{AdminAction, AdminPage, AdminTask, Operator, is_reading, unblock};
 use crate::admission::ActiveLimit;
 use crate::config::read_duration;
 use crate::config::rules::{LimitRules, Name, Tier};
@@ -87,8 +88,8 @@ struct RulesPage {
     why_not_kept: Option<String>,
     /// The fault of the file that keeps them.
     file_fault: Option<String>,
-    /// The reason for which no values of keys are shown.
-    key_values_hidden: Option<&'static str>,
+    #[serde(flatten)]
+    key_values: KeyValuesForm,
     /// True if other gateways share rules with this one.
     shared: bool,
     rules: Vec<RuleRow>,
@@ -166,7 +167,7 @@ fn page(process: &GatewayProcess) -> AdminPage {
         kept: why_not_kept.is_none(),
         why_not_kept,
         file_fault: snapshot.temporary.file_fault(),
-        key_values_hidden: key_texts::hidden(process),
+        key_values: KeyValuesForm::new(process),
         shared: snapshot.store.is_some(),
         rules: rules.iter().map(|rule| viewer.row(rule, now)).collect(),
     })
@@ -281,7 +282,7 @@ impl RuleOrder {
         };
         let row = viewer.row(&rule, now);
         let length = clock::between(rule.from, rule.until).as_secs();
-        let summary = rule.summary();
+        let summary = process.shared.rule_summary(&rule);
         let scope = rule.scope;
         let mut entry = AuditEntry {
             action: rule.effect.as_str(),
@@ -362,7 +363,7 @@ pub(super) fn note_removed(
         action: "remove",
         target: format!("temporary rule {}", rule.id),
         key: row.key.clone().unwrap_or_default(),
-        change: format!("removed {}", rule.summary()),
+        change: format!("removed {}", process.shared.rule_summary(rule)),
         ..AuditEntry::default()
     };
     audit::note_and_mark(process, operator, MarkKind::Rule, &entry.target, &entry);

@@ -15,12 +15,11 @@ use sluicegate_base::clock;
 use sluicegate_limiter::{KeyHash, RateStatus, Timestamp};
 
 use super::client_rules::{ClientRules, KeyNetworks};
+use super::key_texts::KeyValuesForm;
 use super::keys::KeyBan;
 use super::limit_view::LimitView;
 use super::status::OverflowSection;
-use super::{
-    AdminAction, AdminPage, AdminTask, JSON, bans, is_reading, key_texts, limit_named, only_reading,
-};
+use super::{AdminAction, AdminPage, AdminTask, JSON, bans, is_reading, limit_named, only_reading};
 use crate::admission::{ActiveLimit, KeyNamer, NextRequest, RankedKey};
 use crate::process::GatewayProcess;
 use crate::rfc3339;
@@ -92,14 +91,14 @@ impl TopQuery {
         match self.about {
             TopSubject::Fullest => match active {
                 Some(active) => {
-                    let hidden = key_texts::hidden(process);
-                    let page = TopPage::sample(&active, self.most, hidden, clock::now());
+                    let form = KeyValuesForm::new(process);
+                    let page = TopPage::sample(&active, self.most, form, clock::now());
                     AdminPage::json(&page.with_clients(&active, process))
                 }
                 None => no_limit(),
             },
             TopSubject::Banned => match active {
-                Some(active) => bans::page(&active, self.most, key_texts::hidden(process)),
+                Some(active) => bans::page(&active, self.most, KeyValuesForm::new(process)),
                 None => no_limit(),
             },
         }
@@ -128,7 +127,8 @@ struct TopPage {
     keys: u64,
     overflow: OverflowSection,
     ages: Option<KeyAges>,
-    key_values_hidden: Option<&'static str>,
+    #[serde(flatten)]
+    key_values: KeyValuesForm,
     top: Vec<TopKey>,
 }
 
@@ -162,12 +162,11 @@ struct TopRate {
 }
 
 impl TopPage {
-    /// Samples the limit at `now`, with up to `most` of its keys, the banned and the fullest first. `key_values_hidden` is the reason for
-    /// which no values of keys are shown.
+    /// Samples the limit at `now`, with up to `most` of its keys, the banned and the fullest first, and their values in this form.
     fn sample(
         active: &ActiveLimit,
         most: usize,
-        key_values_hidden: Option<&'static str>,
+        key_values: KeyValuesForm,
         now: Timestamp,
     ) -> Self {
         let view = LimitView::of(active, now);
@@ -181,7 +180,7 @@ impl TopPage {
             keys: view.keys,
             overflow: OverflowSection::of(&view),
             ages: active.limit.ages(moment).map(KeyAges::new),
-            key_values_hidden,
+            key_values,
             top: ranked
                 .iter()
                 .map(|ranked| TopKey::new(ranked, active.known_values(ranked.key), now))
@@ -269,7 +268,8 @@ mod tests {
         let now = Timestamp::from_secs(1_795_245_038);
         let active = used_limit(&process, now);
         let mut object =
-            serde_json::to_value(TopPage::sample(&active, 20, None, now)).expect("JSON");
+            serde_json::to_value(TopPage::sample(&active, 20, KeyValuesForm::default(), now))
+                .expect("JSON");
         let keys = object["top"].take();
         assert_eq!(
             object,
@@ -278,7 +278,8 @@ mod tests {
                 "overflow": {
                     "active": false, "since": null, "until": null, "affected": 0.0, "decisions": 0, "refused": 0, "advice": null
                 },
-                "ages": { "oldest": 0.0, "keys": [2] }, "key_values_hidden": null, "top": null,
+                "ages": { "oldest": 0.0, "keys": [2] }, "key_values_hidden": null, "key_values_masked": false,
+                "top": null,
             })
         );
         let used: Vec<_> = keys
@@ -295,7 +296,12 @@ mod tests {
         assert_eq!(keys[0]["key_values"], json!(null));
         assert_eq!(keys[0]["rates"][0]["rate"], json!("5 per 3s"));
         assert_eq!(keys[0]["rates"][0]["remaining"], json!(3));
-        assert_eq!(TopPage::sample(&active, 1, None, now).top.len(), 1);
+        assert_eq!(
+            TopPage::sample(&active, 1, KeyValuesForm::default(), now)
+                .top
+                .len(),
+            1
+        );
     }
 
     /// Goal: what is asked is bounded, and a slip is told rather than guessed at. Method: paths and queries around the right ones.

@@ -84,7 +84,8 @@ impl RuleService {
         let ticked = tokio::task::spawn_blocking(move || rules.tick(clock::now()));
         // It does not panic, and the next tick looks again.
         for rule in ticked.await.unwrap_or_default() {
-            let text = format!("Temporary rule {} ended: {}.", rule.id, rule.summary());
+            let does = self.process.shared.rule_summary(&rule);
+            let text = format!("Temporary rule {} ended: {does}.", rule.id);
             self.process.shared.mark(MarkKind::Rule, "", &text);
         }
     }

@@ -27,7 +27,7 @@ use crate::origin::{HopName, OriginConnector};
 use crate::record::{Outcome, RequestRecorder};
 use crate::snapshot::Snapshot;
 use crate::state::CounterStorage;
-use crate::temporary_rules::TemporaryRules;
+use crate::temporary_rules::{TemporaryRule, TemporaryRules};
 use crate::tls::Certificates;
 use crate::usage::UsageSamples;
 
@@ -83,6 +83,18 @@ pub struct SharedState {
 }
 
 impl SharedState {
+    /// Returns what a temporary rule does, in few words, with the hash of its key where its limit has one.
+    #[must_use]
+    pub fn rule_summary(&self, rule: &TemporaryRule) -> String {
+        let snapshot = self.snapshot();
+        let limit = rule
+            .target
+            .limit()
+            .and_then(|name| snapshot.limits.get(name));
+        let named = limit.and_then(|limit| limit.key_of_rule(&rule.target, &self.seed));
+        rule.summary(named.map(|named| named.key))
+    }
+
     pub(super) fn new(
         rules: Rules,
         recorder: RequestRecorder,

@@ -201,7 +201,7 @@ impl TemporaryRules {
         let is_new = self.read_again(&mut state, now);
         let ended = state.book.expire(now);
         for rule in &ended {
-            info!("temporary rule {} ended: {}", rule.id, rule.summary());
+            info!("temporary rule {} ended: {}", rule.id, rule.summary(None));
         }
         if !ended.is_empty() || is_new {
             self.keep(&mut state, now);

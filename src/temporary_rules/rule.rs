@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sluicegate_limiter::Timestamp;
+use sluicegate_limiter::{KeyHash, Timestamp};
 
 use super::target::{RuleEffect, RuleTarget};
 use crate::config::rules::{AdminRules, Name};
@@ -125,12 +125,16 @@ impl TemporaryRule {
         self.hits.load(Ordering::Relaxed)
     }
 
-    /// Returns what the rule does, in few words, without the values of a key, which the process log does not have.
+    /// Returns what the rule does, in few words, without the values of a key, which the process log does not have. `hash` is that of its
+    /// key, where it is known.
     #[must_use]
-    pub fn summary(&self) -> String {
+    pub fn summary(&self, hash: Option<KeyHash>) -> String {
         let does = self.effect.as_str();
         match (&self.target, self.effect.factor()) {
-            (RuleTarget::Key(key), _) => format!("{does} a key of {}", key.limit),
+            (RuleTarget::Key(key), _) => match hash {
+                Some(hash) => format!("{does} key {:016x} of {}", hash.kept_bits(), key.limit),
+                None => format!("{does} a key of {}", key.limit),
+            },
             (target, Some(factor)) => format!("{does} {target} by {}", factor.number()),
             (target, None) => format!("{does} {target}"),
         }

@@ -365,7 +365,18 @@ async fn values_of_keys_in_rules_are_shown_as_others_are() {
             let has_value = row.to_string().contains("123456");
             assert_eq!(has_value, form == "plain", "{row}");
         }
+        let hash = hash.as_str().unwrap();
+        let object = match form {
+            "hash" => format!("the key {hash} of phone"),
+            "masked" => format!("the key {hash} (+4915*******78 masked) of phone"),
+            _ => format!("{SAME_PHONE} of phone"),
+        };
+        assert_eq!(page["rules"][0]["object"], object);
+        let marks = asked(&gateway, get("/history")).await["marks"].to_string();
+        let added = format!("added block key {hash} of phone for 3600 s");
+        assert!(marks.contains(&added), "{marks}");
         assert_eq!(page["key_values_hidden"].is_null(), form != "hash");
+        assert_eq!(page["key_values_masked"], form == "masked");
         let config = gateway.config_path();
         let config = config.to_str().unwrap();
         let limit_and_key = ["--limit", "phone", "--key", SAME_PHONE, "--config", config];

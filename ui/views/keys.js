@@ -89,16 +89,16 @@ export default function keys({ series, query }) {
   };
 }
 
-/** The values of a key as a person reads them; null where the gateway shows none. */
-export function valuesOf(key, hidden) {
-  if (hidden) return null;
+/** The values of a key as a person reads them, by the form in which the page has them; null where the gateway shows none. */
+export function valuesOf(key, form) {
+  if (form.key_values_hidden) return null;
   if (!key.key_values) return h('span.quiet', {}, 'unknown until its next request');
-  return key.key_values.length ? h('b', {}, key.key_values.join(', ')) : 'all requests';
+  return key.key_values.length ? h('span', {}, h('b', {}, key.key_values.join(', ')), form.key_values_masked && ' (masked)') : 'all requests';
 }
 
 /** A key with its values, as a link to its status. */
-export const keyLink = (limit, key, hidden) => {
-  const values = valuesOf(key, hidden);
+export const keyLink = (limit, key, form) => {
+  const values = valuesOf(key, form);
   return link(`keys?limit=${part(limit)}&key=${key.key}`, values, values && ' ', h(values ? 'code.small' : 'code', {}, key.key));
 };
 

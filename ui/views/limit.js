@@ -64,7 +64,7 @@ export default function limit({ series, rest: [name] }) {
     renew(top, h('p.small.quiet', {}, `${count(page.keys)} active keys at ${clock(page.at)}. A key is a keyed hash; the Keys view finds the one of a value.`,
       page.key_values_hidden && ` Its value is not shown: ${page.key_values_hidden}.`),
       table('The keys with the highest use', [{ label: 'Key' }, { label: 'Used', number: true }, { label: 'Next request' }, { label: 'Left' }, { label: 'All free in', number: true }],
-        page.top.map((key) => [keyLink(name, key, page.key_values_hidden),
+        page.top.map((key) => [keyLink(name, key, page),
           h('span', { class: key.refused ? 'bad' : '' }, gauge(key.used, 0.999), ` ${percent(key.used)}`),
           h('span', { class: key.refused ? 'bad' : '' }, nextOf(key)), key.rates.map((rate) => `${rate.remaining} of ${rate.rate}`).join(', '), span(Math.max(...key.rates.map((rate) => rate.reset)))]),
         'No key is active.'));
@@ -73,11 +73,11 @@ export default function limit({ series, rest: [name] }) {
   function showBans(page) {
     banned.hidden = known.ban === null && page.keys.length === 0;
     renew(bans, table('Banned keys', [{ label: 'Key' }, { label: 'Ends in', number: true }, { label: 'Level', number: true }, { label: 'Action' }],
-      page.keys.map((key) => [keyLink(name, key, page.key_values_hidden), key.until ? span(key.left) : 'ended', key.rule ? `rule ${key.rule}` : String(key.level),
+      page.keys.map((key) => [keyLink(name, key, page), key.until ? span(key.left) : 'ended', key.rule ? `rule ${key.rule}` : String(key.level),
         h('button.danger', {
           type: 'button', disabled: !mayAct(), 'aria-label': `Lift the ban of ${key.key}`,
           async onclick() {
-            const values = valuesOf(key, page.key_values_hidden);
+            const values = valuesOf(key, page);
             if (!await ask(`Lift the ban of key ${key.key}${key.key_values ? ` (${values.textContent ?? values})` : ''}? Its counters are cleared too${key.rule ? `, and rule ${key.rule} is removed` : ''}.`, 'Lift')) return;
             await change(`${base}/bans/${key.key}`, 'DELETE').catch((error) => bans.prepend(failed(error)));
             reread();

@@ -5,7 +5,7 @@ use serde::Serialize;
 use sluicegate_base::address::address_text;
 
 use super::event_of;
-use crate::admin::key_texts;
+use crate::admin::key_texts::KeyValuesForm;
 use crate::admin::rejected_clients::GroupNames;
 use crate::process::GatewayProcess;
 use crate::record::TailedRejection;
@@ -18,7 +18,7 @@ pub(super) fn event(process: &GatewayProcess) -> Option<Bytes> {
         return None;
     }
     let mut rows: Vec<RejectionRow<'_>> = sample.iter().map(RejectionRow::of).collect();
-    if key_texts::hidden(process).is_some() {
+    if KeyValuesForm::new(process).is_hidden() {
         for row in &mut rows {
             row.key_values = &[];
         }
