@@ -78,11 +78,11 @@ pub(super) fn page(
     }
     let still = still_blocking(target, process);
     if rows.is_empty() {
-        let mut why = "no temporary rule is about exactly this".to_owned();
-        for sentence in still {
-            why = format!("{why}; {sentence}");
-        }
-        return AdminPage::error(StatusCode::NOT_FOUND, &format!("{why}; /rules shows all"));
+        let mut sentences = vec!["no temporary rule blocks or bans exactly this".to_owned()];
+        sentences.extend(still);
+        sentences.extend(other_rules(target, viewer));
+        sentences.push("/rules shows all".to_owned());
+        return AdminPage::error(StatusCode::NOT_FOUND, &sentences.join("; "));
     }
     AdminPage::json(&UnblockedPage {
         removed: rows,
@@ -102,6 +102,26 @@ fn check_key(target: &RuleTarget, viewer: RuleViewer<'_>) -> Result<(), String> 
     }
 }
 
+/// Returns a sentence for each rule about exactly this target that neither blocks nor bans it, and for the narrowest one that exempts it by
+/// a wider block, with the command that ends it.
+fn other_rules(target: &RuleTarget, viewer: RuleViewer<'_>) -> Vec<String> {
+    let is_same = viewer.same_as(target);
+    let is_about = |other: &RuleTarget| match (target, other) {
+        // One counter has no values, and its rates may be multiplied.
+        (RuleTarget::Key(key), RuleTarget::Limit(limit)) => key.limit == *limit,
+        _ => is_same(other),
+    };
+    let mut rules = viewer.snapshot.temporary.list(clock::now());
+    rules.retain(|rule| is_about(&rule.target));
+    let wider = match target {
+        RuleTarget::Block(block) if rules.is_empty() => narrowest(*block, viewer.snapshot),
+        _ => None,
+    };
+    let exempts = |rule: &Arc<TemporaryRule>| rule.effect == RuleEffect::Exempt;
+    rules.extend(wider.filter(exempts));
+    rules.iter().map(|rule| rule_sentence(rule)).collect()
+}
+
 /// Returns what blocks a target now, a sentence each, with the command that ends it.
 fn still_blocking(target: &RuleTarget, process: &GatewayProcess) -> Vec<String> {
     // The removal of a rule about a key has made another one.
@@ -109,7 +129,9 @@ fn still_blocking(target: &RuleTarget, process: &GatewayProcess) -> Vec<String> 
     match target {
         RuleTarget::Key(_) => key_bans(target, &snapshot, process).into_iter().collect(),
         RuleTarget::Block(block) => {
-            let rule = covering(*block, &snapshot).map(|rule| rule_sentence(&rule));
+            let rule = narrowest(*block, &snapshot);
+            let rule = rule.filter(|rule| rule.effect == RuleEffect::Block);
+            let rule = rule.map(|rule| rule_sentence(&rule));
             rule.into_iter()
                 .chain(list_sentence(*block, &snapshot))
                 .collect()
@@ -118,8 +140,9 @@ fn still_blocking(target: &RuleTarget, process: &GatewayProcess) -> Vec<String> 
     }
 }
 
-/// Returns the rule that blocks the whole of a block: of those with a wider one the narrowest, as for a request, else that of its network.
-fn covering(block: IpNet, snapshot: &Snapshot) -> Option<Arc<TemporaryRule>> {
+/// Returns the rule that decides about the whole of a block: of those with a wider one the narrowest, as for a request, else that of its
+/// network.
+fn narrowest(block: IpNet, snapshot: &Snapshot) -> Option<Arc<TemporaryRule>> {
     let rules = snapshot.temporary.list(clock::now());
     let wider = rules.iter().filter_map(|rule| match rule.target {
         RuleTarget::Block(other) if other.contains(&block) => Some((other.prefix_len(), rule)),
@@ -127,12 +150,11 @@ fn covering(block: IpNet, snapshot: &Snapshot) -> Option<Arc<TemporaryRule>> {
     });
     let is_block = |rule: &TemporaryRule| rule.effect == RuleEffect::Block;
     let narrowest = wider.max_by_key(|(length, rule)| (*length, is_block(rule)));
-    let rule = narrowest.map(|(_, rule)| Arc::clone(rule)).or_else(|| {
+    narrowest.map(|(_, rule)| Arc::clone(rule)).or_else(|| {
         let asn = snapshot.networks.find(block.addr()).asn?;
         let in_force = snapshot.temporary.in_force();
         in_force.rule_for_network(asn).map(Arc::clone)
-    });
-    rule.filter(|rule| is_block(rule))
+    })
 }
 
 /// Names the lists of the configuration that block all of these addresses, for every route or some.
@@ -153,10 +175,20 @@ fn list_sentence(block: IpNet, snapshot: &Snapshot) -> Option<String> {
 }
 
 fn rule_sentence(rule: &TemporaryRule) -> String {
+    let does = match rule.effect {
+        RuleEffect::Exempt => "exempts it",
+        RuleEffect::Block => "blocks it",
+        RuleEffect::Ban => "bans it",
+        RuleEffect::Scale(_) => "multiplies its rates",
+    };
+    // The values of a key are hidden where its limit hides them.
+    let about = match rule.target {
+        RuleTarget::Key(_) | RuleTarget::Limit(_) => String::new(),
+        RuleTarget::Block(_) | RuleTarget::Asn(_) => format!(" for {}", rule.target),
+    };
     format!(
-        "rule {} for {} blocks it until {}: `sluicegate rules remove {}` ends it",
+        "rule {}{about} {does} until {}: `sluicegate rules remove {}` ends it",
         rule.id,
-        rule.target,
         rfc3339::format(rule.until),
         rule.id
     )

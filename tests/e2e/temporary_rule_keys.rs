@@ -144,14 +144,31 @@ async fn a_key_is_one_in_any_spelling() {
         wide.as_str().unwrap()
     );
     assert!(again.stderr().contains(&expected), "{}", again.stderr());
-    let mut remove = Process::run(&[
-        "rules",
-        "--config",
-        config,
-        "remove",
-        wide.as_str().unwrap(),
-    ]);
-    assert_eq!(remove.exit_code().await, 0, "{}", remove.stderr());
+    let remove = async |rule: &str| {
+        let mut remove = Process::run(&["rules", "--config", config, "remove", rule]);
+        assert_eq!(remove.exit_code().await, 0, "{}", remove.stderr());
+    };
+    remove(wide.as_str().unwrap()).await;
+    for (order, target) in [
+        (&["192.0.2.8"][..], &["192.0.2.8"][..]),
+        (&["192.0.3.0/24"], &["192.0.3.8"]),
+        (
+            &["--limit", "phone", "--key", PHONE],
+            &["--limit", "phone", "--key", SAME_PHONE],
+        ),
+    ] {
+        let mut exempt =
+            Process::run(&[&["exempt", "--for", "1h", "--config", config], order].concat());
+        assert_eq!(exempt.exit_code().await, 0, "{}", exempt.stderr());
+        let rule = ids(&gateway).await.remove(0);
+        let mut unblock = Process::run(&[&["unblock", "--config", config], target].concat());
+        assert_eq!(unblock.exit_code().await, 1, "{}", unblock.stdout());
+        let said = unblock.stderr();
+        let end = format!("exempts it until .*`sluicegate rules remove {rule}` ends it");
+        let (does, ends) = end.split_once(".*").unwrap();
+        assert!(said.contains(does) && said.contains(ends), "{said}");
+        remove(&rule).await;
+    }
     for (command, said) in [
         ("block", "all requests of all is blocked until"),
         ("unblock", "block all requests of all"),
