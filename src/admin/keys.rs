@@ -305,7 +305,11 @@ impl KeyRequestError {
             ),
             Self::LongBan(max) => (
                 StatusCode::BAD_REQUEST,
-                format!("a ban of this limit lasts at most {} s; raise its ban.max", max.as_secs()),
+                format!(
+                    "a ban of this limit lasts at most {} s; set a temporary rule, which may last longer (`sluicegate ban`, POST /rules), \
+                     or raise its ban.max",
+                    max.as_secs()
+                ),
             ),
             Self::NoRoom => (
                 StatusCode::INSUFFICIENT_STORAGE,

@@ -15,7 +15,7 @@ use crate::config::rules::LoggedKeys;
 use crate::process::GatewayProcess;
 use crate::rfc3339;
 use crate::snapshot::Snapshot;
-use crate::temporary_rules::{RateFactor, RuleEffect, RuleTarget, TemporaryRule};
+use crate::temporary_rules::{RateFactor, RuleEffect, RuleTarget, TemporaryRule, written_key};
 
 /// Rules that are named in a line about several.
 const NAMED: usize = 20;
@@ -100,11 +100,11 @@ impl RuleViewer<'_> {
         let limit = &named.limit;
         let is_masked = self.snapshot.rules.log.keys == LoggedKeys::Masked;
         match (key_values, key) {
-            _ if named.values.is_empty() => format!("all requests of {limit}"),
+            _ if named.values.is_empty() => format!("every request of {limit}"),
             (Some(values), Some(key)) if is_masked => {
-                format!("the key {key} ({} masked) of {limit}", values.join(", "))
+                format!("the key {key} ({} masked) of {limit}", written_key(values))
             }
-            (Some(values), _) => format!("{} of {limit}", values.join(", ")),
+            (Some(values), _) => format!("{} of {limit}", written_key(values)),
             (None, Some(key)) => format!("the key {key} of {limit}"),
             (None, None) => format!("a key of {limit}"),
         }

@@ -36,7 +36,9 @@ use self::file::RuleFile;
 pub use self::limit_edits::LimitEdits;
 pub use self::lookup::RuleLookup;
 pub use self::rule::{RuleId, RuleLifetime, RuleScope, TemporaryRule, check_reason};
-pub use self::target::{LimitKey, RateFactor, RuleEffect, RuleTarget, RuleWords, key_danger};
+pub use self::target::{
+    LimitKey, RateFactor, RuleEffect, RuleTarget, RuleWords, key_danger, written_key,
+};
 pub use self::written::{WrittenEntry, WrittenRule};
 
 /// The temporary rules of a process.

@@ -239,14 +239,27 @@ impl RuleTarget {
             proxy.contains(&block) || block.contains(&proxy)
         };
         if let Some(proxy) = proxies.iter().find(meets) {
-            return Some(format!(
-                "{block} and {proxy} of [client] trusted_proxies overlap, so requests through a proxy could be rejected; name a narrower block"
-            ));
+            let proxy = Self::Block(folded_block(*proxy));
+            return Some(match is_one_address(block) {
+                true => format!(
+                    "{self} is a trusted proxy, by {proxy} of [client] trusted_proxies, so requests through it could be rejected; \
+                     name a client behind it"
+                ),
+                false => format!(
+                    "{self} and {proxy} of [client] trusted_proxies overlap, so requests through a proxy could be rejected; \
+                     name a narrower block"
+                ),
+            });
         }
         let caller = caller.map(|address| address.to_canonical());
         let caller = caller.filter(|address| !address.is_loopback() && block.contains(address));
-        caller.map(|address| {
-            format!("{block} contains {address}, from which you ask for it; name a narrower block")
+        caller.map(|address| match is_one_address(block) {
+            true => {
+                format!("{self} is the address from which you ask for it; ask from another one")
+            }
+            false => format!(
+                "{self} contains {address}, from which you ask for it; name a narrower block"
+            ),
         })
     }
 }
@@ -268,6 +281,21 @@ pub fn key_danger(effect: RuleEffect, key: &LimitKey, network: Option<IpNet>) ->
     ))
 }
 
+/// Returns whether a block is a single address.
+fn is_one_address(block: IpNet) -> bool {
+    block.prefix_len() == block.max_prefix_len()
+}
+
+/// Returns the values of a key in a line; an empty one is seen too.
+#[must_use]
+pub fn written_key(values: &[String]) -> String {
+    let written = values.iter().map(|value| match value.as_str() {
+        "" => "\"\" (empty)",
+        value => value,
+    });
+    written.collect::<Vec<_>>().join(", ")
+}
+
 /// Returns whether a block has more addresses than any one network.
 fn is_wide(block: IpNet) -> bool {
     block.prefix_len() < widest(block)
@@ -284,12 +312,12 @@ fn widest(block: IpNet) -> u8 {
 impl fmt::Display for RuleTarget {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Block(block) if block.prefix_len() == block.max_prefix_len() => {
+            Self::Block(block) if is_one_address(*block) => {
                 write!(into, "{}", block.addr())
             }
             Self::Block(block) => write!(into, "{block}"),
             Self::Asn(number) => write!(into, "AS{number}"),
-            Self::Key(key) => write!(into, "{} of {}", key.values.join(", "), key.limit),
+            Self::Key(key) => write!(into, "{} of {}", written_key(&key.values), key.limit),
             Self::Limit(name) => write!(into, "{name}"),
         }
     }
@@ -316,6 +344,12 @@ mod tests {
                 Ok(shown.to_owned())
             );
         }
+        let values = vec!["a".to_owned(), String::new()];
+        let key = LimitKey {
+            limit: "otp".into(),
+            values,
+        };
+        assert_eq!(RuleTarget::Key(key).to_string(), "a, \"\" (empty) of otp");
         for (wrong, part) in [
             ("203.0.113.7/24", "has bits behind its prefix"),
             ("me", "not a block of addresses"),
@@ -413,11 +447,16 @@ mod tests {
         for (effect, target, part) in [
             (Block, "0.0.0.0/0", Some("wider than /8")),
             (Exempt, "::/0", Some("wider than /19")),
-            (Block, "10.1.2.3", Some("trusted_proxies")),
+            (
+                Block,
+                "10.1.2.3",
+                Some("10.1.2.3 is a trusted proxy, by 10.1.0.0/16"),
+            ),
             (Block, "10.0.0.0/8", Some("trusted_proxies")),
             (Exempt, "10.1.2.3", None),
             (Block, "10.2.0.0/16", None),
-            (Block, "203.0.113.0/24", Some("from which you ask")),
+            (Block, "203.0.113.0/24", Some("name a narrower block")),
+            (Block, "203.0.113.7", Some("ask from another one")),
             (Block, "203.0.114.0/24", None),
             (Block, "AS64496", None),
         ] {

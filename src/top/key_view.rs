@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::temporary_rules::written_key;
 use crate::terminal_text::printable;
 
 /// The keys of a limit with the highest use, `/limits/NAME/top`.
@@ -40,7 +41,7 @@ pub struct NearKey {
 pub(super) fn written_values(values: Option<&[String]>) -> Option<String> {
     match values? {
         [] => Some("all requests".to_owned()),
-        values => Some(printable(&values.join(", ")).into_owned()),
+        values => Some(printable(&written_key(values)).into_owned()),
     }
 }
 

@@ -205,7 +205,7 @@ async fn a_key_is_cleared_banned_and_released_with_the_token() {
         .await;
     assert_eq!(client.get("/login").await.status, 200);
     page.press("main", "Ban").await;
-    page.fill("dialog[open] input[name=for]", "30m").await;
+    page.fill("dialog[open] input[name=for]", "29m60s").await;
     page.fill("dialog[open] input[name=reason]", "a case of support")
         .await;
     page.press("dialog[open]", "Ban").await;

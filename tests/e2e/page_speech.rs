@@ -220,7 +220,7 @@ async fn a_dialog_says_its_question_and_gives_the_focus_back() {
     assert_eq!(spoken.names("dialog"), ["Ban"]);
     assert_eq!(
         spoken.names("textbox"),
-        ["For how long, such as 30m or 1h", "Why"]
+        ["For how long, such as 30m or 1h30m", "Why"]
     );
     // What is behind a dialog is out of reach.
     assert_eq!(spoken.names("button"), ["Ban", "Cancel"]);

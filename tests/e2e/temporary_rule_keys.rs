@@ -170,8 +170,8 @@ async fn a_key_is_one_in_any_spelling() {
         remove(&rule).await;
     }
     for (command, said) in [
-        ("block", "all requests of all is blocked until"),
-        ("unblock", "block all requests of all"),
+        ("block", "every request of all is blocked until"),
+        ("unblock", "block every request of all"),
     ] {
         let mut whole = vec![command, "--limit", "all", "--config", config];
         if command == "block" {

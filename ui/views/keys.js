@@ -89,11 +89,14 @@ export default function keys({ series, query }) {
   };
 }
 
+/** The values of a key in a line; an empty one is seen too. */
+const written = (values) => values.map((value) => value || '""').join(', ');
+
 /** The values of a key as a person reads them, by the form in which the page has them; null where the gateway shows none. */
 export function valuesOf(key, form) {
   if (form.key_values_hidden) return null;
   if (!key.key_values) return h('span.quiet', {}, 'unknown until its next request');
-  return key.key_values.length ? h('span', {}, h('b', {}, key.key_values.join(', ')), form.key_values_masked && ' (masked)') : 'all requests';
+  return key.key_values.length ? h('span', {}, h('b', {}, written(key.key_values)), form.key_values_masked && ' (masked)') : 'all requests';
 }
 
 /** A key with its values, as a link to its status. */
@@ -197,7 +200,7 @@ function status(series, page, path, again) {
   const verdict = verdictOf(series, page);
   return h('section.card', { 'aria-label': `Limit ${page.limit}` },
     h('div.head', {}, h('h2', {}, link(`limit/${part(page.limit)}`, page.limit), ' ', h('span', { class: toneOf(page) }, verdict)),
-      h('span.small.quiet', {}, series.limit(page.limit)?.key, ' · ', page.key_values && [page.key_values.join(', ') || 'all requests', ' · '], h('code', {}, page.key))),
+      h('span.small.quiet', {}, series.limit(page.limit)?.key, ' · ', page.key_values && [written(page.key_values) || 'all requests', ' · '], h('code', {}, page.key))),
     table(`Rates of ${page.limit}`, [
       { label: 'Rate' }, { label: 'Used', number: true }, { label: 'Left', number: true }, { label: 'More in', number: true },
       { label: 'All free in', number: true },
@@ -213,15 +216,18 @@ function status(series, page, path, again) {
         mayAct() ? whyNoBan(limit, path) : undefined)), said);
 }
 
+/** A duration as the gateway reads it, in a form. */
+export const DURATION = '([0-9]+(ms|s|m|h|d))+';
+
 /** Asks before an action. What was given: true, with `isTimed` a duration and a reason; false where the answer is no. */
 export function ask(question, label, isTimed = false) {
   return new Promise((done) => {
-    const length = h('input', { name: 'for', value: '1h', required: true, pattern: '[0-9]+(s|m|h|d)' });
+    const length = h('input', { name: 'for', value: '1h', required: true, pattern: DURATION });
     const reason = h('input', { name: 'reason', maxlength: '200', autocomplete: 'off' });
     const given = () => (isTimed ? { for: length.value, reason: reason.value.trim() } : true);
     const dialog = h('dialog', { 'aria-label': label, 'aria-describedby': 'question', onclose() { dialog.remove(); done(dialog.returnValue === 'yes' && given()); } },
       h('form', { method: 'dialog', role: 'none' }, h('p', { id: 'question' }, question),
-        isTimed && [h('label', {}, 'For how long, such as 30m or 1h', length), h('label', {}, 'Why', reason)],
+        isTimed && [h('label', {}, 'For how long, such as 30m or 1h30m', length), h('label', {}, 'Why', reason)],
         h('div.row', {}, h('button.main', { value: 'yes' }, label), h('button', { value: 'no', formnovalidate: true }, 'Cancel'))));
     document.body.append(dialog);
     dialog.showModal();

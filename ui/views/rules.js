@@ -2,7 +2,7 @@
 
 import { change, mayAct, part, read, whyReadOnly } from '../access.js';
 import { announce, card, count, failed, fill, h, plural, renew, span, table, when } from '../dom.js';
-import { ask } from './keys.js';
+import { DURATION, ask } from './keys.js';
 
 /** Rules in the table; the command line lists all. */
 const ROWS = 200;
@@ -98,7 +98,7 @@ function askForRule(isShared, limits) {
       rates.hidden = action.value !== 'scale';
       whom.hidden = target.disabled = action.value === 'scale';
     });
-    const length = h('input', { name: 'for', value: '30m', required: true, pattern: '([0-9]+(s|m|h|d))+' });
+    const length = h('input', { name: 'for', value: '30m', required: true, pattern: DURATION });
     const reason = h('input', { name: 'reason', maxlength: '200', autocomplete: 'off' });
     const here = h('input', { name: 'here', type: 'checkbox' });
     const force = h('input', { name: 'force', type: 'checkbox' });
