@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use http::{HeaderName, HeaderValue, Method};
-use sluicegate_base::bounds::PATH_REGEXES;
+use sluicegate_base::bounds::{PATH_REGEXES, PATH_REGEXES_OF_HOST};
 use sluicegate_base::crawler::CrawlerCondition;
 use sluicegate_base::geo::PlaceCondition;
 use sluicegate_base::path::{PathCase, PathRegex};
@@ -46,18 +46,29 @@ struct EarlierRoutes<'r> {
     methods: Vec<&'r Method>,
 }
 
-/// Reports that more routes have a regular expression than an automaton has room for.
+/// Reports that more routes have a regular expression than the automaton of a host, or memory, has room for.
 pub(super) fn check_regexes(report: &RouteReport<'_>) {
-    let mut regexes = report
-        .rules()
-        .enumerate()
-        .filter(|(_, rules)| is_regex(*rules));
-    if let Some((route, _)) = regexes.nth(PATH_REGEXES) {
-        report.error(
-            route,
-            format!("more than {PATH_REGEXES} routes have a regular expression as path"),
-            "write patterns such as /users/{id} where they say the same",
-        );
+    let advice = "write patterns such as /users/{id} where they say the same";
+    let mut by_host: HashMap<Option<&HostMatch>, usize> = HashMap::new();
+    let mut all = 0;
+    for (route, rules) in report.rules().enumerate() {
+        let Some(rules) = rules.filter(|rules| rules.matches.regex.is_some()) else {
+            continue;
+        };
+        let of_host = by_host.entry(rules.matches.host.as_ref()).or_default();
+        *of_host += 1;
+        all += 1;
+        if *of_host == PATH_REGEXES_OF_HOST + 1 {
+            let message = format!(
+                "more than {PATH_REGEXES_OF_HOST} routes of one host have a regular expression as path"
+            );
+            report.error(route, message, advice);
+        }
+        if all == PATH_REGEXES + 1 {
+            let message =
+                format!("more than {PATH_REGEXES} routes have a regular expression as path");
+            report.error(route, message, advice);
+        }
     }
 }
 

@@ -55,6 +55,26 @@ fn route(host: Option<&str>, methods: &[Method], path: &str) -> RouteRules {
     }
 }
 
+/// Goal: many hosts have expressions, and one host no more than its automaton has room for. Method: at the bound of one host, beyond it,
+/// and beyond it over several hosts.
+#[test]
+fn the_expressions_of_each_host_are_bounded() {
+    let errors = |hosts: usize, routes: usize| {
+        let mut text = "[[listener]]\naddress = \"127.0.0.1:8080\"\n".to_owned();
+        for at in 0..routes {
+            let host = at % hosts;
+            text += &format!("[[route]]\nhost = \"h{host}.test\"\npath = \"~ ^/p{at}x$\"\n");
+            text += "respond = { status = 204 }\n";
+        }
+        let loaded = crate::config::parse("gateway.toml", &text, crate::route::review);
+        loaded.map_or_else(|problems| problems.to_string(), |_| String::new())
+    };
+    assert!(errors(1, 1_000).is_empty());
+    assert!(errors(2, 1_010).is_empty());
+    let message = "more than 1000 routes of one host have a regular expression";
+    assert!(errors(1, 1_001).contains(message));
+}
+
 /// Returns a request with only method and headers.
 fn asked<'a>(method: &'a Method, headers: &'a ReceivedFields) -> RequestFields<'a> {
     RequestFields {

@@ -39,9 +39,12 @@ pub const PATH_REGEX_BYTES: usize = 64 * 1024;
 /// With groups it takes several times as much. A larger one is rejected when the configuration is read.
 pub const PATH_GROUPS_BYTES: usize = 8 * PATH_REGEX_BYTES;
 
-/// Routes whose path is a regular expression. More are rejected when the configuration is read: their automaton would no longer
-/// fit a cache, and patterns serve thousands of paths better.
-pub const PATH_REGEXES: usize = 1000;
+/// Routes of one host whose path is a regular expression. More are rejected when the configuration is read: their automaton would no
+/// longer fit a cache, and patterns serve thousands of paths better.
+pub const PATH_REGEXES_OF_HOST: usize = 1000;
+
+/// Routes of all hosts whose path is a regular expression, each of which takes some 20 KiB.
+pub const PATH_REGEXES: usize = 10_000;
 
 /// Bytes of a path, in normal form, where any route has a regular expression.
 ///
