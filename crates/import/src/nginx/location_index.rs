@@ -96,11 +96,10 @@ impl LocationIndex {
 
     /// Returns the place of the location of a path or of a name; variables stand for some text.
     pub(super) fn place(&self, text: &str, locations: &[LocationBlock<'_>]) -> Option<usize> {
-        let path = text.split('?').next()?;
-        if path.starts_with('@') {
-            return self.named.get(path).copied();
+        if text.starts_with('@') {
+            return self.named.get(text).copied();
         }
-        let path = templates::sample(path)?;
+        let path = templates::sample(text)?;
         if let Some(place) = self.exact.get(&path) {
             return Some(*place);
         }

@@ -52,18 +52,25 @@ pub(super) fn internal(text: &str, first: &LocationBlock<'_>) -> PathChange {
     }
 }
 
-/// Returns a text that a path with variables can be.
+/// Returns a text that a path with variables can be, without the query behind it.
 pub(super) fn sample(text: &str) -> Option<String> {
+    let (path, _) = path_and_query(text);
     let mut sample = String::new();
-    for piece in pieces(text) {
+    for piece in path {
         match piece {
             TextPiece::Text(text) => sample.push_str(&text),
+            TextPiece::Variable(name) if is_path(&name) => sample.push_str("/x"),
             // A variable at the beginning has a path.
             TextPiece::Variable(_) if sample.is_empty() => sample.push_str("/x"),
             TextPiece::Variable(_) => sample.push('x'),
         }
     }
     sample.starts_with('/').then_some(sample)
+}
+
+/// Returns true for a variable with the path of the request.
+fn is_path(variable: &str) -> bool {
+    matches!(variable, "uri" | "request_uri" | "document_uri")
 }
 
 /// Returns the texts at both ends of a path with variables; `None` where it has none.
@@ -209,7 +216,7 @@ fn variable(
     received: Option<&PathTemplate>,
 ) -> Option<String> {
     match (name, captured) {
-        ("uri" | "request_uri" | "document_uri", _) => Some(received?.0.clone()),
+        (name, _) if is_path(name) => Some(received?.0.clone()),
         ("1", CapturedText::Behind(length)) => {
             let prefix = escaped(first.text.get(..*length)?);
             received?.0.strip_prefix(prefix.as_str()).map(str::to_owned)
@@ -239,9 +246,7 @@ pub(super) fn passed(
     if !query.is_empty() && !is_whole_query(&query) {
         return Err(OWN_QUERY.to_owned());
     }
-    let ends_with_query =
-        matches!(path.last(), Some(TextPiece::Variable(name)) if name == "request_uri");
-    let keeps_query = ends_with_query || is_whole_query(&query);
+    let keeps_query = ends_with_query(&path) || is_whole_query(&query);
     if is(&["request_uri"]) {
         // The path of the client, whatever the location makes of it.
         return Ok(PassedPath {
@@ -291,10 +296,11 @@ pub(super) enum QueryChange {
 
 /// Returns the query of a target. `rewrite` keeps that of the client unless it ends with a question mark.
 pub(super) fn query_change(text: &str, directive: &str) -> QueryChange {
-    let (_, query) = path_and_query(text);
+    let (path, query) = path_and_query(text);
+    let has_all = ends_with_query(&path) && query.is_empty();
     let is_written = text.contains('?') || text.contains("$is_args");
     match query.is_empty() {
-        _ if text.starts_with('@') || is_whole_query(&query) => QueryChange::Kept,
+        _ if text.starts_with('@') || has_all || is_whole_query(&query) => QueryChange::Kept,
         false => QueryChange::Own,
         true if directive == "rewrite" && !is_written => QueryChange::Kept,
         true => QueryChange::Dropped,
@@ -321,6 +327,11 @@ fn path_and_query(text: &str) -> (Vec<TextPiece>, Vec<TextPiece>) {
         }
     }
     (path, Vec::new())
+}
+
+/// Returns true for a path behind which nginx finds the query of the client.
+fn ends_with_query(path: &[TextPiece]) -> bool {
+    matches!(path.last(), Some(TextPiece::Variable(name)) if name == "request_uri")
 }
 
 fn is_whole_query(query: &[TextPiece]) -> bool {
