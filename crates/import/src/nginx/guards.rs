@@ -9,14 +9,21 @@ use super::tree::Directive;
 use crate::ledger::Ledger;
 use crate::tls_suites::permits_all_curves;
 
-/// Files that distributions include, which hold no guards.
-const PLAIN_FILES: [&str; 5] = [
+/// The names of files that nginx and its packages install, which hold no guards. `proxy_params` of Debian sets Host, so it is none of them.
+const PLAIN_FILES: [&str; 9] = [
+    "fastcgi-php.conf",
+    "fastcgi.conf",
+    "fastcgi_params",
+    "koi-utf",
+    "koi-win",
     "mime.types",
-    "modules-enabled",
-    "fastcgi",
-    "_params",
-    "fastcgi-php",
+    "scgi_params",
+    "uwsgi_params",
+    "win-utf",
 ];
+
+/// The ends of patterns whose files load modules.
+const MODULE_FILES: [&str; 2] = ["/modules-enabled/*.conf", "/nginx/modules/*.conf"];
 
 /// Blocks whose lines are no directives.
 const LISTS: [&str; 7] = [
@@ -120,6 +127,15 @@ pub(super) fn is_page_of_failures(directive: &Directive) -> bool {
     target.starts_with('/') && is_file && !statuses.is_empty() && statuses.iter().all(is_failure)
 }
 
+/// Returns true for an included file, or a pattern of them, that a package installs and that holds no guards.
+fn is_plain_file(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    PLAIN_FILES.contains(&name)
+        || MODULE_FILES
+            .iter()
+            .any(|end| format!("/{path}").ends_with(end))
+}
+
 /// Returns true if each server block and location below became routes, or has no requests.
 fn has_all_routes(directives: &[Directive], ledger: &Ledger) -> bool {
     directives
@@ -137,7 +153,7 @@ fn guards(directive: &Directive) -> bool {
     let value = directive.word(0).unwrap_or_default();
     match directive.name.as_str() {
         "listen" => !value.starts_with("unix:") && !directive.arguments().any(|it| it == "quic"),
-        "include" => !PLAIN_FILES.iter().any(|file| value.contains(file)),
+        "include" => !is_plain_file(value),
         "ssl_protocols" | "proxy_ssl_protocols" | "grpc_ssl_protocols" => {
             encryption::least_version(directive) != Some("1.2")
         }
