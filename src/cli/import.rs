@@ -1,6 +1,6 @@
 //! `sluicegate import FILE [--format NAME] [--output FILE [--force]]`
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -169,11 +169,9 @@ struct FilesBeside {
 impl IncludedFiles for FilesBeside {
     fn read(&self, pattern: &str) -> Result<Vec<IncludedFile>, String> {
         let path = self.directory.join(pattern);
-        let paths: Vec<PathBuf> = if pattern.contains(['*', '?', '[']) {
-            let found = glob::glob(&path.to_string_lossy()).map_err(|error| error.to_string())?;
-            found.filter_map(Result::ok).collect()
-        } else {
-            vec![path]
+        let paths = match is_pattern(Path::new(pattern)) {
+            true => matching(&path)?,
+            false => vec![path],
         };
         let files = paths.iter().map(|path| {
             let name = path.display().to_string();
@@ -183,6 +181,33 @@ impl IncludedFiles for FilesBeside {
         });
         files.collect()
     }
+}
+
+fn is_pattern(path: &Path) -> bool {
+    path.to_string_lossy().contains(['*', '?', '['])
+}
+
+/// Returns the files that a pattern fits.
+///
+/// # Errors
+///
+/// A folder cannot be read: where the other proxy runs it may have files.
+fn matching(pattern: &Path) -> Result<Vec<PathBuf>, String> {
+    let found = glob::glob(&pattern.to_string_lossy()).map_err(|error| error.to_string())?;
+    let found: Result<Vec<PathBuf>, _> = found.collect();
+    let found = found.map_err(|error| error.to_string())?;
+    if found.is_empty() {
+        let folder = pattern.ancestors().find(|it| !is_pattern(it));
+        let folder = folder.filter(|it| !it.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        fs::read_dir(folder).map_err(|error| {
+            format!(
+                "{}: {error}; run the import where the other proxy runs",
+                folder.display()
+            )
+        })?;
+    }
+    Ok(found)
 }
 
 /// Reads a text of bounded length.

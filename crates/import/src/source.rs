@@ -11,11 +11,12 @@ pub struct IncludedFile {
 
 /// Reads included files.
 pub trait IncludedFiles {
-    /// Returns the files of a path or a pattern, in the order of their names.
+    /// Returns the files of a path or a pattern, in the order of their names. The list is empty where the folder of a pattern was read and
+    /// no file in it fits.
     ///
     /// # Errors
     ///
-    /// The reason for which they cannot be read.
+    /// The reason for which they, or the folder of the pattern, cannot be read.
     fn read(&self, pattern: &str) -> Result<Vec<IncludedFile>, String>;
 }
 

@@ -54,26 +54,29 @@ async fn a_file_is_not_overwritten_without_force() {
 
 #[tokio::test]
 async fn included_files_are_read_from_beside_the_file() {
-    // Goal: a configuration in several files is imported as a whole, and one that is missing is to be filled in. Method: a pattern, and a
-    // file that is missing.
+    // Goal: a configuration in several files is imported as a whole, and what is missing is to be filled in. Method: a pattern, one of an
+    // empty folder, a file and a folder that are missing.
     let directory = TempDir::new().unwrap();
     fs::create_dir(directory.path().join("conf.d")).unwrap();
+    fs::create_dir(directory.path().join("empty")).unwrap();
     file(&directory, "conf.d/site.conf", INPUT);
     let input = file(
         &directory,
         "nginx.conf",
-        "http {\n include conf.d/*.conf;\n include missing.conf;\n}\n",
+        "http {\n include conf.d/*.conf;\n include missing.conf;\n include absent/*.conf;\n include empty/*.conf;\n}\n",
     );
     let mut process = Process::run(&["import", &input]);
     assert_eq!(process.exit_code().await, 2);
     assert!(process.stdout().contains("[limit.one]"));
-    assert!(
-        process
-            .stderr()
-            .contains("nginx.conf:3: include missing.conf: it cannot be read"),
-        "{}",
-        process.stderr()
-    );
+    let stderr = process.stderr();
+    for missing in [
+        "nginx.conf:3: include missing.conf",
+        "nginx.conf:4: include absent/*.conf",
+    ] {
+        let line = format!("{missing}: it cannot be read");
+        assert!(stderr.contains(&line), "{stderr}");
+    }
+    assert!(!stderr.contains("empty"), "{stderr}");
 }
 
 #[tokio::test]

@@ -221,11 +221,6 @@ impl TreeParser<'_> {
                 return Ok(None);
             }
         };
-        if read.is_empty() {
-            let reason = "no file fits it on this machine; run the import where nginx runs";
-            self.ledger.left_out(directive.id, reason);
-            return Ok(None);
-        }
         self.ledger.translated(directive.id);
         let mut directives = Vec::new();
         let deeper = NestingDepth {
@@ -304,21 +299,22 @@ mod tests {
         }
     }
 
-    /// Goal: a pattern without files is no silent omission. Method: the account of one.
+    /// Goal: an empty folder is no omission, and one that cannot be read is. Method: the account of a pattern with each.
     #[test]
-    fn a_pattern_without_files_is_left_out() {
-        let mut ledger = Ledger::default();
-        parse(
-            "n",
-            "include /etc/nginx/conf.d/*.conf;",
-            &Nothing,
-            &mut ledger,
-        )
-        .unwrap();
-        let account = ledger.to_string();
+    fn a_pattern_without_files_includes_nothing() {
+        let account = |files: &dyn IncludedFiles| {
+            let mut ledger = Ledger::default();
+            parse("n", "include conf.d/*.conf;", files, &mut ledger).unwrap();
+            ledger.to_string()
+        };
+        assert_eq!(
+            account(&Nothing),
+            "1 directives: 1 translated, 0 of them with a difference, 0 left out\n"
+        );
+        let left_out = account(&NoFiles);
         assert!(
-            account.contains("n:1: include /etc/nginx/conf.d/*.conf: no file fits"),
-            "{account}"
+            left_out.contains("n:1: include conf.d/*.conf: it cannot be read"),
+            "{left_out}"
         );
     }
 
