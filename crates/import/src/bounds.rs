@@ -54,6 +54,9 @@ pub const ROUTES_COMPARED_BY_CASE: usize = 1024;
 /// Locations that the paths of one `rewrite` of nginx are divided by.
 pub const REWRITE_PARTS: usize = 64;
 
+/// Folders of a server block whose scripts have routes of their own.
+pub const SCRIPT_FOLDERS: usize = 256;
+
 /// Lists of clients of the paths of one host of ingress-nginx for which stronger paths have routes of their own.
 pub const LISTS_OF_HOST: usize = 8;
 

@@ -13,6 +13,7 @@ mod directives;
 mod divisions;
 mod encryption;
 mod fields;
+mod front_controllers;
 mod guards;
 mod hosts;
 mod https_redirect;

@@ -4,6 +4,7 @@ use super::access::{self, ClientAccess, ClientBlocks};
 use super::answers;
 use super::cases::{self, CaseList};
 use super::fields;
+use super::front_controllers::{self, RoutedLocation};
 use super::hosts::ServerHost;
 use super::jumps::{Destination, JumpTable};
 use super::limits::{LimitMaker, LocationLimits};
@@ -65,10 +66,16 @@ impl<'d> RouteMaker<'d> {
         if is_needed && !found.iter().any(takes_all) {
             found.push(root);
         }
-        let placed = locations::place(found, ledger);
-        for location in placed {
-            self.add_location(&location, place, &table, ledger);
+        let mut located = Vec::new();
+        let first = self.routes.len();
+        for placed in locations::place(found, ledger) {
+            let start = self.routes.len();
+            self.add_location(&placed, place, &table, ledger);
+            let routes = start..self.routes.len();
+            located.push(RoutedLocation { placed, routes });
         }
+        let scripts = front_controllers::routes(&located, &self.routes, &table, ledger);
+        self.routes.splice(first..first, scripts);
         table.leave_unreached(children, ledger);
     }
 
