@@ -23,7 +23,7 @@ pub(super) fn answer(
             Some(before) => (before, true),
             None => (text, false),
         };
-        let before = redirects::place_text(before, server.scheme())?;
+        let before = redirects::place_text(before, server)?;
         // The query goes along in any case.
         let prefix = placed.location.text.replace('{', "{{").replace('}', "}}");
         let rest = match placed.location.match_kind {

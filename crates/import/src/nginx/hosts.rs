@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::address_groups::{AddressGroup, AddressGroups};
-use super::https_redirect;
+use super::host_conditions;
+use super::https_redirect::HttpsRedirects;
 use super::listens::ServerBlock;
 use super::tree::Directive;
 use crate::bounds;
@@ -35,9 +36,10 @@ pub(super) struct ServerHost {
 pub(super) fn assign(
     servers: &[ServerBlock<'_>],
     addresses: &AddressGroups,
+    redirects: &HttpsRedirects,
     ledger: &mut Ledger,
 ) -> Vec<Vec<ServerHost>> {
-    let table = HostTable::new(servers, addresses, ledger);
+    let table = HostTable::new(servers, addresses, redirects, ledger);
     let blocks = servers.iter().zip(&table.blocks).enumerate();
     let hosts = blocks.map(|(number, (server, block))| {
         record_names(&table, server, number, ledger);
@@ -84,6 +86,8 @@ struct HostTable<'t> {
 #[derive(Default)]
 struct BlockNames {
     names: Vec<String>,
+    /// Hosts that an `if` is about.
+    conditions: Vec<String>,
     /// The addresses that it listens on.
     addresses: BTreeSet<String>,
     /// The addresses of its listeners.
@@ -95,13 +99,19 @@ struct BlockNames {
 }
 
 impl<'t> HostTable<'t> {
-    fn new(servers: &[ServerBlock<'_>], addresses: &'t AddressGroups, ledger: &mut Ledger) -> Self {
+    fn new(
+        servers: &[ServerBlock<'_>],
+        addresses: &'t AddressGroups,
+        redirects: &HttpsRedirects,
+        ledger: &mut Ledger,
+    ) -> Self {
         let mut left = bounds::NAMES_AT_ADDRESSES;
         let mut blocks: Vec<BlockNames> = Vec::with_capacity(servers.len());
         for (number, server) in servers.iter().enumerate() {
             let mut block = BlockNames {
                 names: names(server.directive),
-                serves: !https_redirect::is_all_of(server) && !server.refuses_handshakes(),
+                conditions: conditions(server.directive),
+                serves: !redirects.contains(number) && !server.refuses_handshakes(),
                 ..BlockNames::default()
             };
             for group in server
@@ -164,10 +174,29 @@ impl<'t> HostTable<'t> {
             let is_other = |bound: &&String| {
                 !block.default_at.contains(*bound) || self.is_in_wildcard(number, name, bound)
             };
-            if listeners.iter().any(|it| is_other(&it)) {
+            let is_conditional = block.conditions.contains(name) && !listeners.is_empty();
+            if is_conditional || listeners.iter().any(|it| is_other(&it)) {
                 hosts.push(ServerHost {
                     name: Some(name.clone()),
                     listeners: all(listeners),
+                });
+            }
+        }
+        // Hosts that no block names belong to the default of their address.
+        let unnamed = block
+            .conditions
+            .iter()
+            .filter(|it| !block.names.contains(it));
+        for name in unnamed {
+            let listeners = block.default_at.iter();
+            let own = listeners
+                .filter(|bound| !self.is_named_at(bound, name))
+                .cloned();
+            let own: BTreeSet<String> = own.collect();
+            if !own.is_empty() {
+                hosts.push(ServerHost {
+                    name: Some(name.clone()),
+                    listeners: all(own),
                 });
             }
         }
@@ -189,6 +218,12 @@ impl<'t> HostTable<'t> {
 
     fn has_at_listener(&self, bound: &str, number: usize, name: &str) -> bool {
         self.of_listener.get(&(bound, name.to_owned())) == Some(&number)
+    }
+
+    /// Returns true if a block names a host at a listener.
+    fn is_named_at(&self, bound: &str, name: &str) -> bool {
+        let is_own = self.of_listener.contains_key(&(bound, name.to_owned()));
+        is_own || self.is_in_wildcard(usize::MAX, name, bound)
     }
 
     /// Returns true if a host belongs to a block at one of its addresses in nginx.
@@ -332,6 +367,16 @@ fn names(server: &Directive) -> Vec<String> {
     hosts
         .flatten()
         .filter(|host| known.insert(host.clone()))
+        .collect()
+}
+
+/// Returns the hosts that conditions of a server block are about.
+fn conditions(server: &Directive) -> Vec<String> {
+    let written = host_conditions::read(server).into_iter();
+    let hosts = written.flat_map(|it| forms(it.host));
+    hosts
+        .flatten()
+        .filter(|host| !host.starts_with("*."))
         .collect()
 }
 

@@ -1,9 +1,13 @@
-//! Recognizes server blocks that do nothing but send clients to HTTPS, which become `redirect_to_https` of their listener.
+//! Recognizes server blocks that do nothing but send clients to HTTPS, which become `redirect_to_https` of their listener. Beside blocks
+//! that do something else at its address they have routes as these do.
 //!
 //! They are written in four ways: with `return` in the block, with `return` in `location /` beside one for the questions of certificate
 //! authorities, as certbot writes them, with an `if` for each host, and with a `rewrite` of all paths.
 
-use super::listens::ServerBlock;
+use std::collections::BTreeSet;
+
+use super::address_groups::AddressGroups;
+use super::listens::{ListenAddress, ServerBlock};
 use super::tree::Directive;
 use crate::ledger::{EntryId, Ledger};
 
@@ -26,6 +30,49 @@ const GROUP_TARGETS: [&str; 6] = [
 
 /// Where certificate authorities ask (RFC 8555 §8.3).
 const ACME: &str = "/.well-known/acme-challenge";
+
+/// The listeners all of whose server blocks send clients to HTTPS, and the blocks that these listeners stand for.
+pub(super) struct HttpsRedirects {
+    listeners: BTreeSet<String>,
+    blocks: BTreeSet<usize>,
+}
+
+impl HttpsRedirects {
+    pub(super) fn new(servers: &[ServerBlock<'_>], addresses: &AddressGroups) -> Self {
+        let redirecting = servers.iter().enumerate().filter(|(_, it)| is_all_of(it));
+        let redirecting: BTreeSet<usize> = redirecting.map(|(number, _)| number).collect();
+        let redirects = |bound: &str| {
+            let mut blocks = addresses.behind(bound).flat_map(|group| &group.blocks);
+            blocks.all(|number| redirecting.contains(number))
+        };
+        let listeners = addresses.groups().map(|group| &group.bound);
+        let listeners: BTreeSet<&String> = listeners.collect();
+        let listeners = listeners.into_iter().filter(|it| redirects(it));
+        let listeners: BTreeSet<String> = listeners.cloned().collect();
+        let is_at = |listen: &ListenAddress<'_>| {
+            let bound = addresses.bound(&listen.address);
+            bound.is_some_and(|it| listeners.contains(it))
+        };
+        let is_alone = |number: &usize| {
+            let listens = &servers[*number].listens;
+            !listens.is_empty() && listens.iter().all(is_at)
+        };
+        Self {
+            blocks: redirecting.iter().copied().filter(is_alone).collect(),
+            listeners,
+        }
+    }
+
+    /// Returns true for the address of a listener that redirects all requests.
+    pub(super) fn are_at(&self, listener: &str) -> bool {
+        self.listeners.contains(listener)
+    }
+
+    /// Returns true for the number of a server block all of whose requests listeners redirect.
+    pub(super) fn contains(&self, block: usize) -> bool {
+        self.blocks.contains(&block)
+    }
+}
 
 /// Returns true if a server block does nothing but send clients to HTTPS.
 pub(super) fn is_all_of(server: &ServerBlock<'_>) -> bool {
@@ -82,19 +129,6 @@ pub(super) fn record(server: &Directive, ledger: &mut Ledger) -> Vec<EntryId> {
     }
     record_returns(server.children(), &mut made_of, ledger);
     made_of
-}
-
-/// Records that a block's redirect is left out, where its address also has blocks that do something else.
-pub(super) fn say_if_left_out(server: &Directive, ledger: &mut Ledger) {
-    let nested = server.children().iter().flat_map(Directive::children);
-    let returns = server.children().iter().chain(nested);
-    let lost = returns.filter(|it| is_return(it) && !ledger.is_translated(it.id));
-    let lost: Vec<EntryId> = lost.map(|it| it.id).collect();
-    for id in lost {
-        let reason =
-            "its address has other server blocks too, which a redirect of the listener would hide";
-        ledger.lose(id, reason);
-    }
 }
 
 fn record_returns(directives: &[Directive], made_of: &mut Vec<EntryId>, ledger: &mut Ledger) {

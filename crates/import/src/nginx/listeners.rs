@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::address_groups::AddressGroups;
-use super::https_redirect;
+use super::https_redirect::{self, HttpsRedirects};
 use super::listener_tls;
 use super::listens::{ListenAddress, ServerBlock};
 use super::real_ip;
@@ -18,6 +18,7 @@ pub(super) fn make(
     servers: &[ServerBlock<'_>],
     is_imported: impl Fn(usize) -> bool,
     addresses: &AddressGroups,
+    redirects: &HttpsRedirects,
     ledger: &mut Ledger,
 ) -> Vec<Listener> {
     let imported = (servers.iter().enumerate()).filter(|(number, _)| is_imported(*number));
@@ -41,7 +42,11 @@ pub(super) fn make(
         let default = addresses.default_at(address).and_then(|it| servers.get(it));
         let default = default.map(|server| server.directive.id);
         behind.sort_by_key(|(server, _)| Some(server.directive.id) != default);
-        listeners.push(listener(address, &behind, ledger));
+        let mut listener = listener(address, &behind, ledger);
+        if redirects.are_at(address) {
+            redirect(&mut listener, &behind, ledger);
+        }
+        listeners.push(listener);
     }
     listeners
 }
@@ -64,14 +69,15 @@ fn listener(address: &str, behind: &[BlockAddress<'_, '_>], ledger: &mut Ledger)
         }
         listener.proxy_protocol_from = Some(proxies);
     }
-    if (behind.iter()).all(|(server, _)| https_redirect::is_all_of(server)) {
-        listener.redirect_to_https = Some("true".to_owned());
-        for (server, _) in behind {
-            let made_of = https_redirect::record(server.directive, ledger);
-            listener.remarks.sources.extend(made_of);
-        }
-    }
     listener
+}
+
+fn redirect(listener: &mut Listener, behind: &[BlockAddress<'_, '_>], ledger: &mut Ledger) {
+    listener.redirect_to_https = Some("true".to_owned());
+    for (server, _) in behind {
+        let made_of = https_redirect::record(server.directive, ledger);
+        listener.remarks.sources.extend(made_of);
+    }
 }
 
 /// Records the directives that a listener is made of, and what it takes otherwise.

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use sluicegate_base::path::PathCase;
 
+use super::listens::ServerBlock;
 use super::scope::SettingScope;
 use super::tree::Directive;
 use super::{guards, precedence};
@@ -41,7 +42,22 @@ pub(super) struct OuterPrefix {
     pub(super) text: String,
 }
 
-impl LocationBlock<'_> {
+impl<'d> LocationBlock<'d> {
+    /// Returns the paths of a server block that no location takes, with directives that answer them.
+    pub(super) fn of_server(server: &ServerBlock<'d>, children: &'d [Directive]) -> Self {
+        Self {
+            directive: None,
+            match_kind: LocationMatch::Prefix,
+            text: "/".to_owned(),
+            scope: server.scope.clone(),
+            children,
+            rest: "{rest}",
+            rewrite: None,
+            passes_to: None,
+            outer: Vec::new(),
+        }
+    }
+
     /// Returns the expression in the syntax of the engine, with regard to case or without.
     pub(super) fn expression(&self) -> Option<String> {
         let modifier = self.directive.and_then(|it| it.word(0));

@@ -15,6 +15,7 @@ mod encryption;
 mod fields;
 mod front_controllers;
 mod guards;
+mod host_conditions;
 mod hosts;
 mod https_redirect;
 mod jump_losses;
@@ -43,6 +44,7 @@ mod variables;
 mod zones;
 
 use self::address_groups::AddressGroups;
+use self::https_redirect::HttpsRedirects;
 use self::listener_tls::requires_certificate;
 use self::listens::ServerBlock;
 use self::routes::{RouteMaker, ServerPlace};
@@ -124,13 +126,13 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
     };
     client_bounds::set(http, &servers, &mut gateway, ledger);
     access_log::set(http, &servers, &mut gateway, ledger);
-    let hosts = hosts::assign(&servers, &addresses, ledger);
+    let redirects = HttpsRedirects::new(&servers, &addresses);
+    let hosts = hosts::assign(&servers, &addresses, &redirects, ledger);
     let is_imported = |number: usize| {
-        let server = &servers[number];
-        let is_listener_alone = https_redirect::is_all_of(server) || server.refuses_handshakes();
+        let is_listener_alone = redirects.contains(number) || servers[number].refuses_handshakes();
         !hosts[number].is_empty() || is_listener_alone
     };
-    gateway.listeners = listeners::make(&servers, is_imported, &addresses, ledger);
+    gateway.listeners = listeners::make(&servers, is_imported, &addresses, &redirects, ledger);
     let mut maker = RouteMaker {
         zones,
         limits: limits::LimitMaker::default(),
@@ -144,9 +146,8 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
     }
     let optional = listener_tls::optional_addresses(&gateway.listeners);
     for (number, (server, hosts)) in servers.iter().zip(&hosts).enumerate() {
-        if https_redirect::is_all_of(server) {
+        if redirects.contains(number) {
             ledger.translated(server.directive.id);
-            https_redirect::say_if_left_out(server.directive, ledger);
             continue;
         }
         if server.refuses_handshakes() {

@@ -2,9 +2,13 @@
 //!
 //! nginx answers them before it looks at limits and access, as it does `return`.
 
+use sluicegate_base::host;
+
 use super::jumps::is_redirect;
 use super::keys::{TextPiece, pieces};
+use super::listens::ServerBlock;
 use super::locations::{LocationBlock, LocationMatch};
+use super::scope::SettingScope;
 use super::templates;
 use super::tree::Directive;
 
@@ -65,12 +69,13 @@ fn redirect<'d>(rewrite: &'d Directive, location: &LocationBlock<'d>) -> Option<
     })
 }
 
-/// Returns the beginning of a URL of `return` with slots in place of variables. `scheme` is that of the listeners, where all have one.
+/// Returns the beginning of a URL of `return` of a server block, with slots in place of variables.
 ///
 /// # Errors
 ///
 /// The reason for which no slot is this.
-pub(super) fn place_text(text: &str, scheme: Option<&'static str>) -> Result<String, String> {
+pub(super) fn place_text(text: &str, server: &ServerBlock<'_>) -> Result<String, String> {
+    let scheme = server.scheme();
     // A path leads to the same scheme and host.
     let same = text
         .strip_prefix("$scheme://$host")
@@ -80,7 +85,8 @@ pub(super) fn place_text(text: &str, scheme: Option<&'static str>) -> Result<Str
         match piece {
             TextPiece::Text(text) => to.push_str(&templates::escaped(&text)),
             TextPiece::Variable(name) => match (name.as_str(), scheme) {
-                ("host", _) => to.push_str("{host}"),
+                ("host" | "http_host", _) => to.push_str("{host}"),
+                ("server_name", _) => to.push_str(server_name(&server.scope)?),
                 ("scheme", Some(scheme)) => to.push_str(scheme),
                 ("scheme", None) => {
                     return Err(
@@ -93,6 +99,13 @@ pub(super) fn place_text(text: &str, scheme: Option<&'static str>) -> Result<Str
         }
     }
     Ok(to)
+}
+
+/// Returns the value of `$server_name`.
+fn server_name<'d>(scope: &SettingScope<'d>) -> Result<&'d str, &'static str> {
+    let is_host = |it: &&str| host::normalize(it).is_ok_and(|name| name == **it);
+    let name = scope.server_name.filter(is_host);
+    name.ok_or("the first name of the server block is no host")
 }
 
 /// Returns the URL with slots in place of variables.
@@ -108,6 +121,9 @@ fn target(url: &str, expression: &str, location: &LocationBlock<'_>) -> Option<S
             TextPiece::Text(text) => to.push_str(&templates::escaped(&text)),
             TextPiece::Variable(name) if matches!(name.as_str(), "host" | "http_host") => {
                 to.push_str("{host}");
+            }
+            TextPiece::Variable(name) if name == "server_name" => {
+                to.push_str(server_name(&location.scope).ok()?);
             }
             TextPiece::Variable(name) => {
                 to.push_str(&templates::path_variable(&name, location, &captured)?);

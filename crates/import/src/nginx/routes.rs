@@ -5,6 +5,7 @@ use super::answers;
 use super::cases::{self, CaseList};
 use super::fields;
 use super::front_controllers::{self, RoutedLocation};
+use super::host_conditions;
 use super::hosts::ServerHost;
 use super::jumps::{Destination, JumpTable};
 use super::limits::{LimitMaker, LocationLimits};
@@ -31,8 +32,32 @@ pub(super) struct RouteMaker<'d> {
 }
 
 impl<'d> RouteMaker<'d> {
-    /// Adds the routes of a server block.
+    /// Adds the routes of a server block: those of hosts that an `if` is about, and those of all others.
     pub(super) fn add_server(&mut self, place: &ServerPlace<'_, 'd>, ledger: &mut Ledger) {
+        let directive = place.server.directive;
+        let divided = host_conditions::divide(directive, place.hosts);
+        for (condition, hosts) in divided.conditional.iter().filter(|(_, it)| !it.is_empty()) {
+            ledger.translated(condition.directive.id);
+            let placed = PlacedLocation {
+                location: LocationBlock::of_server(place.server, condition.directive.children()),
+                path: "/*".to_owned(),
+            };
+            let table = JumpTable::new(Vec::new());
+            let place = ServerPlace { hosts, ..*place };
+            self.add_location(&placed, &place, &table, ledger);
+        }
+        if divided.rest.is_empty() {
+            let reason = "each host of the server block has an answer of its own";
+            for child in directive.children() {
+                super::leave_without_effect(child, reason, ledger);
+            }
+            return;
+        }
+        let hosts = &divided.rest;
+        self.add_locations(&ServerPlace { hosts, ..*place }, ledger);
+    }
+
+    fn add_locations(&mut self, place: &ServerPlace<'_, 'd>, ledger: &mut Ledger) {
         let server = place.server;
         let children = server.directive.children();
         let mut found = Vec::new();
@@ -44,17 +69,7 @@ impl<'d> RouteMaker<'d> {
             .iter()
             .any(|it| matches!(it.name.as_str(), "return" | "root" | "try_files"));
         let is_limited = !server.scope.requests.is_empty() || !server.scope.connections.is_empty();
-        let mut root = LocationBlock {
-            directive: None,
-            match_kind: LocationMatch::Prefix,
-            text: "/".to_owned(),
-            scope: server.scope.clone(),
-            children,
-            rest: "",
-            rewrite: None,
-            passes_to: None,
-            outer: Vec::new(),
-        };
+        let mut root = LocationBlock::of_server(server, children);
         root.rewrite = redirects::of_server(&root);
         if root.rewrite.is_some() || children.iter().any(|it| it.name == "return") {
             // It answers before a location is looked for.

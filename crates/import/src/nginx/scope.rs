@@ -41,6 +41,8 @@ pub(super) struct SettingScope<'d> {
     pub(super) assignments: Vec<&'d Directive>,
     /// The number of those of the server block.
     server_assignments: usize,
+    /// The value of `$server_name`.
+    pub(super) server_name: Option<&'d str>,
     /// `allow` and `deny`: all of the innermost level that has some.
     pub(super) access: Vec<&'d Directive>,
     /// `set_real_ip_from`: all of the innermost level that has some.
@@ -133,6 +135,9 @@ impl<'d> SettingScope<'d> {
     pub(super) fn of_server(&self, directives: &'d [Directive]) -> Self {
         let mut scope = self.within(directives);
         scope.server_assignments = scope.assignments.len();
+        let mut names = directives.iter().filter(|it| it.name == "server_name");
+        let name = names.next().and_then(|it| it.word(0));
+        scope.server_name = name.map(|it| it.strip_prefix('.').unwrap_or(it));
         scope
     }
 
