@@ -204,7 +204,8 @@ fn paths_of_server(moved: &MovedBeginning, other: &LocationBlock<'_>) -> Narrowe
     let ends: Option<Vec<String>> = match other.match_kind {
         LocationMatch::Exact => behind.map(|rest| vec![paths::escaped(rest)]),
         LocationMatch::Expression => ends_of_expression(&moved.to, other),
-        _ => behind.map(|rest| vec![paths::escaped(rest) + ".*"]),
+        // A group within the last one has the rest of the path behind the location.
+        _ => behind.map(|rest| vec![paths::escaped(rest) + "(.*)"]),
     };
     let MovedBeginning { before, group, .. } = moved;
     let narrowed = |rest: &String| format!("{before}({}{rest})$", paths::escaped(group));
@@ -276,6 +277,22 @@ fn takes_before(
     match inner.strip_prefix('/') {
         Some(inner) => !inner.contains('/') && from.ends_with('/') && moved.to.ends_with('/'),
         None => !inner.contains('/'),
+    }
+}
+
+/// Returns the rest of a path behind the prefix of a location, where `part` has the paths of a `rewrite` of the server block that reach it.
+pub(super) fn rest_behind(
+    part: &LocationBlock<'_>,
+    location: &LocationBlock<'_>,
+) -> Option<String> {
+    let reaches = part.passes_to.map(|it| it.id) == location.directive.map(|it| it.id);
+    match (is_of_server(part) && reaches, location.match_kind) {
+        (true, LocationMatch::Exact) => Some(String::new()),
+        (true, kind) if is_prefix(kind) => {
+            let last = paths::group_count(&part.text);
+            Some(format!("{{path.{last}}}"))
+        }
+        _ => None,
     }
 }
 

@@ -3,6 +3,7 @@
 use super::access::{self, ClientAccess, ClientBlocks};
 use super::answers;
 use super::cases::{self, CaseList};
+use super::divisions;
 use super::fields;
 use super::front_controllers::{self, RoutedLocation};
 use super::host_conditions;
@@ -448,6 +449,15 @@ impl ServerPlace<'_, '_> {
     }
 }
 
+/// Why a path that nginx makes is to be filled in.
+const NO_SLOT: &str = "no slot stands for the path that nginx makes";
+
+/// Returns true where the path of a `proxy_pass` is not put in: nginx sends what `rewrite … break` makes as it is.
+fn is_sent_whole(destination: &Destination<'_>) -> bool {
+    let last = destination.jumps.last();
+    last.is_some_and(|it| it.name == "rewrite" && it.word(2) == Some("break"))
+}
+
 /// The path that an origin gets.
 struct SentPath {
     strip_prefix: Option<String>,
@@ -467,7 +477,7 @@ fn sent_path(
         PathChange::Unchanged => None,
         PathChange::To(path) => Some(path),
         PathChange::Unknown => {
-            return Err("no slot stands for the path that nginx makes".to_owned());
+            return Err(NO_SLOT.to_owned());
         }
     };
     let mut sent = SentPath {
@@ -487,10 +497,14 @@ fn sent_path(
                 && !location.text.ends_with('/');
         }
         (PassPath::Prefix(path), Some(changed)) => {
-            let prefix = templates::escaped(&destination.location.text);
-            // A path that `rewrite … break` makes is sent whole.
-            if let Some(rest) = changed.0.strip_prefix(&prefix) {
-                sent.rewrite = Some(templates::escaped(path) + rest);
+            let location = &destination.location;
+            let prefix = templates::escaped(&location.text);
+            let behind = changed.0.strip_prefix(&prefix).map(str::to_owned);
+            let rest = behind.or_else(|| divisions::rest_behind(&placed.location, location));
+            match rest {
+                _ if is_sent_whole(destination) => {}
+                Some(rest) => sent.rewrite = Some(templates::escaped(path) + &rest),
+                None => return Err(NO_SLOT.to_owned()),
             }
         }
         (PassPath::Whole(text), changed) => {
