@@ -1,6 +1,7 @@
 //! Reads blocks of addresses, and compares lists of them.
 
 use std::collections::BTreeSet;
+use std::iter;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -21,22 +22,35 @@ pub(crate) fn block(text: &str) -> Option<String> {
     }
 }
 
-/// Returns true if every block of a list is within a block of another list.
-pub(crate) fn are_within(inner: &[IpNet], outer: &[IpNet]) -> bool {
+/// Yields a block and all blocks that contain it, the longest first.
+pub(crate) fn around(block: &IpNet) -> impl Iterator<Item = IpNet> {
+    iter::successors(Some(block.trunc()), IpNet::supernet)
+}
+
+/// Returns true if every block of a list is within a block of a set.
+pub(crate) fn are_within(inner: &[IpNet], outer: &BTreeSet<IpNet>) -> bool {
     inner.iter().all(|block| is_in(block, outer))
 }
 
 /// Returns the blocks that two lists have in common, each once: of two that contain each other the smaller one.
 pub(crate) fn shared(one: &[IpNet], other: &[IpNet]) -> Vec<IpNet> {
-    let own = one.iter().filter(|it| is_in(it, other));
-    let further = other.iter().filter(|it| is_in(it, one));
+    let blocks_of_one = set(one);
+    let blocks_of_other = set(other);
+    let own = one.iter().filter(|it| is_in(it, &blocks_of_other));
+    let further = other.iter().filter(|it| is_in(it, &blocks_of_one));
     let mut known = BTreeSet::new();
     let both = own.chain(further).copied();
     both.filter(|it| known.insert(*it)).collect()
 }
 
-fn is_in(block: &IpNet, blocks: &[IpNet]) -> bool {
-    blocks.iter().any(|it| it.contains(block))
+/// Returns the blocks of a list, without the bits behind their prefix.
+pub(crate) fn set(blocks: &[IpNet]) -> BTreeSet<IpNet> {
+    blocks.iter().map(IpNet::trunc).collect()
+}
+
+/// Returns true if a block is within one of a set, whose blocks have no bits behind their prefix.
+pub(crate) fn is_in(block: &IpNet, blocks: &BTreeSet<IpNet>) -> bool {
+    around(block).any(|it| blocks.contains(&it))
 }
 
 #[cfg(test)]
@@ -51,8 +65,8 @@ mod tests {
         let other = blocks("10.1.0.0/16 192.0.2.0/24 ::1 198.51.100.0/24");
         let common = blocks("192.0.2.1 ::1 10.1.0.0/16");
         assert_eq!(shared(&one, &other), common);
-        assert!(are_within(&common, &one) && are_within(&common, &other));
-        assert!(!are_within(&one, &other));
+        assert!(are_within(&common, &set(&one)) && are_within(&common, &set(&other)));
+        assert!(!are_within(&one, &set(&other)));
     }
 
     /// Goal: each spelling of a block gives the one that the configuration takes. Method: addresses and blocks of both families, bits

@@ -1,5 +1,6 @@
 //! Writes a configuration as TOML: each table behind comments with the directives that it is made of, and its differences.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use sluicegate_base::path::PathCase;
@@ -328,10 +329,9 @@ impl TomlText<'_> {
 
     fn table(&mut self, head: &str, remarks: &TableRemarks, keys: TableKeys) {
         self.out.push('\n');
-        for (at, source) in remarks.sources.iter().enumerate() {
-            if !remarks.sources[..at].contains(source) {
-                self.comment("", &self.ledger.comment(*source));
-            }
+        let mut known = BTreeSet::new();
+        for source in remarks.sources.iter().filter(|it| known.insert(**it)) {
+            self.comment("", &self.ledger.comment(*source));
         }
         for difference in &remarks.differences {
             self.comment("Differs: ", difference);

@@ -44,7 +44,7 @@ pub(crate) fn believe(client: &mut ClientRules, scopes: &[TrustScope], ledger: &
 
 /// Returns true if every address of a list of blocks is in a block of another list.
 pub(crate) fn is_within(inner: &[String], outer: &[String]) -> bool {
-    addresses::are_within(&networks(inner), &networks(outer))
+    addresses::are_within(&networks(inner), &addresses::set(&networks(outer)))
 }
 
 fn is_same(one: &[String], other: &[String]) -> bool {

@@ -236,6 +236,42 @@ fn many_addresses_of_nginx_are_imported() {
 }
 
 #[test]
+fn many_blocks_of_nginx_are_imported() {
+    // Goal: the time of an import grows with the blocks of clients in it, not with their square. Method: a `geo`, a `map`, `deny` and
+    // `set_real_ip_from` with 30,000 of them each, of which the last decides for the first.
+    let each = |line: fn(&str, u32) -> String| -> String {
+        let blocks = (0..30_000).map(|i| line(&format!("10.{}.{}.0/24", i >> 8, i & 255), i));
+        blocks.collect()
+    };
+    let geo = each(|block, i| format!("{block} {};\n", i % 2));
+    let values = each(|block, i| format!("{block} {i};\n"));
+    let denied = each(|block, _| format!("deny {block};\n"));
+    let believed = each(|block, _| format!("set_real_ip_from {block};\n"));
+    let text = format!(
+        "geo $x {{ default 0; {geo} 10.0.0.0/24 1; }}
+         map $x $k {{ 0 $binary_remote_addr; 1 \"\"; }}
+         map $http_x_key $v {{ default $binary_remote_addr; {values} }}
+         limit_req_zone $k zone=k:1m rate=1r/s;
+         limit_req_zone $v zone=v:1m rate=1r/s;
+         {believed} real_ip_header X-Forwarded-For;
+         server {{ listen 80;
+             location / {{ limit_req zone=k; {denied} proxy_pass http://127.0.0.1:1; }}
+             location /v/ {{ limit_req zone=v; proxy_pass http://127.0.0.1:1; }}
+         }}"
+    );
+    let imported = import(Format::Nginx, "n", &text, &Beside(PathBuf::new())).unwrap();
+    for (key, number) in [
+        ("[list.not-limited]\ncidrs = [", 15_001),
+        ("[list.denied]\ncidrs = [", 30_000),
+        ("trusted_proxies  = [", 30_000),
+    ] {
+        let list = imported.toml.split(key).nth(1).unwrap();
+        let list = list.split("]\n").next().unwrap();
+        assert_eq!(list.split(',').count(), number, "{key}");
+    }
+}
+
+#[test]
 fn seeds_of_the_fuzzer_are_cases() {
     // Goal: the fuzzer begins with cases that are imported. Method: the check of each.
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/import");

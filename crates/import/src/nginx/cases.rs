@@ -1,9 +1,12 @@
 //! Makes several routes of one location whose limits depend on a property of the request.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use ipnet::IpNet;
 
 use super::choice::{JOINT, RequestProperty, ValueChoice};
 use super::variables;
+use crate::addresses;
 use crate::bounds;
 use crate::model::RouteValue;
 
@@ -101,12 +104,10 @@ pub(super) fn exempt(choices: &[ValueChoice<Vec<String>>]) -> Option<Vec<String>
     }
     let (exempt, counted): (Vec<_>, Vec<_>) =
         first.cases.iter().partition(|(_, names)| is_exempt(names));
-    let network = |(block, _): &&(String, Vec<String>)| block.parse::<IpNet>().ok();
-    let is_within = |inner: IpNet| {
-        let mut outer = exempt.iter().filter_map(network);
-        outer.any(|outer| outer.contains(&inner))
-    };
-    if exempt.is_empty() || counted.iter().filter_map(network).any(is_within) {
+    let network = |(block, _): &&(String, Vec<String>)| addresses::network(block);
+    let outer: BTreeSet<IpNet> = exempt.iter().filter_map(network).collect();
+    let mut inner = counted.iter().filter_map(network);
+    if exempt.is_empty() || inner.any(|it| addresses::is_in(&it, &outer)) {
         return None;
     }
     Some(exempt.iter().map(|(block, _)| block.clone()).collect())
@@ -122,13 +123,23 @@ fn limits<'c>(
     choices: &'c [ValueChoice<Vec<String>>],
     value: impl Fn(&'c ValueChoice<Vec<String>>) -> &'c Vec<String>,
 ) -> Vec<String> {
+    each_once(choices.iter().map(value))
+}
+
+fn each_once<'c>(lists: impl Iterator<Item = &'c Vec<String>>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    for name in choices.iter().flat_map(value) {
+    for name in lists.flatten() {
         if !found.contains(name) {
             found.push(name.clone());
         }
     }
     found
+}
+
+/// The limits of a choice by its cases.
+struct CaseTable<'c, K> {
+    cases: BTreeMap<K, &'c Vec<String>>,
+    default: &'c Vec<String>,
 }
 
 /// Cases by methods, fields or parameters.
@@ -139,16 +150,24 @@ fn values(
 ) -> Vec<RouteCase> {
     let default = limits(choices, |choice| &choice.default);
     let mut cases: Vec<RouteCase> = Vec::new();
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    // Of equal values the first one holds.
+    let tables = choices.iter().map(|choice| CaseTable {
+        cases: (choice.cases.iter().rev())
+            .map(|(value, names)| (value.as_str(), names))
+            .collect(),
+        default: &choice.default,
+    });
+    let tables: Vec<CaseTable<'_, &str>> = tables.collect();
     for (value, _) in choices.iter().flat_map(|choice| &choice.cases) {
-        if seen.contains(&value.as_str()) {
+        if !seen.insert(value) {
             continue;
         }
-        seen.push(value);
-        let limits = limits(choices, |choice| {
-            let found = choice.cases.iter().find(|(case, _)| case == value);
-            found.map_or(&choice.default, |(_, names)| names)
+        let names = tables.iter().map(|table| {
+            let names = table.cases.get(value.as_str()).copied();
+            names.unwrap_or(table.default)
         });
+        let limits = each_once(names);
         if limits == default {
             continue;
         }
@@ -204,20 +223,23 @@ fn clients(choices: &[ValueChoice<Vec<String>>]) -> Vec<RouteCase> {
     let mut blocks: Vec<IpNet> = choices
         .iter()
         .flat_map(|choice| &choice.cases)
-        .filter_map(|(block, _)| block.parse().ok())
+        .filter_map(|(block, _)| addresses::network(block))
         .collect();
     blocks.sort();
     blocks.dedup();
     let default = limits(choices, |choice| &choice.default);
+    let tables = choices.iter().map(|choice| CaseTable {
+        cases: (choice.cases.iter())
+            .filter_map(|(block, names)| Some((addresses::network(block)?, names)))
+            .collect(),
+        default: &choice.default,
+    });
+    let tables: Vec<CaseTable<'_, IpNet>> = tables.collect();
     let of_block = |block: &IpNet| {
-        limits(choices, |choice| {
-            let parsed = choice.cases.iter();
-            let parsed =
-                parsed.filter_map(|(case, names)| Some((case.parse::<IpNet>().ok()?, names)));
-            let within = parsed.filter(|(case, _)| case.contains(block));
-            let longest = within.max_by_key(|(case, _)| case.prefix_len());
-            longest.map_or(&choice.default, |(_, names)| names)
-        })
+        each_once(tables.iter().map(|table| {
+            let longest = addresses::around(block).find_map(|it| table.cases.get(&it).copied());
+            longest.unwrap_or(table.default)
+        }))
     };
     let judged: Vec<(IpNet, Vec<String>)> = blocks
         .iter()
@@ -229,13 +251,12 @@ fn clients(choices: &[ValueChoice<Vec<String>>]) -> Vec<RouteCase> {
             continue;
         }
         let mut client = Vec::new();
-        for (block, others) in &judged {
-            let is_within = |(outer, inner): &(IpNet, Vec<String>)| {
-                inner == limits && outer != block && outer.contains(block)
-            };
-            if others == limits {
+        let own = judged.iter().filter(|(_, others)| others == limits);
+        let own: BTreeSet<IpNet> = own.map(|(block, _)| *block).collect();
+        for (block, _) in &judged {
+            if own.contains(block) {
                 client.push(shown(block));
-            } else if judged.iter().any(is_within) {
+            } else if addresses::is_in(block, &own) {
                 client.push(format!("!{}", shown(block)));
             }
         }

@@ -65,6 +65,7 @@ pub(super) fn client(
         servers,
         scopes: &scopes,
         inner: inner_directives(http, servers, &all),
+        believed: addresses::set(&trust.blocks),
         trust: &trust,
     };
     for directive in named("set_real_ip_from") {
@@ -104,6 +105,7 @@ pub(super) fn announcers(servers: &[&ServerBlock<'_>], ledger: &mut Ledger) -> V
     let scopes = regarding.map(|it| &it.scope);
     let scopes: Vec<&SettingScope<'_>> = scopes.collect();
     let believed = common_blocks(&scopes, ANNOUNCED);
+    let known = addresses::set(&believed);
     for directive in scopes.iter().flat_map(|it| &it.real_ip_from) {
         if directive.word(0) == Some("unix:") {
             ledger.without_effect(directive.id, "listeners have no Unix sockets");
@@ -112,7 +114,7 @@ pub(super) fn announcers(servers: &[&ServerBlock<'_>], ledger: &mut Ledger) -> V
         let Some(blocks) = directive.word(0).and_then(variables::network) else {
             continue;
         };
-        match addresses::are_within(&blocks, &believed) {
+        match addresses::are_within(&blocks, &known) {
             true => ledger.translated(directive.id),
             false => ledger.left_out(
                 directive.id,
@@ -224,6 +226,12 @@ fn record_recursion(
     }
 }
 
+/// Returns true if a directive is one of a level, which are in the order of the input.
+fn believes(scope: &SettingScope<'_>, directive: &Directive) -> bool {
+    let from = &scope.real_ip_from;
+    from.binary_search_by_key(&directive.id, |it| it.id).is_ok()
+}
+
 /// Accounts for the directives of all levels.
 struct DirectiveReader<'r, 'd> {
     servers: &'r [ServerBlock<'d>],
@@ -232,6 +240,8 @@ struct DirectiveReader<'r, 'd> {
     /// The directives that stand in locations.
     inner: BTreeSet<EntryId>,
     trust: &'r SharedTrust,
+    /// Its blocks.
+    believed: BTreeSet<IpNet>,
 }
 
 impl DirectiveReader<'_, '_> {
@@ -244,15 +254,12 @@ impl DirectiveReader<'_, '_> {
             ledger.left_out(directive.id, "trusted_proxies are blocks of addresses");
             return;
         };
-        let is_own = |scope: &&&SettingScope<'_>| {
-            let mut from = scope.real_ip_from.iter();
-            from.any(|it| it.id == directive.id)
-        };
+        let is_own = |scope: &&&SettingScope<'_>| believes(scope, directive);
         let users: Vec<_> = self.scopes.iter().filter(is_own).collect();
         let is_inner = self.inner.contains(&directive.id);
         if !is_inner && users.is_empty() {
             ledger.without_effect(directive.id, NOT_REGARDED);
-        } else if addresses::are_within(&blocks, &self.trust.blocks) {
+        } else if addresses::are_within(&blocks, &self.believed) {
             ledger.translated(directive.id);
             remarks.sources.push(directive.id);
         } else if !users.is_empty()
@@ -279,7 +286,7 @@ impl DirectiveReader<'_, '_> {
             it.listens.iter().any(is_announced)
         };
         let mut servers = self.servers.iter().filter(has_protocol);
-        servers.any(|it| it.scope.real_ip_from.iter().any(|it| it.id == directive.id))
+        servers.any(|it| believes(&it.scope, directive))
     }
 
     /// Accounts for `real_ip_header`.

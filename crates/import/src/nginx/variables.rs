@@ -136,11 +136,14 @@ impl VariableTable {
                 {
                     return Ok(ValueChoice::constant(format!("${source}")));
                 }
+                let results = values.iter().rev();
+                // Of equal values the first one holds.
+                let by_value: BTreeMap<String, &String> = results
+                    .map(|(value, result)| (value.to_ascii_lowercase(), result))
+                    .collect();
                 let look_up = |text: &str| {
-                    let found = values
-                        .iter()
-                        .find(|(value, _)| value.eq_ignore_ascii_case(text));
-                    found.map_or(default, |(_, result)| result).clone()
+                    let found = by_value.get(&text.to_ascii_lowercase());
+                    found.map_or(default, |result| *result).clone()
                 };
                 let told_apart = match expressions.first() {
                     Some((expression, _)) => Err(format!(
@@ -444,14 +447,19 @@ fn map(source: &str, entries: &[Directive]) -> VariableKind {
 }
 
 fn geo(source: &str, entries: &[Directive]) -> VariableKind {
-    let mut blocks: Vec<(IpNet, String)> = Vec::new();
+    // With the place of the last entry for each.
+    let mut blocks: BTreeMap<IpNet, (usize, String)> = BTreeMap::new();
     let mut default = String::new();
-    for entry in entries.iter().filter(|entry| !is_unread(entry)) {
+    for (at, entry) in entries.iter().filter(|entry| !is_unread(entry)).enumerate() {
         let value = entry.word(0).unwrap_or_default();
         match entry.name.as_str() {
             "default" => value.clone_into(&mut default),
             "ranges" => {}
-            "delete" => blocks.retain(|(block, _)| network(value) != Some(vec![*block])),
+            "delete" => {
+                if let Some([block]) = network(value).as_deref() {
+                    blocks.remove(block);
+                }
+            }
             "proxy" | "proxy_recursive" => {
                 return VariableKind::Unknown(
                     "proxies of one geo alone have no counterpart; they are [client] trusted_proxies"
@@ -460,16 +468,22 @@ fn geo(source: &str, entries: &[Directive]) -> VariableKind {
             }
             name => match network(name) {
                 Some(found) => {
-                    blocks.retain(|(block, _)| !found.contains(block));
-                    blocks.extend(found.into_iter().map(|block| (block, value.to_owned())));
+                    blocks.extend(
+                        found
+                            .into_iter()
+                            .map(|block| (block, (at, value.to_owned()))),
+                    );
                 }
                 None => return VariableKind::Unknown(format!("{name:?} is no block of addresses")),
             },
         }
     }
+    let mut blocks: Vec<(IpNet, (usize, String))> = blocks.into_iter().collect();
+    blocks.sort_by_key(|(_, (at, _))| *at);
+    let blocks = blocks.into_iter().map(|(block, (_, value))| (block, value));
     VariableKind::Geo {
         source: source.to_owned(),
-        blocks,
+        blocks: blocks.collect(),
         default,
     }
 }
@@ -503,4 +517,27 @@ pub(super) fn condition(part: &KeyPart, value: &str) -> Option<RouteValue> {
         name: name.clone(),
         value: value.to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree;
+    use super::*;
+    use crate::source::NoFiles;
+
+    /// Goal: of equal blocks the last one holds, at its place. Method: a block that stands twice, one within a range, one that is deleted.
+    #[test]
+    fn the_last_of_equal_blocks_holds() {
+        let text =
+            "10.0.0.0/8 a; 10.1.0.0-10.1.1.255 b; ::1 c; delete ::1; 10.0.0.1/8 d; 10.1.0.0/23 e;";
+        let entries = tree::parse("n", text, &NoFiles, &mut Ledger::default()).unwrap();
+        let VariableKind::Geo { blocks, .. } = geo("$remote_addr", &entries) else {
+            panic!("blocks are read");
+        };
+        let shown = blocks
+            .iter()
+            .map(|(block, value)| format!("{block} {value}"));
+        let shown: Vec<String> = shown.collect();
+        assert_eq!(shown, ["10.0.0.0/8 d", "10.1.0.0/23 e"]);
+    }
 }
