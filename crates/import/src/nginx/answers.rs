@@ -1,10 +1,24 @@
-//! Makes answers and redirects of `return`.
+//! Makes answers and redirects of `return`, and finds what else answers.
 
 use super::listens::ServerBlock;
 use super::locations::{LocationBlock, LocationMatch, PlacedLocation};
 use super::redirects;
 use super::tree::Directive;
 use crate::model::RouteAction;
+
+/// Directives by which nginx answers without files, and without a server that speaks HTTP.
+const OTHER_ANSWERS: [&str; 10] = [
+    "api",
+    "empty_gif",
+    "fastcgi_pass",
+    "js_content",
+    "memcached_pass",
+    "perl",
+    "scgi_pass",
+    "stub_status",
+    "uwsgi_pass",
+    "vhost_traffic_status_display",
+];
 
 /// Returns the answer that `return` gives.
 pub(super) fn answer(
@@ -76,6 +90,14 @@ pub(super) fn differences(
         differences.push(format!("the body is text/plain; nginx sends {kind} unless the ending of the path says otherwise"));
     }
     differences
+}
+
+/// Returns the directive by which a location answers without files.
+pub(super) fn other_answer<'d>(location: &LocationBlock<'d>) -> Option<&'d Directive> {
+    let answers = |it: &&Directive| {
+        OTHER_ANSWERS.contains(&it.name.as_str()) || it.name.starts_with("content_by_lua")
+    };
+    location.children.iter().find(answers)
 }
 
 fn number(text: &str) -> Result<u16, String> {

@@ -129,8 +129,26 @@ impl<'d> OriginMaker<'d> {
         })
     }
 
-    /// Returns the origin for what nginx serves without a proxied server.
-    pub(super) fn files(&mut self, why: &str, ledger: &mut Ledger) -> String {
+    /// Returns the origin for what nginx answers without a proxied server.
+    pub(super) fn files(&mut self, what: &str, reason: &str, ledger: &mut Ledger) -> String {
+        ledger.fill_in(format!(
+            "[origin.{FILES}] servers: the address of a server for {what}, since {reason}"
+        ));
+        self.unnamed()
+    }
+
+    /// Returns the origin for a directive whose answer or server no route has.
+    pub(super) fn in_place_of(&mut self, id: EntryId, reason: &str, ledger: &mut Ledger) -> String {
+        ledger.left_out(id, reason);
+        let what = format!(
+            "{reason}; its route leads to [origin.{FILES}] until its answer or its server is written"
+        );
+        ledger.fill_in_for(id, &what);
+        self.unnamed()
+    }
+
+    /// Returns the origin whose server the operator has to name, which is made if it is new.
+    fn unnamed(&mut self) -> String {
         if !self.origins.iter().any(|origin| origin.name == FILES) {
             let name = self.names.unique(FILES);
             self.origins.push(Origin {
@@ -142,9 +160,6 @@ impl<'d> OriginMaker<'d> {
                 ..Origin::default()
             });
         }
-        ledger.fill_in(format!(
-            "[origin.{FILES}] servers: the address of a server for {why}, since the gateway serves no files and speaks HTTP only"
-        ));
         FILES.to_owned()
     }
 

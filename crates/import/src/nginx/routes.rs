@@ -303,9 +303,7 @@ impl<'d> RouteMaker<'d> {
                     return action;
                 }
                 Err(reason) => {
-                    ledger.left_out(directive.id, reason.clone());
-                    let files = self.origins.files(&ledger.comment(directive.id), ledger);
-                    return forward(files);
+                    return forward(self.origins.in_place_of(directive.id, &reason, ledger));
                 }
             }
         }
@@ -315,17 +313,22 @@ impl<'d> RouteMaker<'d> {
                 // The route refuses everybody.
                 return forward(FILES.to_owned());
             }
-            let what = match find(&OTHER_ANSWERS) {
-                Some(other) => ledger.comment(other.id),
-                None => format!("the files of {}", placed.path),
+            let (what, reason) = match answers::other_answer(location) {
+                Some(other) => {
+                    let reason = ledger.reason(other.id).unwrap_or_default();
+                    (ledger.comment(other.id), reason.to_owned())
+                }
+                None => {
+                    let reason = "the gateway serves no files".to_owned();
+                    (format!("the files of {}", placed.path), reason)
+                }
             };
-            return forward(self.origins.files(&what, ledger));
+            return forward(self.origins.files(&what, &reason, ledger));
         };
         let target = match self.origins.target(pass, &location.scope, ledger) {
             Ok(target) => target,
             Err(reason) => {
-                ledger.left_out(pass.id, reason);
-                return forward(self.origins.files(&ledger.comment(pass.id), ledger));
+                return forward(self.origins.in_place_of(pass.id, &reason, ledger));
             }
         };
         remarks.sources.push(pass.id);
@@ -359,18 +362,6 @@ impl<'d> RouteMaker<'d> {
         }
     }
 }
-
-/// Directives by which nginx answers without files, and without a server that speaks HTTP.
-const OTHER_ANSWERS: [&str; 8] = [
-    "api",
-    "empty_gif",
-    "fastcgi_pass",
-    "memcached_pass",
-    "scgi_pass",
-    "stub_status",
-    "uwsgi_pass",
-    "vhost_traffic_status_display",
-];
 
 /// Records the directives that pass requests on, and what a route cannot do as they do.
 fn record_jumps(destination: &Destination<'_>, action: &RouteAction, ledger: &mut Ledger) {
