@@ -196,6 +196,10 @@ fn of_pieces(
             TextPiece::Variable(name) => out.push_str(&variable(&name, first, captured, received)?),
         }
     }
+    // What is behind a prefix without a slash at its end begins with one, and the gateway makes one of two.
+    if out.starts_with("{path.") {
+        out.insert(0, '/');
+    }
     out.starts_with('/')
         .then(|| PathTemplate(out.replace("//", "/")))
 }
