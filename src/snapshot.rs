@@ -6,7 +6,6 @@
 mod addresses;
 mod named_fields;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,16 +15,15 @@ use sluicegate_base::crawler::CrawlerRegistry;
 use sluicegate_base::geo::{GeoDatabases, GeoField};
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_limiter::{Seed, Timestamp};
-use tracing::warn;
 
 use crate::admission::{
-    ActiveLimit, AdmissionReport, KeySeed, KeyTextRules, LimitEnvironment, RouteLimits,
+    ActiveLimit, AdmissionReport, KeySeed, KeyTextRules, LimitEnvironment, RouteLimits, ScaledLimit,
 };
 use crate::challenge::{ChallengeCookies, ChallengePage, OpenChallenge, SigningKeys};
 use crate::client::{ClientLists, FieldPolicy, ListEffect};
 use crate::config::Action;
 use crate::config::rules::{
-    FixedResponse, ForwardedSource, HeaderCase, KeyPart, LimitRules, Name, Protocol, RedirectRules,
+    FixedResponse, ForwardedSource, HeaderCase, KeyPart, Name, Protocol, RedirectRules,
     RefusalRules, RouteAction, RouteCacheRules, RouteRules, Rules, ShapeRules, ValueSource,
 };
 use crate::origin::ServerPool;
@@ -49,8 +47,6 @@ pub struct Snapshot {
     pub rules: Rules,
     /// Counts configurations since the start of the process, from 1.
     pub generation: u64,
-    /// The time of its compilation.
-    pub compiled_at: Timestamp,
     /// The databases that say where clients are.
     pub geo: GeoDatabases,
     /// The databases of the places by which rejected clients are counted; `None` where no operator is shown them.
@@ -255,7 +251,6 @@ impl Snapshot {
             crawlers: crawlers(&rules, previous),
             router: RouteTable::compile(&rules.routes, rules.server.max_body_bytes),
             generation: previous.map_or(0, |snapshot| snapshot.generation) + 1,
-            compiled_at: now,
             fields: fields_read(&rules),
             marks: marks(&rules),
             field_policy: FieldPolicy::compile(
@@ -487,27 +482,14 @@ fn compile_limits(
             let before = previous
                 .and_then(|snapshot| snapshot.limits.get(name))
                 .map(|limit| &**limit);
-            let limit = scaled(name, limit, edits);
-            let active = ActiveLimit::new(name, &limit, before, environment);
+            let scaled = ScaledLimit::new(name, limit, edits);
+            let limit = scaled.as_ref().map_or(limit, |scaled| &scaled.rules);
+            let active = ActiveLimit::new(name, limit, before, environment);
             let active = active.with_key_rules(edits, environment.seed);
+            let active = active.with_scaling(scaled.map(|scaled| scaled.scaling));
             (name.clone(), Arc::new(active.with_signing_keys(&keys)))
         })
         .collect()
-}
-
-/// Returns the rules of a limit with its rates multiplied where a temporary rule says so. Rates that the algorithm cannot have stay as they
-/// are, which is logged.
-fn scaled<'r>(name: &Name, limit: &'r LimitRules, edits: &LimitEdits) -> Cow<'r, LimitRules> {
-    let Some(factor) = edits.factor(name) else {
-        return Cow::Borrowed(limit);
-    };
-    match limit.scaled(factor.hundredths()) {
-        Ok(scaled) => Cow::Owned(scaled),
-        Err(error) => {
-            warn!("limit {name}: a temporary rule cannot multiply its rates: {error}");
-            Cow::Borrowed(limit)
-        }
-    }
 }
 
 fn compile_route(

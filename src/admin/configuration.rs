@@ -87,7 +87,7 @@ impl ConfigurationView {
         Self {
             file: reloader.file().to_owned(),
             generation: snapshot.generation,
-            loaded_at: snapshot.compiled_at,
+            loaded_at: reloader.loaded_at(),
             last_reload: reloader.last_reload(),
             broken_files: snapshot.rules.broken_files(),
             databases: databases(snapshot),

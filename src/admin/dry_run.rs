@@ -17,7 +17,7 @@ use crate::rfc3339;
 struct DryRunPage<'a> {
     at: String,
     dry_run: bool,
-    /// The configuration in force, and the time of its reading.
+    /// The configuration in force, and the time of the last accepted reload or of the start.
     generation: u64,
     loaded_at: String,
     result: &'static str,
@@ -59,7 +59,7 @@ pub(super) fn page(process: &GatewayProcess) -> AdminPage {
         at: rfc3339::format(clock::now()),
         dry_run: true,
         generation: snapshot.generation,
-        loaded_at: rfc3339::format(snapshot.compiled_at),
+        loaded_at: rfc3339::format(process.reloader.loaded_at()),
         result: if error.is_some() { "failed" } else { "ok" },
         error,
         changes: change.map_or(&[], |change| &change.changes),

@@ -53,6 +53,7 @@ pub(super) fn edit(
         key_values: active.values_of_named(&named, written).or_else(known),
         state: wait_for(active.key_state(&named, now)).ok_or_else(no_runtime)?,
         client: ClientVerdict::default(),
+        scaling: active.scaling.clone(),
         now,
         was_banned,
         ended_rules,

@@ -18,7 +18,7 @@ use super::client_rules::{ClientRuleRow, ClientVerdict};
 use super::query::decoded;
 use super::top::seconds;
 use super::{AdminAction, AdminPage, AdminTask, Operator, key_edit, limit_named, rule_view, rules};
-use crate::admission::KeyState;
+use crate::admission::{KeyState, RateScaling, ScaledRates};
 use crate::config::read_duration;
 use crate::config::rules::KeyPart;
 use crate::history::MarkKind;
@@ -69,6 +69,8 @@ pub(super) struct KeyView {
     pub state: KeyState,
     /// The lists and temporary rules about its clients.
     pub client: ClientVerdict,
+    /// The temporary rule that multiplies the rates of the limit.
+    pub scaling: Option<RateScaling>,
     /// The time of the reading.
     pub now: Timestamp,
     /// Set if a ban was in force before.
@@ -408,6 +410,7 @@ pub(super) struct KeyPage {
     client_rules: Vec<ClientRuleRow>,
     in_overflow: bool,
     rates: Vec<KeyRate>,
+    scaled: Option<ScaledRates>,
     ban: Option<KeyBan>,
     ban_level: u8,
     was_banned: bool,
@@ -484,6 +487,7 @@ impl KeyPage {
                     reset: seconds(status.reset),
                 })
                 .collect(),
+            scaled: view.scaling.as_ref().map(RateScaling::shown),
             ban: (state.banned).map(|banned| KeyBan::new(banned, state.ban_rule, *now)),
             ban_level: state.ban_level,
             was_banned: view.was_banned,

@@ -7,13 +7,13 @@ use sluicegate_limiter::{
     BanRules, BanStats, Capacity, Concurrency, Limit, OverflowPeriod, Permits, Timestamp,
 };
 
-use crate::admission::{ActiveLimit, OverShare};
+use crate::admission::{ActiveLimit, OverShare, RateScaling, ScaledRates};
 use crate::config::algorithm_name;
 use crate::config::rules::Name;
 use crate::rfc3339;
 use crate::state::Persistence;
 
-/// The part of a limit that the configuration says, as pages write it.
+/// The part of a limit that the configuration and temporary rules say, as pages write it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct LimitFacts {
     /// Its name.
@@ -22,8 +22,10 @@ pub(super) struct LimitFacts {
     pub key: String,
     /// Its algorithm, as the configuration names it.
     pub algorithm: &'static str,
-    /// Its rates.
+    /// Its rates in force.
     pub rates: Vec<String>,
+    /// The temporary rule that multiplied them; `None` where they are those of the configuration.
+    pub scaled: Option<ScaledRates>,
     /// Its action on a request that exceeds it, as the configuration names it.
     pub action: &'static str,
     /// The share of keys that it is enforced for, as one would write it in the configuration.
@@ -204,6 +206,7 @@ impl LimitFacts {
             key: active.key.to_string(),
             algorithm: algorithm_name(limit.policy().algorithm()),
             rates: written(limit),
+            scaled: active.scaling.as_ref().map(RateScaling::shown),
             action: active.action.name(),
             enforce: active.enforce.to_string(),
             shadow_rates: active.shadow_rates.as_ref().map_or_else(Vec::new, written),

@@ -95,6 +95,7 @@ pub(super) fn limit_view(name: &str) -> LimitView {
             key: "client.ip".to_owned(),
             algorithm: "sliding-window",
             rates: vec!["5 per 3s".to_owned(), "20 per 1m".to_owned()],
+            scaled: None,
             action: "reject",
             enforce: "10%".to_owned(),
             shadow_rates: Vec::new(),
@@ -260,6 +261,8 @@ fn the_status_has_the_documented_shape() {
     assert!(object["memory"].take()["total"].is_u64());
     let rates = object["limits"][0]["rates"].take();
     assert_eq!(rates.as_array().map(Vec::len), Some(2), "{rates}");
+    let limit = object["limits"][0].as_object_mut().expect("an object");
+    assert_eq!(limit.remove("scaled"), Some(json!(null)));
     let nothing = json!({
         "all": 0, "rejected": 0, "failed_by_gateway": 0, "failed_by_origins": 0, "clients_gone": 0,
     });

@@ -20,7 +20,7 @@ use super::keys::KeyBan;
 use super::limit_view::LimitView;
 use super::status::OverflowSection;
 use super::{AdminAction, AdminPage, AdminTask, JSON, bans, is_reading, limit_named, only_reading};
-use crate::admission::{ActiveLimit, KeyNamer, NextRequest, RankedKey};
+use crate::admission::{ActiveLimit, KeyNamer, NextRequest, RankedKey, ScaledRates};
 use crate::process::GatewayProcess;
 use crate::rfc3339;
 
@@ -123,6 +123,7 @@ impl BadQuery {
 struct TopPage {
     limit: String,
     at: String,
+    scaled: Option<ScaledRates>,
     capacity: u64,
     keys: u64,
     overflow: OverflowSection,
@@ -176,9 +177,10 @@ impl TopPage {
         Self {
             limit: view.name.to_string(),
             at: rfc3339::format(now),
+            overflow: OverflowSection::of(&view),
+            scaled: view.facts.scaled,
             capacity: view.capacity.keys(),
             keys: view.keys,
-            overflow: OverflowSection::of(&view),
             ages: active.limit.ages(moment).map(KeyAges::new),
             key_values,
             top: ranked
@@ -279,7 +281,7 @@ mod tests {
                     "active": false, "since": null, "until": null, "affected": 0.0, "decisions": 0, "refused": 0, "advice": null
                 },
                 "ages": { "oldest": 0.0, "keys": [2] }, "key_values_hidden": null, "key_values_masked": false,
-                "top": null,
+                "top": null, "scaled": null,
             })
         );
         let used: Vec<_> = keys

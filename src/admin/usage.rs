@@ -78,7 +78,8 @@ mod tests {
             page,
             json!({
                 "limit": "otp", "at": null, "since": null, "seconds": 0, "key": "client.ip/32,/64", "algorithm": "sliding-window",
-                "action": "reject", "banned_keys": 0, "note": null, "rates": [rate("5 per 3s", 5, 3), rate("20 per 1m", 20, 60)],
+                "action": "reject", "banned_keys": 0, "note": null, "scaled": null,
+                "rates": [rate("5 per 3s", 5, 3), rate("20 per 1m", 20, 60)],
                 "shadow_rates": [],
             })
         );

@@ -14,6 +14,7 @@ use super::key_rules::KeyRules;
 use super::key_texts::{KeyTextRules, KeyTexts};
 use super::overrides::{ActiveTier, KeyOverrides, TierMatch};
 use super::payer;
+use super::rate_scaling::RateScaling;
 use super::request_key::{RequestKey, request_key};
 use super::reserved_units::ReservedUnits;
 use super::settlement::SettlementRule;
@@ -80,6 +81,8 @@ pub struct ActiveLimit {
     pub(super) overrides: Option<KeyOverrides>,
     /// The temporary rules about its keys; `None` where there are none.
     pub(super) key_rules: Option<KeyRules>,
+    /// The temporary rule that multiplies its rates; `None` where they are those of the configuration.
+    pub scaling: Option<RateScaling>,
     /// The bans of keys that exceeded it; `None` where it bans no key.
     pub bans: Option<ActiveBans>,
     /// The permits of requests in flight; `None` where the number has no maximum.
@@ -158,6 +161,7 @@ impl ActiveLimit {
             on_missing: rules.on_missing,
             overrides: KeyOverrides::new(name, rules, &limit, &items, overrides, environment.seed),
             key_rules: None,
+            scaling: None,
             limit,
             persistence,
             backend,
@@ -191,6 +195,12 @@ impl ActiveLimit {
     pub fn with_key_rules(mut self, edits: &LimitEdits, seed: &KeySeed) -> Self {
         self.key_rules = KeyRules::new(&self, edits, seed);
         self
+    }
+
+    /// Returns the limit with the temporary rule that multiplied its rates.
+    #[must_use]
+    pub fn with_scaling(self, scaling: Option<RateScaling>) -> Self {
+        Self { scaling, ..self }
     }
 
     /// Returns the limit with challenges that these keys sign, if it challenges.

@@ -286,9 +286,12 @@ impl RequestExplained {
                     activation::while_active(&activation.rules)
                 )
             });
+            let scaling = limit.scaling.as_ref();
+            let scaling = scaling.map(|scaling| format!("; {scaling}"));
             let line = format!(
-                "{}: {key}{}{}{}{}",
+                "{}: {key}{}{}{}{}{}",
                 limit.name,
+                scaling.unwrap_or_default(),
                 rule.map(|rule| key_rule_text(rule)).unwrap_or_default(),
                 tier.unwrap_or_default(),
                 when.unwrap_or_default(),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use sluicegate_base::bounds::{RELOAD_CHANGES_KEPT, RELOAD_ERROR_KEPT, RELOADS_KEPT};
@@ -37,6 +38,8 @@ pub struct Reloader {
     turn: Mutex<()>,
     /// The latest reloads, the last one at the end.
     reports: Mutex<VecDeque<ReloadReport>>,
+    /// The time at which the configuration in force was read last, in nanoseconds.
+    loaded_at: AtomicU64,
 }
 
 /// Applies rules to what the process has opened.
@@ -96,6 +99,7 @@ impl Reloader {
             follower: OnceLock::new(),
             turn: Mutex::new(()),
             reports: Mutex::default(),
+            loaded_at: AtomicU64::new(clock::now().as_nanos()),
         }
     }
 
@@ -227,6 +231,8 @@ impl Reloader {
                 info!("changed: {change}");
             }
         }
+        // Relaxed: the time is a fact by itself, which publishes nothing.
+        self.loaded_at.store(now.as_nanos(), Ordering::Relaxed);
         shared.recorder.metrics.reloads.succeeded();
         let report = ReloadReport {
             at: now,
@@ -254,6 +260,12 @@ impl Reloader {
         if reports.len() > RELOADS_KEPT {
             reports.pop_front();
         }
+    }
+
+    /// Returns the time of the last reload that was accepted, or of the start.
+    #[must_use]
+    pub fn loaded_at(&self) -> Timestamp {
+        Timestamp::from_nanos(self.loaded_at.load(Ordering::Relaxed))
     }
 
     /// Returns the result of the last reload; `None` when there was none.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::rule::TemporaryRule;
-use super::target::{LimitKey, RateFactor, RuleEffect, RuleTarget};
+use super::target::{LimitKey, RuleEffect, RuleTarget};
 
 /// The temporary rules that change limits, by their ids.
 #[derive(Clone, Debug, Default)]
@@ -17,14 +17,12 @@ impl LimitEdits {
         Self(about_limits.map(Arc::clone).collect())
     }
 
-    /// Returns the factor of the rates of a limit; of several the one that was set last.
+    /// Returns the rule that multiplies the rates of a limit; of several the one that was set last.
     #[must_use]
-    pub fn factor(&self, limit: &str) -> Option<RateFactor> {
-        let scaling = self.of_limit(limit).filter_map(|rule| {
-            let factor = rule.effect.factor()?;
-            Some((rule.from, rule.id, factor))
-        });
-        scaling.max().map(|(_, _, factor)| factor)
+    pub fn scaling_rule(&self, limit: &str) -> Option<&Arc<TemporaryRule>> {
+        let rules = self.of_limit(limit);
+        let scaling = rules.filter(|rule| rule.effect.factor().is_some());
+        scaling.max_by_key(|rule| (rule.from, rule.id))
     }
 
     /// Returns the rules about keys of a limit. Of several about one key the last decides: one that blocks, then one that bans.

@@ -42,7 +42,7 @@ pub(super) const LIMITS: [PaneColumn<LimitRow>; 8] = [
     }),
     PaneColumn::new("ovflw/s", Length(7), 60, |limit| per_second(limit.overflow)),
     PaneColumn::new("keys", Length(6), 52, |limit| short(limit.keys as f64)),
-    PaneColumn::new("rates", Fill(2), 76, |limit| limit.rates.join(", ")),
+    PaneColumn::new("rates", Fill(2), 76, rates),
 ];
 
 /// The columns of keys.
@@ -80,6 +80,13 @@ pub(super) const SERVERS: [PaneColumn<ServerRow>; 8] = [
     PaneColumn::new("err/s", Length(7), 44, |server| per_second(server.errors)),
     PaneColumn::new("last error", Fill(2), 76, last_error),
 ];
+
+/// Returns the rates in force, with the factor of a temporary rule in front of them: a narrow column cuts the end.
+fn rates(limit: &LimitRow) -> String {
+    let scaled = limit.scaled.as_ref();
+    let factor = scaled.map(|scaled| format!("temporary ×{}: ", scaled.factor));
+    factor.unwrap_or_default() + &limit.rates.join(", ")
+}
 
 fn used(key: &NearKey) -> String {
     format!("{:.0} %", key.used * 100.0)

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use sluicegate_limiter::Timestamp;
 
 use super::scrape::samples;
+use crate::admission::ScaledRates;
 
 /// A gateway at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -128,8 +129,10 @@ pub struct LimitStatus {
     pub name: String,
     /// Its key.
     pub key: String,
-    /// Its rates.
+    /// Its rates in force.
     pub rates: Vec<String>,
+    /// The temporary rule that multiplied them; `None` where they are those of the configuration.
+    pub scaled: Option<ScaledRates>,
     /// Its action.
     pub action: String,
     /// Active keys.

@@ -9,6 +9,7 @@ use super::sample::{
     ConditionStatus, GatewaySample, LatencyStatus, ProblemStatus, RequestResults, ScrapedLimit,
     ScrapedServer, ServerError, ServerLimitStatus,
 };
+use crate::admission::ScaledRates;
 
 /// A gateway between two samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -57,8 +58,10 @@ pub struct LimitRow {
     pub name: String,
     /// Its key.
     pub key: String,
-    /// Its rates.
+    /// Its rates in force.
     pub rates: Vec<String>,
+    /// The temporary rule that multiplied them; `None` where they are those of the configuration.
+    pub scaled: Option<ScaledRates>,
     /// Its action.
     pub action: String,
     /// Its condition, and those of its tiers.
@@ -151,6 +154,7 @@ impl GatewayView {
             name: limit.name.clone(),
             key: limit.key.clone(),
             rates: limit.rates.clone(),
+            scaled: limit.scaled.clone(),
             action: limit.shown_action(),
             conditions: limit.conditions.clone(),
             keys: limit.keys,

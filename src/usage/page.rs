@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use sluicegate_base::clock;
 
 use super::{RateUsage, UsageView};
-use crate::admission::ActiveLimit;
+use crate::admission::{ActiveLimit, RateScaling, ScaledRates};
 use crate::config::algorithm_name;
 use crate::rfc3339;
 
@@ -13,7 +13,7 @@ const NOTE: &str = "a rejection charges nothing: keys at the limit may have want
      where keys_at_limit of any rate is not 0, the uses under all rates may be too low";
 
 /// The page: how many keys of a limit used how much of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UsagePage {
     /// The limit.
     pub limit: String,
@@ -33,8 +33,10 @@ pub struct UsagePage {
     pub banned_keys: Option<u64>,
     /// The caveat of the numbers.
     pub note: String,
-    /// Each rate.
+    /// Each rate in force.
     pub rates: Vec<RatePage>,
+    /// The temporary rule that multiplied them; `None` where they are those of the configuration.
+    pub scaled: Option<ScaledRates>,
     /// Each rate in shadow.
     pub shadow_rates: Vec<RatePage>,
 }
@@ -93,6 +95,7 @@ impl UsagePage {
             banned_keys: view.banned_keys,
             note: NOTE.to_owned(),
             rates: pages(&view.rates),
+            scaled: active.scaling.as_ref().map(RateScaling::shown),
             shadow_rates: pages(&view.shadow_rates),
         }
     }

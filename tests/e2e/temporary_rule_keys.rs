@@ -446,3 +446,72 @@ async fn values_of_keys_in_rules_are_shown_as_others_are() {
         assert!(answer.text().contains(part), "{answer:?}");
     }
 }
+
+/// The standard output of a command that ends well, with the token of the gateway.
+async fn printed(gateway: &Gateway, arguments: &[&str]) -> String {
+    let token = gateway.directory().join("token").display().to_string();
+    let mut process = Process::run(&[arguments, &["--token-file", &token]].concat());
+    assert_eq!(process.exit_code().await, 0, "{}", process.stderr());
+    process.stdout()
+}
+
+#[tokio::test]
+async fn multiplied_rates_are_shown_as_such() {
+    // Goal: nobody takes the rates of an emergency for those of the configuration. Method: a limit of ten an hour times a half; its rates
+    // in each answer, command and view, and the time of the configuration in force.
+    let rules = "[client]\ntrusted_proxies = [\"127.0.0.0/8\"]\n".to_owned()
+        + &limit("pages", &["client.ip"], "rates = [\"10 per 1h\"]")
+        + &route("/", &["pages"], ANSWERED);
+    let setup = Setup::new().file("token", TOKEN).rules(&rules);
+    let setup = setup.admin_line("token_file = \"{directory}/token\"");
+    let gateway = setup.start().await;
+    let mut client = gateway.client().await;
+    for (address, requests) in [("203.0.113.1", 7), ("203.0.113.2", 3)] {
+        for _ in 0..requests {
+            let answer = client.send(get("/").forwarded_for(address)).await;
+            assert_eq!(answer.status, 200, "{answer:?}");
+        }
+    }
+    let before = asked(&gateway, get("/status")).await;
+    assert_eq!(before["limits"][0]["scaled"], Value::Null);
+
+    let order = json!({ "action": "scale", "limit": "pages", "factor": 0.5, "for": "1h" });
+    let rule = asked(&gateway, post("/rules").body(order.to_string())).await["rule"].clone();
+    let scaled = json!({ "factor": 0.5, "rates": ["10 per 1h"], "until": rule["until"], "rule": rule["id"] });
+    let status = asked(&gateway, get("/status")).await;
+    let shown = &status["limits"][0];
+    assert_eq!(
+        (&shown["rates"], &shown["scaled"]),
+        (&json!(["5 per 1h"]), &scaled)
+    );
+    for page in ["top", "usage", "keys?value=203.0.113.1"] {
+        let page = asked(&gateway, get(&format!("/limits/pages/{page}"))).await;
+        assert_eq!(page["scaled"], scaled, "{page}");
+    }
+    let target = "/explain?url=/&client=203.0.113.1";
+    let told = asked(&gateway, get(target)).await["limits"][0].to_string();
+    assert!(told.contains("multiplies the rates by 0.5 until"), "{told}");
+    let url = format!("http://{}", gateway.admin_address());
+    let frame = printed(&gateway, &["top", &url, "--once", "--interval", "0.1"]).await;
+    assert!(frame.contains("temporary ×0.5: 5 per 1h"), "{frame}");
+    let suggest = ["suggest", "--gateway", &url, "--limit", "pages"];
+    let suggestion = printed(&gateway, &suggest).await;
+    assert!(
+        suggestion.contains("the configuration says 10 per 1h"),
+        "{suggestion}"
+    );
+    let dry_run = asked(&gateway, get("/reload?dry_run=true")).await;
+    assert_eq!(dry_run["changes"], json!([]), "{dry_run}");
+    assert_eq!(dry_run["loaded_at"], before["configuration"]["loaded_at"]);
+
+    let browser = Browser::start().await;
+    let mut page = browser.open(&format!("{url}/ui/#/limits")).await;
+    page.fill("input[type=password]", TOKEN).await;
+    page.press("main", "Open").await;
+    page.shows("5 per 1h by client.ip/32,/64 × 0.5, temporary")
+        .await;
+    page.go(&format!("{url}/ui/#/limit/pages")).await;
+    page.shows("5 per 1h (10 per 1h × 0.5 until ").await;
+    page.shows(&format!("rule {}", rule["id"].as_str().unwrap()))
+        .await;
+}

@@ -10,6 +10,9 @@ import { usage } from './usage.js';
 /** A bar beside a number that says the same. */
 const gauge = (part, high) => h('meter', { min: 0, max: 1, low: 0.8, high, optimum: 0, value: Math.min(1, part), 'aria-hidden': 'true' });
 
+/** The rates of the configuration, and the factor of the temporary rule that multiplies them. */
+export const scaledText = ({ factor, rates, until }) => `${rates.join(', ')} × ${factor} until ${clock(until)}`;
+
 /** The keys are read again at most so often, and only once something has changed: a read walks the whole table. */
 const PAUSE = 10000;
 
@@ -159,7 +162,7 @@ export default function limit({ series, rest: [name] }) {
       h('p.small', {}, link('limits', '← All limits')),
       h('h1', {}, `Limit ${name}`),
       h('div.grid', {},
-        card('Rules', facts([['Rates', known.rates.join(', ')], ['Key', h('code', {}, known.key)], ['Algorithm', known.algorithm],
+        card('Rules', facts([['Rates', [known.rates.join(', '), known.scaled && [' (', h('span.bad', {}, scaledText(known.scaled)), ', ', link('rules', `rule ${known.scaled.rule}`), ')']]], ['Key', h('code', {}, known.key)], ['Algorithm', known.algorithm],
           ['Action', known.action + (known.enforce === '100%' ? '' : `, enforced for ${known.enforce} of keys`)],
           ['Rates in shadow', known.shadow_rates.join(', ')], ['Ban', known.ban && `${span(known.ban)} at first`],
           ['In flight', known.concurrency && `at most ${known.concurrency} of a key`], ['Counts', known.shared ? 'with other gateways' : 'on this gateway']])),

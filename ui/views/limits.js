@@ -2,6 +2,7 @@
 
 import { count, h, link, perSecond, percent, say } from '../dom.js';
 import { part } from '../access.js';
+import { scaledText } from './limit.js';
 
 const COLUMNS = [
   { id: 'name', label: 'Limit' }, { id: 'rates', label: 'Rates' }, { id: 'admitted', label: 'Admitted /s', number: true },
@@ -30,7 +31,8 @@ export default function limits({ series }) {
       const cells = Object.fromEntries(COLUMNS.slice(2).map(({ id, label }) => [id, h('td.number', { 'data-label': label }, '–')]));
       const node = h('tr', {}, h('th', { scope: 'row', 'data-label': 'Limit' }, h('span', {}, link(`limit/${part(limit.name)}`, limit.name),
         limit.action === 'shadow' && h('span.quiet', {}, ' in shadow'))),
-      h('td', { 'data-label': 'Rates' }, `${limit.rates.join(', ')} by ${limit.key}`), Object.values(cells));
+      h('td', { 'data-label': 'Rates' }, `${limit.rates.join(', ')} by ${limit.key}`,
+        limit.scaled && h('span.bad', { title: scaledText(limit.scaled) }, ` × ${limit.scaled.factor}, temporary`)), Object.values(cells));
       rows.set(limit.name, { limit, node, cells, values: {}, text: `${limit.name} ${limit.key} ${limit.action}`.toLowerCase() });
     }
     arrange();

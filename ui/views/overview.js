@@ -151,7 +151,7 @@ export default function overview({ series }) {
 /** The last reload: shown here and in the view of the configuration. */
 export function changes({ file, generation, loaded_at, last_reload, pending_restart, broken_files }, more = []) {
   return [
-    facts([['File', h('code', {}, file)], ['In force', [`generation ${generation}, since `, when(loaded_at)]],
+    facts([['File', h('code', {}, file)], ['In force', [`generation ${generation}, read `, when(loaded_at)]],
       ['Last reload', last_reload ? [h('span', { class: last_reload.result === 'ok' ? 'good' : 'bad' }, last_reload.result), ', ', when(last_reload.at)] : 'none'],
       ['Waits for a restart', pending_restart.length ? pending_restart.join(', ') : null], ...more]),
     last_reload?.error && h('p.error', {}, last_reload.error),

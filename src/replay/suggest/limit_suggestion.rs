@@ -14,6 +14,7 @@ use super::numbers::KeyUses;
 use super::report::{PeriodSuggestion, SampleConfidence, useful};
 use super::text::write_periods;
 use super::{NoSuggestion, quoted, written_parts};
+use crate::admission::ScaledRates;
 use crate::explain::{count, counted, counted_with, span};
 use crate::usage::{RatePage, UsagePage};
 
@@ -120,7 +121,7 @@ impl LimitSuggestion {
                 page.limit, page.since
             )));
         }
-        let mut warnings = Vec::new();
+        let mut warnings: Vec<String> = page.scaled.iter().map(scaled).collect();
         let mut periods = Vec::new();
         for rate in rates {
             let uses = rate.peaks.iter().map(|peak| (peak.used, peak.keys));
@@ -229,6 +230,17 @@ fn rates_by_window(page: &UsagePage) -> Vec<&RatePage> {
     rates.sort_by_key(|rate| (rate.window_seconds, std::cmp::Reverse(rate.limit)));
     rates.dedup_by_key(|rate| rate.window_seconds);
     rates
+}
+
+/// Returns the sentence about rates that are not those of the configuration.
+fn scaled(scaled: &ScaledRates) -> String {
+    format!(
+        "the temporary rule {} multiplies the rates of the limit by {} until {}; the configuration says {}",
+        scaled.rule,
+        scaled.factor,
+        scaled.until,
+        scaled.rates.join(", ")
+    )
 }
 
 /// Returns the sentence about keys that are not counted one by one.
@@ -393,6 +405,7 @@ mod tests {
                 unseen: 0,
                 peaks: peaks.collect(),
             }],
+            scaled: None,
             shadow_rates: Vec::new(),
         }
     }
