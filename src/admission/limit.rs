@@ -203,6 +203,13 @@ impl ActiveLimit {
         Self { scaling, ..self }
     }
 
+    /// Returns the policy that the configuration says, whatever a temporary rule makes of it.
+    #[must_use]
+    pub fn configured_policy(&self) -> &Policy {
+        let scaling = self.scaling.as_ref();
+        scaling.map_or_else(|| self.limit.policy(), |scaling| &scaling.configured)
+    }
+
     /// Returns the limit with challenges that these keys sign, if it challenges.
     #[must_use]
     pub fn with_signing_keys(mut self, keys: &SigningKeys) -> Self {

@@ -91,10 +91,29 @@ impl LimitSample {
 
     /// Returns whether the limit has the key and the rates that were sampled.
     pub(super) fn is_of(&self, active: &ActiveLimit) -> bool {
-        let policy = self.shadow_rates.as_ref().map(|sample| &sample.policy);
+        self.has_rates(active, active.limit.policy())
+    }
+
+    /// Returns whether the limit has the key and the rates that were sampled once no temporary rule multiplies them.
+    pub(super) fn is_of_configured(&self, active: &ActiveLimit) -> bool {
+        self.has_rates(active, active.configured_policy())
+    }
+
+    fn has_rates(&self, active: &ActiveLimit, policy: &Policy) -> bool {
+        let shadow = self.shadow_rates.as_ref().map(|sample| &sample.policy);
         self.key == active.key
-            && self.rates.policy == *active.limit.policy()
-            && policy == active.shadow_rates.as_ref().map(Limit::policy)
+            && self.rates.policy == *policy
+            && shadow == active.shadow_rates.as_ref().map(Limit::policy)
+    }
+
+    /// Goes on after a time in which the limit had other rates: uses of that time are left out.
+    pub(super) fn resume(&mut self, active: &ActiveLimit, now: Timestamp) {
+        let moment = active.moment(now);
+        self.walked_at = now;
+        let tables = [Some(&mut self.rates), self.shadow_rates.as_mut()];
+        for sample in tables.into_iter().flatten() {
+            sample.resume(moment);
+        }
     }
 
     /// Sets the share of the memory for each table.
@@ -214,6 +233,15 @@ impl TableSample {
         if let Some(previous) = &mut self.previous {
             previous.bound(share);
         }
+    }
+
+    /// Leaves out what was charged before `now` and is not yet in the sample.
+    fn resume(&mut self, now: Timestamp) {
+        // A walk allows for readings of the clock that are older by so much.
+        let now = now.saturating_add(SLACK);
+        self.walked_at = Some(now);
+        self.turn.begun = now;
+        self.turn.begun_before = now;
     }
 
     /// Adds what the keys that were charged since the last walk used. `gap` is the time since the last look; `read` reads the clock.
@@ -371,6 +399,34 @@ mod tests {
         assert_eq!(walks, sample.parts - 1);
         let at_limit = sample.view(&limit)[0].at_limit;
         assert_eq!((at_limit.keys, at_limit.error), (200, 0));
+    }
+
+    /// Goal: uses under other rates are in no sample of the configured ones. Method: a key that is charged before the sample is set aside,
+    /// one while it is, and one after it goes on.
+    #[test]
+    fn a_sample_that_was_set_aside_leaves_out_the_time_between() {
+        let rate = Rate::new(10, Period::from_secs(60).unwrap()).unwrap();
+        let policy = Policy::new(Algorithm::SlidingWindow, Rates::new([rate]).unwrap()).unwrap();
+        let limit = Limit::new(policy, Capacity::new(64).unwrap());
+        let at = |seconds: u64| Timestamp::from_secs(1_800_000_000 + seconds);
+        let charge = |name: &[u8], cost, seconds| {
+            let ask = Ask {
+                limit: &limit,
+                key: Seed::from_bytes([5; 16]).hasher().part(name).finish(),
+                cost: Cost::new(cost).unwrap(),
+                payer: None,
+            };
+            assert!(decide(&[ask], at(seconds)).decisions()[0].is_admitted());
+        };
+        let mut sample = TableSample::new(&limit, UsageShare::of(1), at(0));
+        charge(b"before", 7, 1);
+        sample.walk(&limit, Duration::ZERO, || at(2));
+        charge(b"between", 10, 100);
+        sample.resume(at(110));
+        charge(b"after", 3, 120);
+        sample.walk(&limit, Duration::ZERO, || at(121));
+        assert_eq!(sample.view(&limit)[0].peaks, [(3, 1), (7, 1)]);
+        assert_eq!(sample.since(), at(0));
     }
 
     /// Goal: no use of a bucket is larger than what is shown and the error that is shown with it. Method: random charges of one key at

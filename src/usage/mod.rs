@@ -11,6 +11,8 @@
 //!   sample says of the others has an error, which is shown (`rate_usage`). Of a table with more buckets than one walk reads, the heaviest
 //!   are known after as many walks as it has parts. Limits that are no longer in force are forgotten. All samples
 //!   together are bounded by [`USAGE_BYTES`](sluicegate_base::bounds::USAGE_BYTES), so those of many limits have fewer keys each.
+//! - While a temporary rule multiplies the rates of a limit, its sample is set aside and another one begins; at the end of the rule the
+//!   first one goes on.
 //! - A limit of windows that was not asked since its last walk is not walked. Of a bucket only the debt at the time of a walk is known:
 //!   what was paid back since the look before is the error that a page shows, so buckets are always walked. The walks of all limits
 //!   together take at most 1/[`USAGE_WALK_PAUSE`](sluicegate_base::bounds::USAGE_WALK_PAUSE) of one core.
@@ -51,9 +53,21 @@ pub struct UsageSamples {
 /// The samples by limit.
 #[derive(Debug)]
 struct SampledLimits {
-    samples: BTreeMap<Name, Arc<Mutex<LimitSample>>>,
+    samples: BTreeMap<Name, LimitSamples>,
     /// The part of the memory that each table has.
     share: UsageShare,
+}
+
+/// A sample that its readers share.
+type SharedSample = Arc<Mutex<LimitSample>>;
+
+/// The samples of one limit.
+#[derive(Debug)]
+struct LimitSamples {
+    /// The sample of the rates in force.
+    in_force: SharedSample,
+    /// The sample of the rates of the configuration while a temporary rule multiplies them; `None` where none does, or was never one.
+    set_aside: Option<SharedSample>,
 }
 
 impl Default for SampledLimits {
@@ -79,18 +93,15 @@ impl UsageSamples {
     }
 
     /// Returns the sample of the limit; a new one, if it has none or its rules have changed.
-    fn sample(&self, active: &ActiveLimit, now: Timestamp) -> Arc<Mutex<LimitSample>> {
+    fn sample(&self, active: &ActiveLimit, now: Timestamp) -> SharedSample {
         let mut limits = lock(&self.limits);
-        if let Some(sample) = limits.samples.get(&active.name)
-            && lock(sample).is_of(active)
-        {
-            return Arc::clone(sample);
-        }
-        let sample = LimitSample::new(active, limits.share, now);
-        let sample = Arc::new(Mutex::new(sample));
-        limits
-            .samples
-            .insert(Arc::clone(&active.name), Arc::clone(&sample));
+        let before = limits.samples.remove(&active.name);
+        let samples = match before {
+            Some(samples) => samples.follow(active, limits.share, now),
+            None => LimitSamples::new(active, limits.share, now),
+        };
+        let sample = Arc::clone(&samples.in_force);
+        limits.samples.insert(Arc::clone(&active.name), samples);
         sample
     }
 
@@ -109,11 +120,55 @@ impl UsageSamples {
         }
         limits.share = share;
         // A sample that is made meanwhile has the new bound already.
-        let samples: Vec<_> = limits.samples.values().map(Arc::clone).collect();
+        let samples: Vec<_> = limits
+            .samples
+            .values()
+            .flat_map(LimitSamples::all)
+            .collect();
         drop(limits);
         for sample in samples {
             lock(&sample).bound(share);
         }
+    }
+}
+
+impl LimitSamples {
+    fn new(active: &ActiveLimit, share: UsageShare, now: Timestamp) -> Self {
+        let sample = LimitSample::new(active, share, now);
+        Self {
+            in_force: Arc::new(Mutex::new(sample)),
+            set_aside: None,
+        }
+    }
+
+    /// Returns the samples after the limit may have changed. The sample of the configured rates is set aside while a temporary rule
+    /// multiplies them, since uses under one rate do not say what another would reject, and goes on when the rule ends.
+    fn follow(self, active: &ActiveLimit, share: UsageShare, now: Timestamp) -> Self {
+        if lock(&self.in_force).is_of(active) {
+            return self;
+        }
+        let samples = [Some(&self.in_force), self.set_aside.as_ref()];
+        let mut samples = samples.into_iter().flatten();
+        let configured = samples.find(|sample| lock(sample).is_of_configured(active));
+        let configured = configured.map(Arc::clone);
+        match configured {
+            Some(sample) if lock(&sample).is_of(active) => {
+                lock(&sample).resume(active, now);
+                Self {
+                    in_force: sample,
+                    set_aside: None,
+                }
+            }
+            set_aside => Self {
+                set_aside,
+                ..Self::new(active, share, now)
+            },
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = SharedSample> {
+        let samples = [Some(&self.in_force), self.set_aside.as_ref()];
+        samples.into_iter().flatten().map(Arc::clone)
     }
 }
 

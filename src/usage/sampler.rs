@@ -44,7 +44,10 @@ impl UsageSampler {
             let events = self.metrics.events_by_limit();
             self.samples.retain(&events);
             let tables = limits.iter().filter_map(Weak::upgrade);
-            let tables = tables.map(|active| 1 + u64::from(active.shadow_rates.is_some()));
+            let tables = tables.map(|active| {
+                let samples = 1 + u64::from(active.scaling.is_some());
+                samples * (1 + u64::from(active.shadow_rates.is_some()))
+            });
             self.samples.divide(tables.sum());
             for active in limits {
                 let took = active.upgrade().map(|active| self.walk(&active, &events));

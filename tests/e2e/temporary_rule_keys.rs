@@ -455,10 +455,20 @@ async fn printed(gateway: &Gateway, arguments: &[&str]) -> String {
     process.stdout()
 }
 
+/// The time since which uses of the limit `pages` are recorded, and the largest of them.
+async fn recorded_uses(gateway: &Gateway) -> (Value, Value) {
+    let page = asked(gateway, get("/limits/pages/usage")).await;
+    let peaks = page["rates"][0]["peaks"].as_array().unwrap();
+    (
+        page["since"].clone(),
+        peaks.last().cloned().unwrap_or_default(),
+    )
+}
+
 #[tokio::test]
 async fn multiplied_rates_are_shown_as_such() {
-    // Goal: nobody takes the rates of an emergency for those of the configuration. Method: a limit of ten an hour times a half; its rates
-    // in each answer, command and view, and the time of the configuration in force.
+    // Goal: nobody takes the rates of an emergency for those of the configuration, which keeps its usage. Method: a limit of ten an hour
+    // times a half; its rates in each answer, command and view, and the time of the configuration in force; the uses before and after.
     let rules = "[client]\ntrusted_proxies = [\"127.0.0.0/8\"]\n".to_owned()
         + &limit("pages", &["client.ip"], "rates = [\"10 per 1h\"]")
         + &route("/", &["pages"], ANSWERED);
@@ -472,6 +482,12 @@ async fn multiplied_rates_are_shown_as_such() {
             assert_eq!(answer.status, 200, "{answer:?}");
         }
     }
+    let most = json!({ "used": 7, "keys": 1 });
+    let uses = eventually("the uses are in the sample", async || {
+        let uses = recorded_uses(&gateway).await;
+        (uses.1 == most).then_some(uses)
+    })
+    .await;
     let before = asked(&gateway, get("/status")).await;
     assert_eq!(before["limits"][0]["scaled"], Value::Null);
 
@@ -494,6 +510,9 @@ async fn multiplied_rates_are_shown_as_such() {
     let url = format!("http://{}", gateway.admin_address());
     let frame = printed(&gateway, &["top", &url, "--once", "--interval", "0.1"]).await;
     assert!(frame.contains("temporary ×0.5: 5 per 1h"), "{frame}");
+    // The sample of the multiplied rates begins with the rule.
+    let answer = client.send(get("/").forwarded_for("203.0.113.3")).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
     let suggest = ["suggest", "--gateway", &url, "--limit", "pages"];
     let suggestion = printed(&gateway, &suggest).await;
     assert!(
@@ -513,5 +532,13 @@ async fn multiplied_rates_are_shown_as_such() {
     page.go(&format!("{url}/ui/#/limit/pages")).await;
     page.shows("5 per 1h (10 per 1h × 0.5 until ").await;
     page.shows(&format!("rule {}", rule["id"].as_str().unwrap()))
+        .await;
+
+    // The rule has a sample of its own, and the one before it goes on after it.
+    assert_ne!(recorded_uses(&gateway).await.0, uses.0);
+    let target = format!("/rules/{}", rule["id"].as_str().unwrap());
+    asked(&gateway, delete(&target)).await;
+    assert_eq!(recorded_uses(&gateway).await, uses);
+    page.shows("At today's 10 per 1h, at most 0 keys of ")
         .await;
 }
