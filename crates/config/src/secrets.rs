@@ -2,7 +2,8 @@
 //! changes of a reload, its errors, routes and their names.
 //!
 //! # Rules
-//! 1. A header field or a query parameter that the file writes: its value, whatever its name. A proxy may prove its identity by it.
+//! 1. A header field or a query parameter that the file writes: its value, whatever its name. A proxy may prove its identity by it. A file
+//!    that has the value is named, not shown.
 //! 2. A key that is named like a secret: its value. Files and variables of the environment that have a secret are named, not shown.
 //! 3. Any other text: login, query and fragment of each URL in it, and of a path.
 
@@ -69,6 +70,9 @@ pub(super) struct HiddenValue {
 
 /// Returns what is shown in place of a text or number at these keys; `None` where it is shown as it is.
 pub(super) fn replacement(steps: &[&str], text: &str) -> Option<String> {
+    if let ["tracing", "otlp", "headers", _, "file"] = steps {
+        return None;
+    }
     if is_in_field_table(steps) {
         // Any value of a parameter.
         let is_any = text == "*" && steps.starts_with(&["route", "query"]);
@@ -238,6 +242,9 @@ mod tests {
             "route.refusal.headers.x-proof",
             "limit.otp.refusal.headers.x-proof",
             "tracing.otlp.headers.x-team",
+            "tracing.otlp.headers.x-team.file.inner",
+            "tracing.otlp.headers.file",
+            "route.headers.x-proof.file",
             "tracing.otlp.attributes.api-key",
             "store.password",
             "store.sentinel.Password",
@@ -248,6 +255,7 @@ mod tests {
         for plain in [
             "store.password_file",
             "store.password_env",
+            "tracing.otlp.headers.authorization.file",
             "admin.token_file",
             "limit.token.rates",
             "limit.refusal.headers",

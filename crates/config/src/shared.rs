@@ -88,8 +88,8 @@ pub(super) fn check<'r>(
             if uses.peek().is_none() && !report.has_errors() {
                 report.unused(
                     store,
-                    "no limit counts in the store",
-                    "write store = \"shared\" or \"shared-strict\" in a limit, or leave [store] out",
+                    "no limit counts in the store, so that it shares temporary rules alone",
+                    "write store = \"shared\" or \"shared-strict\" in a limit; leave [store] out where gateways share no temporary rules",
                 );
             }
         }

@@ -98,7 +98,7 @@ mod tests {
                     nodes = [\"redis://u:hunter2\\u0040h:1\", { url = \"http://hunter2@h/\" }]\n\n\
                     #password = 'hunter2'\n\n# X-Key: hunter2\n\n# see https://u:hunter2@h/\n\n\
                     [request_headers]\nset.X-Api-Key = 'hunter2'\nadd.X-Plain = 'hunter2'\n\
-                    [tracing.otlp]\nheaders = { x-team = 'hunter2', other = 'hunter2' }\n\
+                    [tracing.otlp]\nheaders = { x-team = 'hunter2', other = 'hunter2', authorization = { file = \"otlp\" } }\n\
                     [[route]]\npath = '/x'\nheaders.x-proof = 'hunter2'\n[[route]]\nheaders = { a = ['hunter2', # alice\n 'hunter2'] }\n\
                     query = { debug = '*', key = 'hunter2' }\nredirect = { to = 'https://h/?token=hunter2' }\n\
                     [[route]]\n[route.headers.b]\nnot = 'hunter2'\n";
@@ -109,7 +109,7 @@ mod tests {
             "password = \"(secret)\"\n",
             "[\"redis://(secret)@h:1\", { url = \"http://(secret)@h/\" }]",
             "set.X-Api-Key = \"(secret)\"\nadd.X-Plain = \"(secret)\"",
-            "{ x-team = \"(secret)\", other = \"(secret)\" }",
+            "{ x-team = \"(secret)\", other = \"(secret)\", authorization = { file = \"otlp\" } }",
             "path = '/x'\nheaders.x-proof = \"(secret)\"",
             "{ a = [\"(secret)\", # (hidden",
             "query = { debug = '*', key = \"(secret)\" }\nredirect = { to = \"https://h/?(secret)\" }",
