@@ -148,6 +148,7 @@ struct TopKey {
     key_values: Option<Vec<String>>,
     charged: Option<String>,
     used: f64,
+    shared: bool,
     next: &'static str,
     refused: bool,
     ban: Option<KeyBan>,
@@ -185,7 +186,13 @@ impl TopPage {
             key_values,
             top: ranked
                 .iter()
-                .map(|ranked| TopKey::new(ranked, active.known_values(ranked.key), now))
+                .map(|ranked| {
+                    let charged = ranked.charged.unwrap_or(moment);
+                    TopKey {
+                        shared: active.limit.may_count_others(ranked.key, charged),
+                        ..TopKey::new(ranked, active.known_values(ranked.key), now)
+                    }
+                })
                 .collect(),
         }
     }
@@ -225,6 +232,7 @@ impl TopKey {
             key_values,
             charged: ranked.charged.map(rfc3339::format),
             used: ranked.used as f64 / 1000.0,
+            shared: false,
             next: ranked.next.name(),
             refused: ranked.next.is_rejection(),
             ban: (ranked.banned).map(|banned| KeyBan::new(banned, ranked.ban_rule, now)),

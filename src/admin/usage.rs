@@ -71,14 +71,15 @@ mod tests {
         let rate = |rate, limit, seconds| {
             json!({
                 "rate": rate, "limit": limit, "window_seconds": seconds, "keys": 2, "keys_error": 0, "sampled": false,
-                "sample_keys": 2, "complete_above": 0, "keys_at_limit": 0, "keys_at_limit_error": 0, "unseen": 0, "peaks": peaks,
+                "sample_keys": 2, "complete_above": 0, "keys_at_limit": 0, "keys_at_limit_error": 0, "shared_keys": 0,
+                "unseen": 0, "peaks": peaks,
             })
         };
         assert_eq!(
             page,
             json!({
                 "limit": "otp", "at": null, "since": null, "seconds": 0, "key": "client.ip/32,/64", "algorithm": "sliding-window",
-                "action": "reject", "banned_keys": 0, "note": null, "scaled": null,
+                "action": "reject", "banned_keys": 0, "note": null, "scaled": null, "overflow": null,
                 "rates": [rate("5 per 3s", 5, 3), rate("20 per 1m", 20, 60)],
                 "shadow_rates": [],
             })

@@ -89,7 +89,8 @@ fn rates(limit: &LimitRow) -> String {
 }
 
 fn used(key: &NearKey) -> String {
-    format!("{:.0} %", key.used * 100.0)
+    let at_most = if key.shared { "≤" } else { "" };
+    format!("{at_most}{:.0} %", key.used * 100.0)
 }
 
 fn decision(key: &NearKey) -> String {

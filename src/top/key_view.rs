@@ -27,6 +27,8 @@ pub struct NearKey {
     pub key_values: Option<Vec<String>>,
     /// The used share of its fullest rate.
     pub used: f64,
+    /// Set if some of it may be the use of other keys.
+    pub shared: bool,
     /// The answer of the limit to the next request, a word of `/limits/NAME/top`.
     pub next: String,
     /// Set if the next request would be rejected.

@@ -7,7 +7,7 @@ use sluicegate_base::usage_share::UsageShare;
 use sluicegate_limiter::{KeyPeak, Timestamp};
 
 use super::heaviest_keys::HeaviestKeys;
-use super::key_sample::KeySample;
+use super::key_sample::{KeySample, SHARED, SHARED_LIMIT, Units};
 
 /// The keys that were seen within a time.
 #[derive(Clone, Debug)]
@@ -41,16 +41,21 @@ impl Generation {
         }
     }
 
-    /// Adds a use of a key that belongs to the fair sample.
-    pub(super) fn add(&mut self, peak: &KeyPeak) {
-        self.sample.add(peak.key, &peak.units);
+    /// Adds a use of a key that belongs to the fair sample. `room` is what a key may use at once.
+    pub(super) fn add(&mut self, peak: &KeyPeak, room: &Units) {
+        let units = match peak.is_shared {
+            true => std::array::from_fn(|rate| shared_units(peak.units[rate], room[rate])),
+            false => peak.units,
+        };
+        self.sample.add(peak.key, &units);
         self.add_heavy(peak);
     }
 
     /// Adds a use of a key of which only a large use is kept.
     pub(super) fn add_heavy(&mut self, peak: &KeyPeak) {
         for (heaviest, used) in self.heaviest.iter_mut().zip(peak.units) {
-            heaviest.add(peak.key, used);
+            let own = if peak.is_shared { used.min(1) } else { used };
+            heaviest.add(peak.key, own);
         }
     }
 
@@ -62,5 +67,14 @@ impl Generation {
             heaviest.merge(before);
         }
         self.longest_gap = self.longest_gap.max(previous.longest_gap);
+    }
+}
+
+/// Returns the units that a key which shared counters surely used itself: one, whatever they count. The marks say what is not known.
+fn shared_units(used: u32, room: u32) -> u32 {
+    match used {
+        0 => 0,
+        used if used < room => SHARED | 1,
+        _ => SHARED | SHARED_LIMIT | 1,
     }
 }

@@ -9,6 +9,16 @@ use sluicegate_limiter::{KeyHash, MAX_RATES};
 /// Units under each rate of a limit.
 pub(super) type Units = [u32; MAX_RATES];
 
+/// The mark of a key that shared counters with others: what it used itself is at least the units beside the mark.
+pub(super) const SHARED: u32 = 1 << 31;
+/// The mark of such a key that reached the limit together with the others.
+pub(super) const SHARED_LIMIT: u32 = 1 << 30;
+
+/// Returns the units of a key without its marks.
+pub(super) fn used(units: u32) -> u32 {
+    units & !(SHARED | SHARED_LIMIT)
+}
+
 /// The largest use of some keys, of each rate by itself.
 #[derive(Clone, Debug)]
 pub(super) struct KeySample {
@@ -53,7 +63,8 @@ impl KeySample {
         }
         let most = self.keys.entry(key.bits()).or_default();
         for (most, units) in most.iter_mut().zip(units) {
-            *most = (*most).max(*units);
+            let marks = (*most | *units) & (SHARED | SHARED_LIMIT);
+            *most = used(*most).max(used(*units)) | marks;
         }
         self.thin();
     }

@@ -9,7 +9,9 @@ use std::time::Duration;
 use sluicegate_base::bounds::{USAGE_GENERATION, USAGE_WALK_GAP, USAGE_WALK_PAUSE};
 use sluicegate_base::clock;
 use sluicegate_base::usage_share::UsageShare;
-use sluicegate_limiter::{Algorithm, KeyHash, Limit, Policy, Rate, Refill, Timestamp};
+use sluicegate_limiter::{
+    Algorithm, KeyHash, Limit, OverflowPeriod, Policy, Rate, Refill, Timestamp,
+};
 
 use super::generation::Generation;
 use super::rate_usage::{RateUsage, ShownRate};
@@ -72,6 +74,8 @@ pub struct UsageView {
     pub shadow_rates: Vec<RateUsage>,
     /// Keys that are banned now; `None` where the limit bans no key.
     pub banned_keys: Option<u64>,
+    /// The latest time in which new keys shared counters, where it reaches into the sample.
+    pub overflow: Option<OverflowPeriod>,
 }
 
 impl LimitSample {
@@ -185,6 +189,8 @@ impl LimitSample {
             rates: self.rates.view(&active.limit),
             shadow_rates: shadow.map_or_else(Vec::new, |(limit, sample)| sample.view(limit)),
             banned_keys: banned_keys(active, now),
+            overflow: (active.limit.stats().overflow)
+                .filter(|period| period.until >= self.rates.since()),
         }
     }
 }
@@ -252,11 +258,12 @@ impl TableSample {
             self.previous = Some(std::mem::replace(&mut self.present, next));
         }
         let since = self.walked_at.replace(now).unwrap_or(self.present.begun);
+        let room = limit.room_of_new_keys(now);
         let present = &mut self.present;
         present.longest_gap = present.longest_gap.max(gap);
         self.parts = limit.peaks(0, &read, |peak| {
             if peak.at >= since.saturating_sub(SLACK) {
-                present.add(peak);
+                present.add(peak, &room);
             }
         });
         let Some(part) = self.turn.next(self.parts, now) else {

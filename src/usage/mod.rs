@@ -16,8 +16,8 @@
 //! - A limit of windows that was not asked since its last walk is not walked. Of a bucket only the debt at the time of a walk is known:
 //!   what was paid back since the look before is the error that a page shows, so buckets are always walked. The walks of all limits
 //!   together take at most 1/[`USAGE_WALK_PAUSE`](sluicegate_base::bounds::USAGE_WALK_PAUSE) of one core.
-//! - What a key wanted beyond the limit is not known, since a rejection charges nothing. Keys that share overflow counters are in no
-//!   sample.
+//! - What a key wanted beyond the limit is not known, since a rejection charges nothing. Of a key that shared overflow
+//!   counters one use is in the sample, with a mark; keys without a slot are in none.
 //!
 //! # Concurrency
 //! A walk holds the lock of its limit's sample and a handle of the limit; it keeps no snapshot alive and blocks no charge.
@@ -40,7 +40,7 @@ use crate::admission::ActiveLimit;
 use crate::config::rules::Name;
 use limit_sample::LimitSample;
 pub use limit_sample::UsageView;
-pub use page::{PeakCount, RatePage, UsagePage};
+pub use page::{PeakCount, RatePage, SharedCounters, UsagePage};
 pub use rate_usage::{KeyEstimate, RateUsage};
 pub use sampler::UsageSampler;
 

@@ -31,6 +31,8 @@ pub struct UsagePage {
     pub action: String,
     /// Keys that are banned now; `None` where the limit bans no key.
     pub banned_keys: Option<u64>,
+    /// The latest time in which new keys shared counters, where it reaches into the sample; `None` where none did.
+    pub overflow: Option<SharedCounters>,
     /// The caveat of the numbers.
     pub note: String,
     /// Each rate in force.
@@ -39,6 +41,17 @@ pub struct UsagePage {
     pub scaled: Option<ScaledRates>,
     /// Each rate in shadow.
     pub shadow_rates: Vec<RatePage>,
+}
+
+/// A time in which new keys shared counters, since the table was full.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedCounters {
+    /// Set while it goes on.
+    pub active: bool,
+    /// Its begin.
+    pub since: String,
+    /// Its end, unless more keys come.
+    pub until: String,
 }
 
 /// The keys by their largest use under one rate.
@@ -64,6 +77,8 @@ pub struct RatePage {
     pub keys_at_limit: u64,
     /// The error of `keys_at_limit`, as `keys_error`.
     pub keys_at_limit_error: u64,
+    /// Keys that shared counters with others: what they used themselves is not known.
+    pub shared_keys: u64,
     /// Units by which a key of a bucket may have used more than is shown.
     pub unseen: u32,
     /// Keys by their largest use, rising.
@@ -93,6 +108,11 @@ impl UsagePage {
             algorithm: algorithm_name(active.limit.policy().algorithm()).to_owned(),
             action: active.action.name().to_owned(),
             banned_keys: view.banned_keys,
+            overflow: view.overflow.map(|period| SharedCounters {
+                active: view.walked_at < period.until,
+                since: rfc3339::format(period.since),
+                until: rfc3339::format(period.until),
+            }),
             note: NOTE.to_owned(),
             rates: pages(&view.rates),
             scaled: active.scaling.as_ref().map(RateScaling::shown),
@@ -118,6 +138,7 @@ impl RatePage {
             complete_above: usage.complete_above,
             keys_at_limit: usage.at_limit.keys,
             keys_at_limit_error: usage.at_limit.error,
+            shared_keys: usage.shared_keys,
             unseen: usage.unseen,
             peaks: peaks.collect(),
         }

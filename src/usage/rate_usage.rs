@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use ahash::AHashSet;
+use ahash::AHashMap;
 use sluicegate_base::bounds::{USAGE_EXACT, USAGE_STEPS};
 use sluicegate_limiter::Rate;
 
 use super::generation::Generation;
+use super::key_sample::{SHARED, SHARED_LIMIT, used};
 
 /// The largest uses of one rate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct RateUsage {
     pub peaks: Vec<(u32, u64)>,
     /// Keys that used all that they might.
     pub at_limit: KeyEstimate,
+    /// Keys that shared counters with others, of which only one use is in `peaks`.
+    pub shared_keys: u64,
     /// Units by which a use may exceed what the sample has: those that a bucket was paid back between two looks. 0 for windows.
     pub unseen: u32,
 }
@@ -58,14 +61,27 @@ impl RateUsage {
         let ShownRate { index, limit, .. } = shown;
         let heaviest = seen.heaviest.get(index);
         let known: Vec<_> = heaviest.iter().flat_map(|keys| keys.known()).collect();
-        let names: AHashSet<u64> = known.iter().map(|heavy| heavy.key).collect();
+        let names: AHashMap<u64, u32> = known.iter().map(|heavy| (heavy.key, heavy.used)).collect();
         let others = seen
             .sample
             .keys()
-            .filter(|(key, _)| !names.contains(key))
-            .map(|(_, units)| units[index])
+            .filter(|(key, _)| !names.contains_key(key))
+            .map(|(_, units)| used(units[index]))
             .filter(|used| *used > 0);
         let others: Vec<u32> = others.collect();
+        // Keys with this mark that are not known to have used all of the limit themselves.
+        let marked = |mark: u32| {
+            let marked = seen.sample.keys().filter(|(key, units)| {
+                let own = names.get(key).copied().unwrap_or(0).max(used(units[index]));
+                units[index] & mark != 0 && own < limit
+            });
+            KeyEstimate::new(0, marked.count(), keys_for_each)
+        };
+        let shared_keys = marked(SHARED).keys;
+        let unsure = match shared_keys {
+            0 => KeyEstimate::exact(0),
+            _ => marked(SHARED_LIMIT),
+        };
         let known: Vec<u32> = known.iter().map(|heavy| heavy.used).collect();
         let complete_above = heaviest.map_or(0, |keys| keys.complete_above());
         let count_from = |least: u32| {
@@ -76,6 +92,7 @@ impl RateUsage {
                 false => KeyEstimate::new(counted, in_all(&others), keys_for_each),
             }
         };
+        let at_limit = count_from(limit);
         let one_by_one = known.iter().map(|used| (*used, 1));
         let extrapolated = others.iter().map(|used| (*used, keys_for_each));
         Self {
@@ -86,7 +103,14 @@ impl RateUsage {
             complete_above,
             keys_for_each,
             peaks: joined(one_by_one.chain(extrapolated)),
-            at_limit: count_from(limit),
+            at_limit: KeyEstimate {
+                error: at_limit
+                    .error
+                    .saturating_add(unsure.keys)
+                    .saturating_add(unsure.error),
+                ..at_limit
+            },
+            shared_keys,
             unseen: shown.unseen,
         }
     }
@@ -181,9 +205,10 @@ mod tests {
                         key: KeyHash::from_bits(key),
                         units: [used, 2 * used, 0, 0],
                         at: Timestamp::from_secs(1),
+                        is_shared: false,
                     };
                     match number % keys_for_each {
-                        0 => seen.add(&peak),
+                        0 => seen.add(&peak, &[40; 4]),
                         _ => seen.add_heavy(&peak),
                     }
                 }
@@ -202,6 +227,27 @@ mod tests {
         }
     }
 
+    /// Goal: counts that a key shared with others are no use of its own, and the error says how many keys may be at the limit. Method: one
+    /// key at the limit, beside ten that shared counters, of which four reached it together with others.
+    #[test]
+    fn shared_counts_are_no_uses() {
+        let mut seen = Generation::new(1, UsageShare::of(1), Timestamp::from_secs(1));
+        for number in 0..11_u32 {
+            let peak = KeyPeak {
+                key: KeyHash::from_bits(u64::from(number) << 1),
+                units: [if number < 5 { 20 } else { 11 }, 0, 0, 0],
+                at: Timestamp::from_secs(1),
+                is_shared: number > 0,
+            };
+            seen.add(&peak, &[20, 0, 0, 0]);
+        }
+        let usage = RateUsage::new(shown(0, 20), &seen, 1);
+        assert_eq!(usage.peaks, [(1, 10), (20, 1)]);
+        assert_eq!((usage.complete_above, usage.shared_keys), (0, 10));
+        assert_eq!((usage.at_limit.keys, usage.at_limit.error), (1, 4));
+        assert_eq!(usage.keys, KeyEstimate::exact(11));
+    }
+
     /// Goal: few keys are all counted. Method: three keys, under a rate that one of them did not use.
     #[test]
     fn few_keys_are_counted_without_an_error() {
@@ -209,7 +255,14 @@ mod tests {
         for (number, units) in [(2, [5, 1, 0, 0]), (4, [5, 0, 0, 0]), (6, [1, 1, 0, 0])] {
             let key = KeyHash::from_bits(number);
             let at = Timestamp::from_secs(1);
-            seen.add(&KeyPeak { key, units, at });
+            let is_shared = false;
+            let peak = KeyPeak {
+                key,
+                units,
+                at,
+                is_shared,
+            };
+            seen.add(&peak, &[5; 4]);
         }
         let exact = KeyEstimate::exact;
         let first = RateUsage::new(shown(0, 5), &seen, 1);

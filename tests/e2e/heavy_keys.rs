@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
+use sluicegate_limiter::Timestamp;
 
 use crate::harness::*;
 
@@ -127,6 +128,79 @@ async fn light_addresses_hide_no_heavy_key() {
     page.shows("Keys that used more than 1 are counted one by one")
         .await;
     assert_eq!(page.complaints().await, Vec::<String>::new());
+}
+
+/// Requests of so many addresses of one network, `each` of one behind the other.
+fn spray(network: u8, addresses: u64, each: u64) -> Flood {
+    Flood::of(addresses * each, move |number, buffer| {
+        let [.., high, low] = (number / each).to_be_bytes();
+        write!(
+            buffer,
+            "GET / HTTP/1.1\r\nHost: gateway.test\r\nX-Forwarded-For: 10.{network}.{high}.{low}\r\n\r\n"
+        )
+        .unwrap();
+    })
+}
+
+#[tokio::test]
+async fn shared_counts_are_no_heavy_keys() {
+    // Goal: a spray beyond the capacity makes no light address look heavy, and hides no heavy one. Method: three clients that use all of a
+    // limit, a spray that fills the table, one that shares counters, and the same addresses again when slots are free; the usage, the
+    // suggestion, `top`, and the slider of the page.
+    let lines = "rates = [\"20 per 1m\"]\ncapacity = 1000";
+    let rules = "[client]\ntrusted_proxies = [\"127.0.0.0/8\"]\n".to_owned()
+        + &limit("pages", &["client.ip"], lines)
+        + &route("/", &["pages"], ANSWERED);
+    let setup = Setup::new().rules(&rules).with_driven_clock();
+    let gateway = setup.start().await;
+    let begin = 1_800_000_000;
+    let mut clock = gateway.clock();
+    clock.set(Timestamp::from_secs(begin));
+    for client in ["203.0.113.1", "203.0.113.2", "203.0.113.3"] {
+        ask(&gateway, client, &[200; 20]).await;
+        ask(&gateway, client, &[429]).await;
+    }
+    eventually("the heavy keys are in the sample", async || {
+        let rate = read(&gateway, "/limits/pages/usage").await["rates"][0].clone();
+        (rate["keys_at_limit"] == 3).then_some(())
+    })
+    .await;
+    spray(1, 2_000, 2).run(gateway.address()).await;
+    clock.set(Timestamp::from_secs(begin + 61));
+    spray(2, 300, 5).run(gateway.address()).await;
+    clock.set(Timestamp::from_secs(begin + 125));
+    spray(2, 300, 1).run(gateway.address()).await;
+
+    let page = eventually("the keys that shared counters are seen", async || {
+        let page = read(&gateway, "/limits/pages/usage").await;
+        (page["rates"][0]["shared_keys"].as_u64()? > 50).then_some(page)
+    })
+    .await;
+    let rate = &page["rates"][0];
+    assert_eq!(page["overflow"]["active"], true, "{page}");
+    assert_eq!(rate["keys_at_limit"], 3, "{rate}");
+    assert!(rate["complete_above"].as_u64().unwrap() <= 2, "{rate}");
+    let peaks = rate["peaks"].as_array().unwrap();
+    assert_eq!(peaks.last(), Some(&json!({ "used": 20, "keys": 3 })));
+    // No address of the sprays sent more than six requests.
+    let mut others = peaks[..peaks.len() - 1].iter();
+    assert!(
+        others.all(|peak| peak["used"].as_u64().unwrap() <= 6),
+        "{rate}"
+    );
+    let top = read(&gateway, "/limits/pages/top").await["top"].clone();
+    let top = top.as_array().unwrap().iter();
+    assert!(top.filter(|key| key["shared"] == true).count() > 0);
+    let suggestion = printed(&["suggest", "--gateway", &url(&gateway), "--limit", "pages"]).await;
+    assert!(
+        suggestion.contains("new keys shared counters"),
+        "{suggestion}"
+    );
+    let browser = Browser::start().await;
+    let mut page = browser
+        .open(&format!("{}/ui/#/limit/pages", url(&gateway)))
+        .await;
+    page.shows("so new keys shared counters: what ").await;
 }
 
 /// The lines of a limit that bans, with a rate that has room again at once and one that remembers, and with overrides.

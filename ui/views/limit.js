@@ -68,7 +68,7 @@ export default function limit({ series, rest: [name] }) {
       page.key_values_hidden && ` Its value is not shown: ${page.key_values_hidden}.`),
       table('The keys with the highest use', [{ label: 'Key' }, { label: 'Used', number: true }, { label: 'Next request' }, { label: 'Left' }, { label: 'All free in', number: true }],
         page.top.map((key) => [keyLink(name, key, page),
-          h('span', { class: key.refused ? 'bad' : '' }, gauge(key.used, 0.999), ` ${percent(key.used)}`),
+          h('span', { class: key.refused ? 'bad' : '' }, gauge(key.used, 0.999), ` ${key.shared ? 'at most ' : ''}${percent(key.used)}`),
           h('span', { class: key.refused ? 'bad' : '' }, nextOf(key)), key.rates.map((rate) => `${rate.remaining} of ${rate.rate}`).join(', '), span(Math.max(...key.rates.map((rate) => rate.reset)))]),
         'No key is active.'));
   }

@@ -2,7 +2,7 @@
 
 import { read } from '../access.js';
 import { histogram } from '../chart.js';
-import { count, failed, fill, h, percent, plural, s, say } from '../dom.js';
+import { clock, count, failed, fill, h, percent, plural, s, say } from '../dom.js';
 
 const BARS = 40;
 const BUCKETS = ['gcra', 'token-bucket', 'leaky-bucket'];
@@ -29,6 +29,10 @@ const drained = ({ unseen }) => (unseen ? `It drains between two looks: a key ma
 /** How many keys are estimated, and how well. */
 const estimated = (rate) => (rate.sampled && rate.complete_above
   ? `Keys that used more than ${count(rate.complete_above)} are counted one by one, the others estimated: all keys within ${count(rate.keys_error)}.` : '');
+
+/** What is not known of keys that shared counters. */
+const shared = ({ overflow, shared_keys }) => (overflow
+  ? `The table was full ${overflow.active ? `since ${clock(overflow.since)}` : `from ${clock(overflow.since)} to ${clock(overflow.until)}`}, so new keys shared counters: what ${plural(shared_keys, 'such key')} used is not known, and keys without a slot are not counted.` : '');
 
 const banned = (rate) => (rate.banned ? `${plural(rate.banned, 'key')} ${rate.banned === 1 ? 'is' : 'are'} banned now.` : '');
 
@@ -71,6 +75,7 @@ export function usage(base) {
       for (const one of rates) {
         one.bucket = BUCKETS.includes(page.algorithm);
         one.banned = page.banned_keys;
+        one.overflow = page.overflow;
       }
     } catch (error) {
       fill(node, failed(error));
@@ -101,7 +106,7 @@ export function usage(base) {
     if (document.activeElement !== number) number.value = range.value;
     const [what, unknown] = sentences(rate, limit);
     say(first, rate.keys ? what : 'No key was seen in this window lately.');
-    say(second, [unknown, estimated(rate), banned(rate)].filter(Boolean).join(' '));
+    say(second, [unknown, estimated(rate), shared(rate), banned(rate)].filter(Boolean).join(' '));
     range.setAttribute('aria-valuetext', `${limit} per ${period.value}: ${what}`);
     say(right, range.max);
     histogram(svg, bars(rate.peaks, Number(range.max)), limit);

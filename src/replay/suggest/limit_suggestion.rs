@@ -16,7 +16,7 @@ use super::text::write_periods;
 use super::{NoSuggestion, quoted, written_parts};
 use crate::admission::ScaledRates;
 use crate::explain::{count, counted, counted_with, span};
-use crate::usage::{RatePage, UsagePage};
+use crate::usage::{RatePage, SharedCounters, UsagePage};
 
 /// The longest wait in a leaky bucket without `max_wait`, and the longest that may be written, in seconds.
 const MAX_WAIT: u64 = 10;
@@ -121,7 +121,7 @@ impl LimitSuggestion {
                 page.limit, page.since
             )));
         }
-        let mut warnings: Vec<String> = page.scaled.iter().map(scaled).collect();
+        let mut warnings = caveats(page, &rates);
         let mut periods = Vec::new();
         for rate in rates {
             let uses = rate.peaks.iter().map(|peak| (peak.used, peak.keys));
@@ -232,6 +232,13 @@ fn rates_by_window(page: &UsagePage) -> Vec<&RatePage> {
     rates
 }
 
+/// Returns the sentences about the page as a whole.
+fn caveats(page: &UsagePage, rates: &[&RatePage]) -> Vec<String> {
+    let scaled = page.scaled.iter().map(scaled);
+    let overflow = page.overflow.iter().map(|period| overflow(period, rates));
+    scaled.chain(overflow).collect()
+}
+
 /// Returns the sentence about rates that are not those of the configuration.
 fn scaled(scaled: &ScaledRates) -> String {
     format!(
@@ -240,6 +247,18 @@ fn scaled(scaled: &ScaledRates) -> String {
         scaled.factor,
         scaled.until,
         scaled.rates.join(", ")
+    )
+}
+
+/// Returns the sentence about keys that shared counters.
+fn overflow(period: &SharedCounters, rates: &[&RatePage]) -> String {
+    let keys = rates.iter().map(|rate| rate.shared_keys).max();
+    format!(
+        "the table was full from {} to {}: new keys shared counters. What {} used is not known, and keys without a slot \
+         are in no number; raise the limit's capacity",
+        period.since,
+        period.until,
+        counted(keys.unwrap_or(0), "such key")
     )
 }
 
@@ -402,10 +421,12 @@ mod tests {
                 complete_above: 0,
                 keys_at_limit: at_limit.map(|(_, keys)| keys).sum(),
                 keys_at_limit_error: 0,
+                shared_keys: 0,
                 unseen: 0,
                 peaks: peaks.collect(),
             }],
             scaled: None,
+            overflow: None,
             shadow_rates: Vec::new(),
         }
     }

@@ -19,6 +19,8 @@ impl LogTable {
         rates: &Rates,
         mut visit: impl FnMut(&KeyPeak),
     ) -> usize {
+        let was_full = self.stats().overflow.is_some();
+        let filter = self.overflow_filter(rates);
         let buckets = self.memory.buckets();
         let step = buckets.div_ceil(SAMPLE).max(1);
         for bucket_index in (part % step..buckets).step_by(step) {
@@ -33,8 +35,12 @@ impl LogTable {
                     Some((units, moment.now()))
                 });
                 if let (Some(tag), Some((units, at))) = (owner, found) {
-                    let key = tag.key();
-                    visit(&KeyPeak { key, units, at });
+                    visit(&KeyPeak {
+                        key: tag.key(),
+                        units,
+                        at,
+                        is_shared: was_full && filter.contained(tag, at),
+                    });
                 }
             }
         }

@@ -7,8 +7,10 @@
 
 use crate::capacity::Capacity;
 use crate::decision::Decision;
+use crate::key::KeyHash;
 use crate::share;
 use crate::status::KeyPlacement;
+use crate::table::tag::Tag;
 use crate::table::{KeyAges, OverflowPeriod};
 use crate::time::Timestamp;
 
@@ -44,6 +46,20 @@ impl Limit {
             table => table.overflow_filter(&self.rates_at(now)).false_positives(now),
             logs => logs.overflow_filter(self.rates()).false_positives(now),
         )
+    }
+
+    /// Returns whether the counts of a key that was charged at this time may include those of others, with which it shared counters while
+    /// the table was full.
+    #[must_use]
+    pub fn may_count_others(&self, key: KeyHash, charged: Timestamp) -> bool {
+        let tag = Tag::of(key);
+        let was_full = self.stats().overflow.is_some();
+        was_full
+            && with_table!(
+                &self.counters.table,
+                table => table.overflow_filter(&self.rates_at(charged)).contained(tag, charged),
+                logs => logs.overflow_filter(self.rates()).contained(tag, charged),
+            )
     }
 
     /// Adds a decision of this limit to the [`TableStats`](crate::TableStats) if it refuses by a counter that new keys share, or since the

@@ -106,6 +106,13 @@ impl<'t> OverflowFilter<'t> {
             || self.parts_of(tag).all(|part| self.is_marked(part, stamp))
     }
 
+    /// Returns whether a charge of a key at this time may count what others used: the key was counted in overflow less than a generation
+    /// before, so that the slot that it has begun with shared counts, or may have.
+    pub(crate) fn contained(&self, tag: Tag, charged: Timestamp) -> bool {
+        let before = charged.saturating_sub(std::time::Duration::from_secs(self.seconds));
+        self.contains(tag, before)
+    }
+
     /// Asks for the first of `words` that [`contains`](Self::contains) reads for this key: in most filters it is not marked, and no other
     /// is read.
     pub(crate) fn ahead(words: &'t [AtomicU64], tag: Tag) {

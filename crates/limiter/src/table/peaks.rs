@@ -10,6 +10,7 @@ use crate::time::Timestamp;
 use super::Table;
 use super::layout::Bucket;
 use super::stats::SAMPLE;
+use super::tag::Tag;
 
 /// Keys that are read at one reading of the clock.
 const KEYS_AT_ONCE: usize = 64;
@@ -23,6 +24,8 @@ pub struct KeyPeak {
     pub units: [u32; MAX_RATES],
     /// The time of that use, or a later one where the counters do not say it.
     pub at: Timestamp,
+    /// Set if other keys may have used some of the units: those that the key shared counters with while the table was full.
+    pub is_shared: bool,
 }
 
 impl<const K: usize> Table<K> {
@@ -36,10 +39,13 @@ impl<const K: usize> Table<K> {
         mut visit: impl FnMut(&KeyPeak),
     ) -> usize {
         let mut keys = ArrayVec::<(KeyHash, [Word; K]), KEYS_AT_ONCE>::new();
+        let was_full = self.stats().overflow.is_some();
         let mut evaluate = |keys: &mut ArrayVec<_, KEYS_AT_ONCE>| {
             let rates_at = rates_at();
+            let filter = self.overflow_filter(&rates_at);
             for (key, words) in keys.drain(..) {
-                let peak = peak_of(key, words, &rates_at);
+                let mut peak = peak_of(key, words, &rates_at);
+                peak.is_shared = was_full && filter.contained(Tag::of(key), peak.at);
                 if peak.units != [0; MAX_RATES] {
                     visit(&peak);
                 }
@@ -67,6 +73,7 @@ fn peak_of<const K: usize>(key: KeyHash, words: [Word; K], rates_at: &[RateAt; K
         key,
         units: [0; MAX_RATES],
         at: Timestamp::from_nanos(0),
+        is_shared: false,
     };
     for ((rate_at, word), units) in rates_at.iter().zip(words).zip(&mut peak.units) {
         if let Some(rate) = rate_at.peak(word) {
