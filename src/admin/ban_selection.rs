@@ -25,7 +25,7 @@ use crate::config::read_duration;
 use crate::config::rules::KeyPart;
 use crate::process::GatewayProcess;
 use crate::store::KeyChange;
-use crate::temporary_rules::{RuleScope, TemporaryRule};
+use crate::temporary_rules::{RuleScope, TemporaryRule, check_reason};
 
 /// The bans that an operator means; every condition that is set holds for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +47,15 @@ pub(super) enum SelectionUse {
     End,
     /// The bans end as those of another gateway did, which has ended the temporary rules of the fleet already.
     Follow,
+}
+
+/// A request to end bans, or to count them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct UnbanOrder {
+    pub selection: BanSelection,
+    pub use_of: SelectionUse,
+    /// The reason that the operator gives; empty without one.
+    pub reason: String,
 }
 
 /// The bans that were found.
@@ -86,15 +95,17 @@ fn write_ids<S: Serializer>(rules: &[Arc<TemporaryRule>], into: S) -> Result<S::
     into.collect_seq(rules.iter().map(|rule| rule.id.to_string()))
 }
 
-impl BanSelection {
-    /// Parses the conditions of a query and their use; `now` is the time to count a duration back from.
+impl UnbanOrder {
+    /// Parses the conditions of a query, their use and the reason; `now` is the time to count a duration back from.
     ///
     /// # Errors
     /// The mistake, and what to write instead.
-    pub(super) fn parse(query: &str, now: Timestamp) -> Result<(Self, SelectionUse), String> {
-        const WRITE: &str = "write limit=NAME, since=20m or cidr=203.0.113.0/24, or several of them, and dry_run=true to count";
-        let mut selection = Self::default();
+    pub(super) fn parse(query: &str, now: Timestamp) -> Result<Self, String> {
+        const WRITE: &str = "write limit=NAME, since=20m or cidr=203.0.113.0/24, or several of them, and dry_run=true to count, \
+                             or reason=TEXT";
+        let mut selection = BanSelection::default();
         let mut use_of = SelectionUse::End;
+        let mut reason = None;
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').ok_or(WRITE)?;
             let value = decoded(value).ok_or(WRITE)?;
@@ -112,15 +123,25 @@ impl BanSelection {
                     selection.network = Some(network.trunc());
                 }
                 "dry_run" if value == "true" => use_of = SelectionUse::Count,
+                "reason" if reason.is_none() => {
+                    check_reason(&value)?;
+                    reason = Some(value);
+                }
                 _ => return Err(WRITE.to_owned()),
             }
         }
-        if selection == Self::default() {
+        if selection == BanSelection::default() {
             return Err(WRITE.to_owned());
         }
-        Ok((selection, use_of))
+        Ok(Self {
+            selection,
+            use_of,
+            reason: reason.unwrap_or_default(),
+        })
     }
+}
 
+impl BanSelection {
     /// Returns the selection as other gateways read it, with the time as such.
     pub(super) fn to_message(&self) -> String {
         let since = self.since.map(|since| since.as_nanos().to_string());
@@ -355,16 +376,18 @@ mod tests {
                 " of limit otp of clients in 10.0.0.0/8 since 2027-01-15T07:00:00.000Z",
             ),
         ] {
-            let (selection, use_of) = BanSelection::parse(query, NOW).expect("a selection");
+            let order = UnbanOrder::parse(query, NOW).expect("an order");
             assert_eq!(
-                (&*selection.to_words(), use_of),
-                (words, SelectionUse::End),
+                (&*order.selection.to_words(), order.use_of, &*order.reason),
+                (words, SelectionUse::End, ""),
                 "{query}"
             );
-            let read = BanSelection::from_message(&selection.to_message());
-            assert_eq!(read, Some(selection), "{query}");
-            let dry = BanSelection::parse(&format!("{query}&dry_run=true"), NOW);
-            assert_eq!(dry.map(|(_, use_of)| use_of), Ok(SelectionUse::Count));
+            let read = BanSelection::from_message(&order.selection.to_message());
+            assert_eq!(read, Some(order.selection), "{query}");
+            let dry = UnbanOrder::parse(&format!("{query}&dry_run=true"), NOW);
+            assert_eq!(dry.map(|order| order.use_of), Ok(SelectionUse::Count));
+            let said = UnbanOrder::parse(&format!("{query}&reason=a%20case"), NOW);
+            assert_eq!(said.map(|order| order.reason), Ok("a case".to_owned()));
         }
         for query in [
             "",
@@ -377,9 +400,13 @@ mod tests {
             "cidr=office",
             "all=true",
             "limit=a&dry_run=1",
+            "reason=a",
+            "limit=a&reason=a&reason=b",
         ] {
-            assert!(BanSelection::parse(query, NOW).is_err(), "{query}");
+            assert!(UnbanOrder::parse(query, NOW).is_err(), "{query}");
         }
+        let long = format!("limit=a&reason={}", "x".repeat(201));
+        assert!(UnbanOrder::parse(&long, NOW).is_err());
         for message in ["", "* * *", "a b c", "a 1", "a * 10.0.0.0/33"] {
             assert_eq!(BanSelection::from_message(message), None, "{message}");
         }

@@ -13,6 +13,7 @@ use sluicegate_base::clock;
 
 use super::audit::{self, AuditEntry};
 use super::key_edit::wait_for;
+use super::query::decoded;
 use super::rule_view;
 use super::{AdminAction, AdminPage, AdminTask, Operator, limit_named};
 use crate::admission::{ActiveLimit, NamedKey};
@@ -20,12 +21,15 @@ use crate::explain::counted;
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
 use crate::store::KeyChange;
+use crate::temporary_rules::check_reason;
 
 /// A request to clear a limit, or to count what it would clear.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ClearOrder {
     limit: String,
     dry_run: bool,
+    /// The reason that the operator gives; empty without one.
+    reason: String,
 }
 
 #[derive(Serialize)]
@@ -47,29 +51,45 @@ pub(super) fn task(request: &Parts) -> Option<AdminTask> {
     if limit.is_empty() || limit.contains('/') {
         return None;
     }
-    let dry_run = match request.uri.query().unwrap_or_default() {
-        "" => Some(false),
-        "dry_run=true" => Some(true),
-        _ => None,
-    };
-    Some(match dry_run {
-        _ if request.method != Method::POST => {
-            let error = "a limit is cleared by POST";
-            let page = AdminPage::error(StatusCode::METHOD_NOT_ALLOWED, error);
-            AdminTask::Show(page.with(ALLOW, "POST"))
-        }
-        None => AdminTask::Show(AdminPage::error(
-            StatusCode::BAD_REQUEST,
-            "what may follow the question mark is dry_run=true",
-        )),
-        Some(dry_run) => AdminTask::Walk(AdminAction::Clear(ClearOrder {
-            limit: limit.to_owned(),
-            dry_run,
-        })),
+    if request.method != Method::POST {
+        let error = "a limit is cleared by POST";
+        let page = AdminPage::error(StatusCode::METHOD_NOT_ALLOWED, error);
+        return Some(AdminTask::Show(page.with(ALLOW, "POST")));
+    }
+    let query = request.uri.query().unwrap_or_default();
+    Some(match ClearOrder::parse(limit, query) {
+        Err(error) => AdminTask::Show(AdminPage::error(StatusCode::BAD_REQUEST, &error)),
+        Ok(order) => AdminTask::Walk(AdminAction::Clear(order)),
     })
 }
 
 impl ClearOrder {
+    /// Parses the query of a request to clear a limit.
+    ///
+    /// # Errors
+    /// The mistake, and what to write instead.
+    fn parse(limit: &str, query: &str) -> Result<Self, String> {
+        const WRITE: &str =
+            "what may follow the question mark is dry_run=true to count, or reason=TEXT";
+        let mut order = Self {
+            limit: limit.to_owned(),
+            dry_run: false,
+            reason: String::new(),
+        };
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').ok_or(WRITE)?;
+            match (name, decoded(value).ok_or(WRITE)?) {
+                ("dry_run", value) if value == "true" => order.dry_run = true,
+                ("reason", value) if order.reason.is_empty() => {
+                    check_reason(&value)?;
+                    order.reason = value;
+                }
+                _ => return Err(WRITE.to_owned()),
+            }
+        }
+        Ok(order)
+    }
+
     /// Clears or counts the keys and returns the page with their number.
     pub(super) fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
         let Some(active) = limit_named(process, &self.limit) else {
@@ -98,6 +118,7 @@ impl ClearOrder {
                     counted(bans as u64, "ban"),
                     rule_view::removed_words(&ended)
                 ),
+                reason: self.reason.clone(),
                 ..AuditEntry::default()
             };
             match keys + bans {
@@ -141,5 +162,39 @@ impl ClearOrder {
             }
         }
         bans
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a slip clears no limit. Method: queries around the right ones.
+    #[test]
+    fn a_query_counts_or_gives_a_reason() {
+        for (query, dry_run, reason) in [
+            ("", false, ""),
+            ("dry_run=true", true, ""),
+            ("reason=a%20case", false, "a case"),
+            ("dry_run=true&reason=x", true, "x"),
+        ] {
+            let order = ClearOrder::parse("otp", query).expect("an order");
+            assert_eq!(
+                (order.dry_run, &*order.reason),
+                (dry_run, reason),
+                "{query}"
+            );
+        }
+        let long = format!("reason={}", "x".repeat(201));
+        for query in [
+            "dry_run",
+            "dry_run=1",
+            "all=1",
+            "reason=a&reason=b",
+            "reason=%4",
+            &long,
+        ] {
+            assert!(ClearOrder::parse("otp", query).is_err(), "{query}");
+        }
     }
 }

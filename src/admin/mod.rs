@@ -72,6 +72,7 @@ use crate::admission::ActiveLimit;
 use crate::cache::purge::PurgeScope;
 use crate::config::rules::{AdminRole, AdminTokens};
 use crate::process::GatewayProcess;
+use ban_selection::UnbanOrder;
 use bans::BanLift;
 use clear::ClearOrder;
 use clients::ClientSection;
@@ -81,7 +82,6 @@ use rules::RuleChange;
 use snapshot::AdminSnapshot;
 use token::TokenAccess;
 use top::TopQuery;
-use unban::UnbanOrder;
 use usage::UsageQuery;
 use values::ValuesQuery;
 

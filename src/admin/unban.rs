@@ -14,7 +14,7 @@ use sluicegate_base::clock;
 use tracing::info;
 
 use super::audit::{self, AuditEntry};
-use super::ban_selection::{BanSelection, SelectedBans, SelectionUse};
+use super::ban_selection::{BanSelection, SelectedBans, SelectionUse, UnbanOrder};
 use super::key_edit::wait_for;
 use super::{AdminAction, AdminPage, AdminTask, Operator, limit_named, rule_view};
 use crate::explain::counted;
@@ -26,13 +26,6 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// The background service that ends the bans which operators end at other gateways.
 pub struct FleetUnbanService(pub Arc<GatewayProcess>);
-
-/// A request to end bans, or to count them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct UnbanOrder {
-    selection: BanSelection,
-    use_of: SelectionUse,
-}
 
 #[derive(Serialize)]
 struct UnbanPage {
@@ -54,11 +47,9 @@ pub(super) fn task(request: &Parts) -> Option<AdminTask> {
         return Some(AdminTask::Show(page.with(ALLOW, "DELETE")));
     }
     let query = request.uri.query().unwrap_or_default();
-    Some(match BanSelection::parse(query, clock::now()) {
+    Some(match UnbanOrder::parse(query, clock::now()) {
         Err(error) => AdminTask::Show(AdminPage::error(StatusCode::BAD_REQUEST, &error)),
-        Ok((selection, use_of)) => {
-            AdminTask::Walk(AdminAction::Unban(UnbanOrder { selection, use_of }))
-        }
+        Ok(order) => AdminTask::Walk(AdminAction::Unban(order)),
     })
 }
 
@@ -95,6 +86,7 @@ impl UnbanOrder {
                 self.selection.to_words(),
                 rule_view::removed_words(&found.ended)
             ),
+            reason: self.reason.clone(),
             ..AuditEntry::default()
         };
         match found.bans {

@@ -1,4 +1,4 @@
-//! `sluicegate unban [FILE] --limit NAME --since 20m --cidr CIDR [--dry-run]`
+//! `sluicegate unban [FILE] --limit NAME --since 20m --cidr CIDR [--reason TEXT] [--dry-run]`
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,6 +30,9 @@ pub(super) struct UnbanCommand {
     /// Only bans of clients in this network, of limits whose key is the address alone; at most a /20, or of IPv6 a /52.
     #[arg(long, value_name = "CIDR")]
     cidr: Option<String>,
+    /// The reason, for the audit line; at most 200 characters.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
     /// Print the number of bans that would end, and end none.
     #[arg(long)]
     dry_run: bool,
@@ -72,6 +75,7 @@ impl UnbanCommand {
             ("limit", &self.limit),
             ("since", &self.since),
             ("cidr", &self.cidr),
+            ("reason", &self.reason),
         ];
         let values = named
             .into_iter()
@@ -135,6 +139,7 @@ mod tests {
             limit: None,
             since: None,
             cidr: Some("0.0.0.0/0".to_owned()),
+            reason: None,
             dry_run,
         };
         let limits = json!([{ "limit": "otp", "bans": 2 }]);

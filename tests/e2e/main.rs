@@ -77,6 +77,7 @@ mod overflow;
 mod overrides;
 mod packaging;
 mod page;
+mod page_forms;
 mod page_incidents;
 mod page_speech;
 mod playground;

@@ -51,6 +51,8 @@ assets! {
     "views/rejections.js", JS, "views/rejections.js";
     "views/clients.js", JS, "views/clients.js";
     "views/rules.js", JS, "views/rules.js";
+    "views/rule-dialog.js", JS, "views/rule-dialog.js";
+    "views/unban.js", JS, "views/unban.js";
     "playground/playground.html", HTML, "playground/playground.html";
     "playground/playground.css", CSS, "playground/playground.css";
     "playground/playground.js", JS, "playground/playground.js";
