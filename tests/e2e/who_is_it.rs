@@ -387,6 +387,32 @@ async fn page_names_keys_and_clients(gateway: &Gateway) {
     for text in ["89.160.20.112", "89.160.20.0/24", "SE", "29518", "curl/8.5"] {
         page.shows(text).await;
     }
+    stands_above_the_rows(&mut page, 900).await;
+    page.go(&ui(gateway, "")).await;
+    let card = "document.querySelector('section[aria-label=\"Rejected clients\"]')";
+    page.until(&format!(
+        "{card}?.checkVisibility() && {card}.querySelectorAll('tr:first-child a[href*=\"?\"]').length === 5"
+    ))
+    .await;
+    let most =
+        format!("[...{card}.querySelectorAll('table')].map((one) => one.tBodies[0].rows.length)");
+    let most = page.value(&most).await;
+    let most = most.as_array().unwrap();
+    assert!(
+        most.iter()
+            .all(|rows| (1..=3).contains(&rows.as_u64().unwrap())),
+        "{most:?}"
+    );
+    let first = format!("{card}.querySelector('tbody tr').innerText");
+    let first = page.value(&first).await.as_str().unwrap().to_owned();
+    assert!(
+        first.starts_with("89.160.20.112") && first.ends_with(" %"),
+        "{first}"
+    );
+    page.value(&format!("{card}.querySelector('tbody a').click()"))
+        .await;
+    page.shows("Only clients of address 89.160.20.112.").await;
+    page.press("main", "Show all").await;
     attack(gateway, 3).await;
     spray(gateway, "/login", 2).await;
     let rows = "[...document.querySelectorAll('[role=log] tbody tr')]";
@@ -407,6 +433,7 @@ async fn page_names_keys_and_clients(gateway: &Gateway) {
     ))
     .await;
     page.becomes_a_phone().await;
+    stands_above_the_rows(&mut page, 844).await;
     let wide = page.value("document.documentElement.scrollWidth").await;
     assert!(wide.as_u64().unwrap() <= 390, "{wide} pixels");
     let complaints = page.complaints().await;
@@ -414,4 +441,18 @@ async fn page_names_keys_and_clients(gateway: &Gateway) {
         complaints.iter().all(|said| said.contains("401")),
         "{complaints:?}"
     );
+}
+
+/// Asserts that the clients that are rejected most are seen without scrolling, above the rows, on a screen of this height.
+async fn stands_above_the_rows(page: &mut Page, height: u64) {
+    let card = "document.querySelector('section[aria-label=\"Rejected clients\"]')";
+    page.until(&format!("{card}?.querySelectorAll('table').length === 5"))
+        .await;
+    let ends = format!(
+        "[{card}.getBoundingClientRect().bottom, document.querySelector('[role=log]').getBoundingClientRect().top]
+           .map((at) => at + scrollY)"
+    );
+    let ends = page.value(&ends).await;
+    let [clients, rows] = [0, 1].map(|at| ends[at].as_f64().unwrap());
+    assert!(clients <= rows && clients < height as f64, "{ends}");
 }

@@ -4,10 +4,13 @@ import { durationChart, rateChart } from '../chart.js';
 import { colorOf, nameOf, rangeButtons, RANGES, shownRange } from '../history.js';
 import { card, clock, count, facts, h, link, millis, perSecond, percent, plural, renew, say, span, table, when } from '../dom.js';
 import { part } from '../access.js';
+import { rejectedClients } from './clients.js';
 import { rulesInForce } from './rules.js';
 
 /** Limits in the table of rejections. */
 const ROWS = 8;
+/** Rejected clients of each group. */
+const CLIENTS = 3;
 /** Marks in the list of what happened. */
 const MARKS = 20;
 
@@ -25,6 +28,10 @@ export default function overview({ series }) {
   const latency = durationChart('Latency', { p50: 'p50', p90: 'p90', p99: 'p99' });
   const rejecting = h('div', {}, h('p.quiet', {}, 'None since this page was opened.'));
   const latest = h('div');
+  const clients = rejectedClients({
+    rows: CLIENTS, optional: true,
+    entry: (group, name) => h('a', { href: `#/rejections?${group}=${part(name)}`, title: name }, name || 'none'),
+  });
   const happened = h('div');
   const origins = h('div');
   const store = h('div');
@@ -135,12 +142,16 @@ export default function overview({ series }) {
       rangeButtons(() => counters()),
       h('div.grid', {}, card('Requests', chart.node), card('Latency of requests that were not rejected', latency.node),
         h('section.card.wide', { 'aria-label': 'Origins' }, h('h2', {}, 'Origins'), origins),
-        h('section.card.wide', { 'aria-label': 'What happened' }, h('h2', {}, 'What happened'), happened),
-        card('Rejections by limit', rejecting), card('Latest rejections', latest), card('Certificates', certificates),
+        card('Rejections by limit', rejecting), card('Latest rejections', latest), clients.node,
+        h('section.card.wide', { 'aria-label': 'What happened' }, h('h2', {}, 'What happened'), happened), card('Certificates', certificates),
         card('Configuration in force', configuration), storeCard),
     ],
+    close: clients.close,
     update(name) {
-      if (name === 'all' || name === 'counters') counters();
+      if (name === 'all' || name === 'counters') {
+        counters();
+        clients.refresh();
+      }
       if (name === 'all' || name === 'history') events();
       if (name === 'all' || name === 'rejections') tail();
       if (name === 'all' || name === 'state' || name === 'overview') facade();

@@ -3,22 +3,29 @@
 import { part } from '../access.js';
 import { TAIL } from '../series.js';
 import { clock, count, fill, h, link, perSecond, say, span, table } from '../dom.js';
-import { rejectedClients } from './clients.js';
+import { GROUPS, rejectedClients } from './clients.js';
 import { keyLink } from './keys.js';
 
 /** Milliseconds between two summaries for a screen reader. */
 const PAUSE = 10000;
 const ROWS = 100;
+/** Clients of each group. */
+const CLIENTS = 5;
 /** Milliseconds between two drawings, a little less than between two events of counters. */
 const DRAWN = 900;
 
-export default function rejections({ series }) {
+export default function rejections({ series, query }) {
   const rows = h('div', { role: 'log', 'aria-live': 'off', 'aria-label': 'Rejected requests' });
   const summary = h('p.small.quiet');
   const announced = h('p.hidden', { 'aria-live': 'polite' });
   const filter = h('input', { type: 'search', placeholder: 'client, limit, route, key, user agent, outcome', oninput: draw, value: '' });
   const chosen = h('p.small', { hidden: true });
-  const clients = rejectedClients(choose);
+  const clients = rejectedClients({
+    rows: CLIENTS,
+    entry: (group, name, title) => h('button.link', {
+      type: 'button', title: name, 'aria-label': `Show only ${title} ${name || 'none'}`, onclick: () => choose(group, name, title),
+    }, name || 'none'),
+  });
   /** The group and the name of the clients whose rejections are shown; null for all. */
   let only = null;
   let paused = null;
@@ -73,13 +80,14 @@ export default function rejections({ series }) {
     before = series.tailed;
   }
 
+  for (const [, group, title] of GROUPS) if (query.has(group)) choose(group, query.get(group), title.toLowerCase());
   return {
     title: 'Rejections',
     node: [h('div.head', {}, h('h1', {}, 'Rejections, live'), pause),
-      h('section.card', { 'aria-label': 'Rejections' }, h('form', { role: 'search', onsubmit: (event) => event.preventDefault() },
-        h('label', {}, 'Show only', filter)), chosen, summary, announced, rows),
-      // Below the field, which must not move under who types there when the lists come.
-      clients.node],
+      // Above the lists: the field must not move under who types there when they come.
+      h('form.above', { role: 'search', onsubmit: (event) => event.preventDefault() }, h('label', {}, 'Show only', filter)),
+      clients.node,
+      h('section.card', { 'aria-label': 'Rejections' }, chosen, summary, announced, rows)],
     close: clients.close,
     update(name) {
       if (name === 'all' || name === 'counters') clients.refresh();
