@@ -38,13 +38,15 @@ fn page(query: &str, process: &GatewayProcess) -> AdminPage {
     }
 }
 
-/// Parses `method=POST&url=https://api.example.com/x&client=203.0.113.7&header=X-Plan: free`, percent-encoded; all but `url` may be left
-/// out, and `header` may be repeated.
+/// Parses `method=POST&url=https://api.example.com/x&client=203.0.113.7&listener=public&header=X-Plan: free`, percent-encoded; all but
+/// `url` may be left out, and `header` may be repeated.
 fn question(query: &str) -> Result<RequestQuestion, BadRequest> {
-    const WRITE: &str = "write /explain?url=URL, and if need be method=, client= (an IP address) and header= (\"X-Plan: free\", as often \
-                         as needed), all percent-encoded";
+    const WRITE: &str = "write /explain?url=URL, and if need be method=, client= (an IP address), listener= (its name) and header= \
+                         (\"X-Plan: free\", as often as needed), all percent-encoded";
     let wrong = || BadRequest(WRITE.to_owned());
-    let (mut method, mut url, mut client, mut headers) = (None, None, None, Vec::new());
+    let (mut method, mut url, mut client) = (None, None, None);
+    let mut listener = None;
+    let mut headers = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
         let value = decoded(value).ok_or_else(wrong)?;
@@ -52,6 +54,7 @@ fn question(query: &str) -> Result<RequestQuestion, BadRequest> {
             "method" => &mut method,
             "url" => &mut url,
             "client" => &mut client,
+            "listener" => &mut listener,
             "header" => {
                 headers.push(value);
                 continue;
@@ -71,7 +74,9 @@ fn question(query: &str) -> Result<RequestQuestion, BadRequest> {
             .map_err(|_| BadRequest(format!("{client:?} is not an IP address; {WRITE}")))?,
     };
     let method = method.as_deref().unwrap_or("GET").trim();
-    RequestQuestion::parse(&format!("{method} {}", url.trim()), &headers, peer)
+    let question = RequestQuestion::parse(&format!("{method} {}", url.trim()), &headers, peer)?;
+    let listener = listener.as_deref().map(str::trim);
+    Ok(question.by_listener(listener.filter(|name| !name.is_empty())))
 }
 
 #[cfg(test)]
@@ -88,6 +93,8 @@ mod tests {
             "url=/x&client=",
             "method=&url=/x",
             "url=/x&client=%3A%3A1",
+            "url=/x&listener=public",
+            "url=/x&listener=",
         ] {
             assert!(question(right).is_ok(), "{right}");
         }
@@ -99,6 +106,7 @@ mod tests {
             "url=%4",
             "url=/x&url=/y",
             "url=/x&client=me",
+            "url=/x&listener=a&listener=b",
             "url=/x&header=nothing",
             "url=/x&methods=GET",
             "method=A B&url=/x",

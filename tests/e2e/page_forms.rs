@@ -1,6 +1,6 @@
-//! The forms of the page in a real browser: rules about keys, many bans at a time, a whole limit.
+//! The forms of the page in a real browser: rules about keys, many bans at a time, a whole limit, a request by one of several listeners.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::*;
 
@@ -206,4 +206,63 @@ async fn a_limit_is_cleared(gateway: &Gateway, page: &mut Page) {
     page.press("dialog[open]", "Clear otp").await;
     page.shows("Limit otp is cleared: 6 keys, 0 bans.").await;
     login(gateway, "192.0.2.1", &[200, 200, 429]).await;
+}
+
+#[tokio::test]
+async fn a_request_is_explained_by_the_listener_of_its_choice() {
+    // Goal: routes by listener can be explained on the page too. Method: a path with a route for one of two listeners; the form, the
+    // endpoint and the command line for each of them; a name that no listener has; and a gateway with one listener.
+    let other = free_address();
+    let rules = format!(
+        "[[listener]]\naddress = \"{other}\"\nname = \"inside\"\n\
+         [[route]]\nname = \"guarded\"\npath = \"/x\"\nlisteners = [\"inside\"]\nrespond = {{ status = 204 }}\n\
+         [[route]]\nname = \"open\"\npath = \"/x\"\nrespond = {{ status = 200 }}\n"
+    );
+    let gateway = Setup::new()
+        .listener_line("name = \"public\"")
+        .rules(&rules)
+        .start()
+        .await;
+    let config = gateway.config_path();
+    for (listener, route) in [("inside", "guarded"), ("public", "open")] {
+        let asked = gateway.admin(get(&format!("/explain?url=/x&listener={listener}")));
+        let answer = asked.await.json();
+        assert_eq!(answer["route"], route, "{answer}");
+        let file = config.to_str().unwrap();
+        let line = ["explain", file, "--json", "--request", "GET /x"];
+        let mut command = Process::run(&[&line[..], &["--listener", listener]].concat());
+        assert_eq!(command.exit_code().await, 0, "{}", command.stderr());
+        let said: Value = serde_json::from_str(&command.stdout()).unwrap();
+        assert_eq!(answer, said["request"]);
+    }
+    let wrong = gateway.admin(get("/explain?url=/x&listener=none")).await;
+    assert_eq!(wrong.status, 400);
+    assert!(wrong.text().contains("there is no listener"), "{wrong:?}");
+
+    let browser = Browser::start().await;
+    let mut page = browser.open(&ui(&gateway, "explain")).await;
+    let route = "document.querySelector('section[aria-label=Result] dd')?.textContent";
+    for (listener, shown) in [("inside", "guarded"), ("public", "open")] {
+        page.until("document.querySelectorAll('select[name=listener] option').length === 3")
+            .await;
+        page.fill("input[name=url]", "/x").await;
+        page.fill("select[name=listener]", listener).await;
+        page.press("main", "Explain").await;
+        page.until(&format!("{route} === '{shown}'")).await;
+        page.until(&format!(
+            "document.querySelector('select[name=listener]').value === '{listener}'"
+        ))
+        .await;
+    }
+    assert_eq!(page.complaints().await, Vec::<String>::new());
+
+    let single = Setup::new()
+        .listener_line("name = \"public\"")
+        .rules("[[route]]\npath = \"/x\"\nrespond = { status = 200 }\n")
+        .start()
+        .await;
+    let mut page = browser.open(&ui(&single, "explain")).await;
+    page.shows("Explain a request").await;
+    let is_shown = "document.querySelector('select[name=listener]').checkVisibility()";
+    assert_eq!(page.value(is_shown).await, json!(false));
 }

@@ -5,14 +5,26 @@ import { announce, card, facts, failed, fill, h } from '../dom.js';
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'];
 
-export default function explain({ query }) {
+export default function explain({ series, query }) {
   const found = h('div');
   const method = h('input', { name: 'method', list: 'methods', value: query.get('method') ?? 'GET', required: true });
   const url = h('input', {
     name: 'url', required: true, value: query.get('url') ?? '', placeholder: 'https://api.example.com/auth/sendOTP or /auth/sendOTP', spellcheck: 'false',
   });
   const client = h('input', { name: 'client', value: query.get('client') ?? '', placeholder: '192.0.2.1', spellcheck: 'false' });
+  const listener = h('select', { name: 'listener' });
+  const listenerField = h('label.narrow', {}, 'Listener', listener);
   const headers = h('textarea', { name: 'headers', rows: 2, placeholder: 'X-Plan: free', spellcheck: 'false' }, query.getAll('header').join('\n'));
+
+  /** Offers the listeners that have names, where there are several. */
+  function offerListeners() {
+    const { listeners } = series.overview;
+    const named = listeners.filter(({ name }) => name !== null);
+    const chosen = listener.value || query.get('listener') || '';
+    fill(listener, h('option', { value: '' }, 'any'), named.map(({ name, address }) => h('option', { value: name, title: address }, name)));
+    listener.value = named.some(({ name }) => name === chosen) ? chosen : '';
+    listenerField.hidden = listeners.length < 2 || !named.length;
+  }
 
   async function look() {
     announce('');
@@ -40,13 +52,16 @@ export default function explain({ query }) {
         onsubmit(event) {
           event.preventDefault();
           const lines = headers.value.split('\n').map((line) => line.trim()).filter(Boolean);
-          const pairs = [['method', method.value.trim()], ['url', url.value.trim()], ['client', client.value.trim()], ...lines.map((line) => ['header', line])];
+          const pairs = [['method', method.value.trim()], ['url', url.value.trim()], ['client', client.value.trim()], ['listener', listener.value], ...lines.map((line) => ['header', line])];
           const next = `#/explain?${pairs.filter(([, value]) => value).map(([name, value]) => `${name}=${part(value)}`).join('&')}`;
           if (location.hash === next) look();
           else location.hash = next;
         },
       }, h('div.row', {}, h('label.narrow', {}, 'Method', method, h('datalist', { id: 'methods' }, METHODS.map((name) => h('option', { value: name })))),
-        h('label', {}, 'URL', url), h('label.narrow', {}, 'Client', client)),
+        h('label', {}, 'URL', url), h('label.narrow', {}, 'Client', client), listenerField),
       h('label', {}, 'Header fields, a line each', headers), h('div.row', {}, h('button.main', { type: 'submit' }, 'Explain')))), found],
+    update(name) {
+      if (name === 'all' || name === 'overview') offerListeners();
+    },
   };
 }

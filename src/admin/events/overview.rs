@@ -17,6 +17,7 @@ use crate::admin::rules::RulesSection;
 use crate::admin::status::ConfigurationSection;
 use crate::admin::store::StoreSection;
 use crate::admission::ActiveLimit;
+use crate::config::rules::ListenerRules;
 use crate::process::GatewayProcess;
 use crate::record::live_counts::counter_names;
 use crate::rfc3339;
@@ -33,7 +34,15 @@ pub(super) struct OverviewEvent {
     counters: Vec<&'static str>,
     configuration: ConfigurationSection,
     routes: usize,
+    listeners: Vec<OverviewListener>,
     limits: Vec<OverviewLimit>,
+}
+
+/// A listener.
+#[derive(Serialize)]
+struct OverviewListener {
+    address: String,
+    name: Option<String>,
 }
 
 /// A limit.
@@ -72,9 +81,21 @@ impl OverviewEvent {
             counters: counter_names().to_vec(),
             configuration: ConfigurationSection::of(configuration),
             routes: snapshot.routes.len(),
+            listeners: (snapshot.rules.listeners.iter())
+                .map(OverviewListener::new)
+                .collect(),
             limits: (snapshot.limits.values())
                 .map(|limit| OverviewLimit::of(limit))
                 .collect(),
+        }
+    }
+}
+
+impl OverviewListener {
+    fn new(listener: &ListenerRules) -> Self {
+        Self {
+            address: listener.address.to_string(),
+            name: listener.name.as_ref().map(ToString::to_string),
         }
     }
 }
