@@ -57,8 +57,8 @@ pub const REWRITE_PARTS: usize = 64;
 /// Folders of a server block whose scripts have routes of their own.
 pub const SCRIPT_FOLDERS: usize = 256;
 
-/// Lists of clients of the paths of one host of ingress-nginx for which stronger paths have routes of their own.
-pub const LISTS_OF_HOST: usize = 8;
+/// Routes of one host that are repeated with the conditions of later ones.
+pub const REPEATED_ROUTES: usize = 1024;
 
 /// Addresses of one server block of nginx. Real ones have two.
 pub const LISTENS_OF_SERVER: usize = 1024;

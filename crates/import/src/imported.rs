@@ -9,6 +9,7 @@ use crate::letter_case;
 use crate::model::GatewayModel;
 use crate::nginx;
 use crate::position::SyntaxError;
+use crate::route_order;
 use crate::source::IncludedFiles;
 use crate::toml;
 use crate::traefik;
@@ -45,6 +46,7 @@ pub fn import(
         origin.merge_servers();
     }
     letter_case::relax(&mut gateway.routes, &gateway.limits);
+    route_order::keep(&mut gateway.routes, &mut ledger);
     if gateway.routes.is_empty() {
         ledger.fill_in("[[route]]: nothing in the input became a route");
     }

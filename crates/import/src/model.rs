@@ -479,6 +479,29 @@ impl Route {
             keys: Vec::new(),
         }
     }
+
+    /// Returns true if it does the same with a request as another route, for certain.
+    pub(crate) fn acts_as(&self, other: &Self) -> bool {
+        let depends_on_path = match &self.action {
+            RouteAction::Forward {
+                strip_prefix,
+                rewrite,
+                ..
+            } => strip_prefix.is_some() || rewrite.is_some(),
+            RouteAction::Respond { .. } => false,
+            RouteAction::Redirect { to, .. } => to.contains('{'),
+        };
+        (self.path == other.path || !depends_on_path)
+            && self.action == other.action
+            && self.limits == other.limits
+            && self.allow == other.allow
+            && self.block == other.block
+            && self.max_body == other.max_body
+            && self.request_fields == other.request_fields
+            && self.response_fields == other.response_fields
+            && self.status == other.status
+            && self.keys == other.keys
+    }
 }
 
 #[cfg(test)]

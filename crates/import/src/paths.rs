@@ -174,12 +174,9 @@ pub(crate) fn always_begins(expression: &str, beginning: &str) -> bool {
     inner.is_some_and(|it| literal_beginning(it).starts_with(beginning))
 }
 
-/// Returns the text that every path begins with that an expression matches at its beginning.
-pub(crate) fn certain_beginning(expression: &str) -> String {
-    match has_alternatives(expression) {
-        true => String::new(),
-        false => literal_beginning(expression.trim_start_matches('^')),
-    }
+/// Returns the expression of the path of a route; `None` where it is a pattern.
+pub(crate) fn expression(path: &str) -> Option<&str> {
+    path.strip_prefix("~ ")
 }
 
 /// Returns the text at the beginning of an expression.

@@ -10,8 +10,6 @@ use std::ops::Bound;
 
 use super::annotations::IngressAnnotations;
 use super::yaml::YamlNode;
-use crate::bounds;
-use crate::ledger::Ledger;
 use crate::model::Route;
 use crate::paths;
 
@@ -120,32 +118,13 @@ pub(super) fn written(path: &YamlNode, notation: PathNotation) -> String {
 }
 
 /// A route, and the path as its Ingress writes it.
-#[derive(Clone)]
 pub(super) struct WrittenRoute {
     pub(super) route: Route,
     pub(super) path: String,
 }
 
-impl WrittenRoute {
-    fn is_expression(&self) -> bool {
-        self.route.path.starts_with('~')
-    }
-
-    /// Returns the text that all paths of the route begin with, in lower case.
-    fn beginning(&self, host: &HostPaths) -> String {
-        match host.has_expressions {
-            true => paths::certain_beginning(&self.path).to_lowercase(),
-            false => self.path.to_lowercase(),
-        }
-    }
-}
-
 /// Returns all routes; those of a host with expressions stand in the order in which nginx looks through them.
-pub(super) fn ordered(
-    routes: Vec<WrittenRoute>,
-    notations: &HostNotations,
-    ledger: &mut Ledger,
-) -> Vec<Route> {
+pub(super) fn ordered(routes: Vec<WrittenRoute>, notations: &HostNotations) -> Vec<Route> {
     let mut hosts: Vec<(Option<String>, Vec<WrittenRoute>)> = Vec::new();
     let mut places: BTreeMap<Option<String>, usize> = BTreeMap::new();
     for route in routes {
@@ -159,63 +138,13 @@ pub(super) fn ordered(
     let mut found = Vec::new();
     for (host, mut routes) in hosts {
         let known = notations.0.get(&host);
-        let known = known.filter(|it| it.has_expressions || !it.prefixes.is_empty());
-        if let Some(known) = known {
+        if known.is_some_and(|it| it.has_expressions || !it.prefixes.is_empty()) {
             let rank = |it: &WrittenRoute| (it.path.len(), it.path.clone());
             routes.sort_by_cached_key(|it| Reverse(rank(it)));
-            routes = with_lists(routes, known, ledger);
         }
         found.extend(routes.into_iter().map(|it| it.route));
     }
     found
-}
-
-/// Returns the routes of a host, with those that keep the clients of a list from a weaker path: of two expressions the gateway prefers the
-/// one for some clients, whatever the order is. Where both have lists that differ, the order is to be filled in.
-fn with_lists(
-    routes: Vec<WrittenRoute>,
-    host: &HostPaths,
-    ledger: &mut Ledger,
-) -> Vec<WrittenRoute> {
-    let mut weaker: BTreeMap<Vec<String>, BTreeSet<String>> = BTreeMap::new();
-    let mut found: Vec<WrittenRoute> = Vec::new();
-    // The weakest path comes first here. The routes of one path are together, those for some clients before the one for all.
-    for group in routes
-        .chunk_by(|one, other| one.route.path == other.route.path)
-        .rev()
-    {
-        let own = group.iter().find(|it| !it.route.client.is_empty());
-        let own = own.map(|it| it.route.client.clone());
-        let Some(first) = group.first().filter(|it| it.is_expression()) else {
-            found.extend(group.iter().rev().cloned());
-            continue;
-        };
-        let beginning = first.beginning(host);
-        found.extend(group.iter().rev().cloned());
-        for (list, beginnings) in &weaker {
-            if own.as_ref() == Some(list) || !may_overlap(beginnings, &beginning) {
-                continue;
-            }
-            if own.is_some() || weaker.len() > bounds::LISTS_OF_HOST {
-                report_preferred(first, list, ledger);
-                continue;
-            }
-            let mut copy = first.clone();
-            copy.route.client.clone_from(list);
-            found.push(copy);
-        }
-        if let Some(list) = own {
-            weaker.entry(list).or_default().insert(beginning);
-        }
-    }
-    found.reverse();
-    found
-}
-
-/// Returns true if a path can begin with one of several texts and with another one.
-fn may_overlap(beginnings: &BTreeSet<String>, beginning: &str) -> bool {
-    let longer = beginnings.range(beginning.to_owned()..).next();
-    longer.is_some_and(|it| it.starts_with(beginning)) || has_beginning(beginnings, beginning)
 }
 
 /// Returns true if a text begins with one of several texts.
@@ -234,34 +163,5 @@ fn has_beginning(beginnings: &BTreeSet<String>, text: &str) -> bool {
         let shared = pairs.take_while(|(one, other)| one == other);
         let length: usize = shared.map(|(c, _)| c.len_utf8()).sum();
         rest = &rest[..length];
-    }
-}
-
-fn report_preferred(route: &WrittenRoute, list: &[String], ledger: &mut Ledger) {
-    let what = format!(
-        "clients of {} take the route of a shorter path with this list before it, since both paths are expressions; write a route with \
-         `client` for them",
-        list.join(", ")
-    );
-    match route.route.remarks.sources.last() {
-        Some(id) => ledger.fill_in_for(*id, &what),
-        None => ledger.fill_in(format!("[[route]] path = {:?}: {what}", route.route.path)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Goal: a path is compared with all that it may overlap, and with no other. Method: equal, shorter, longer and other beginnings.
-    #[test]
-    fn beginnings_overlap_where_one_begins_with_the_other() {
-        let known: BTreeSet<String> = ["/api", "/shop/a"].map(str::to_owned).into();
-        for beginning in ["", "/", "/api", "/api/admin", "/shop", "/shop/a/b"] {
-            assert!(may_overlap(&known, beginning), "{beginning}");
-        }
-        for beginning in ["/apx", "/b", "/shop/b", "/shop/é", "/z"] {
-            assert!(!may_overlap(&known, beginning), "{beginning}");
-        }
     }
 }

@@ -95,7 +95,7 @@ pub(crate) fn read(
         importer.ingress(&ingress, ledger);
     }
     let mut gateway = importer.gateway;
-    gateway.routes = host_paths::ordered(importer.routes, &importer.notations, ledger);
+    gateway.routes = host_paths::ordered(importer.routes, &importer.notations);
     gateway.origins = importer.services.origins;
     gateway.listeners.push(Listener {
         address: "0.0.0.0:80".to_owned(),

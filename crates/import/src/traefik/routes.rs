@@ -142,7 +142,6 @@ impl RouterRoutes<'_, '_, '_> {
         let mut routes = Vec::new();
         for group in cells.chunk_by(|(one, _), (other, _)| one.host == other.host) {
             let open_prefixes = cells::open_prefixes(group.iter().map(|(cell, _)| cell));
-            self.report_preferred_lists(group, &open_prefixes, account);
             for (cell, effect) in group {
                 match self.made((cell, effect), &open_prefixes, account) {
                     Ok(made) => routes.extend(made),
@@ -166,36 +165,6 @@ impl RouterRoutes<'_, '_, '_> {
                 let rule = tree::member(router.node, "rule").unwrap_or(router.node);
                 let difference = "it gets no request: routers with a higher priority, by default a longer rule, take all";
                 account.differs(rule, difference);
-            }
-        }
-    }
-
-    /// Records the lists of clients that the gateway prefers to the expressions of stronger routers: among expressions, a route for some
-    /// clients comes before one for all.
-    fn report_preferred_lists(
-        &self,
-        group: &[(RequestCell, CaseEffect)],
-        open_prefixes: &[String],
-        account: &mut TreeAccount<'_>,
-    ) {
-        let is_expression =
-            |cell: &RequestCell| cells::is_expression(cell.path.as_ref(), open_prefixes);
-        let overlap = |one: &RequestCell, other: &RequestCell| match (&one.path, &other.path) {
-            (Some(one), Some(other)) => one.overlaps(other),
-            _ => false,
-        };
-        for (at, (cell, effect)) in group.iter().enumerate() {
-            let Some(number) = effect.router.filter(|_| effect.allowed.is_some()) else {
-                continue;
-            };
-            let mut stronger = group[..at].iter().filter(|(first, own)| {
-                is_expression(first) && own.allowed != effect.allowed && overlap(first, cell)
-            });
-            if is_expression(cell) && stronger.next().is_some() {
-                account.ledger.fill_in(format!(
-                    "[[route]] of the router {}: its list of clients comes before stronger routers, whose paths are expressions too",
-                    self.routers[number].name
-                ));
             }
         }
     }

@@ -1,0 +1,286 @@
+//! Compares the conditions of routes beside host and path: listeners, clients, fields, parameters and methods.
+
+use std::cmp::Reverse;
+
+use ipnet::IpNet;
+
+use crate::addresses;
+use crate::model::{Route, RouteValue};
+
+/// The conditions of a route. An empty list is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RouteConditions {
+    listeners: Vec<String>,
+    client: Vec<String>,
+    values: Vec<RouteValue>,
+    methods: Vec<String>,
+}
+
+/// The rank of conditions by which the gateway prefers one of two routes; the greater one wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ConditionRank {
+    /// Fewer listeners are narrower.
+    listeners: Option<Reverse<usize>>,
+    /// The shortest prefix of a block, in bits of an IPv6 address.
+    client: Option<u8>,
+    fields: usize,
+    parameters: usize,
+    has_methods: bool,
+}
+
+impl RouteConditions {
+    pub(crate) fn new(route: &Route) -> Self {
+        Self {
+            listeners: route.listeners.clone(),
+            client: route.client.clone(),
+            values: route.values.clone(),
+            methods: route.methods.clone(),
+        }
+    }
+
+    /// Sets the conditions of a route.
+    pub(crate) fn set(self, route: &mut Route) {
+        route.listeners = self.listeners;
+        route.client = self.client;
+        route.values = self.values;
+        route.methods = self.methods;
+    }
+
+    pub(crate) fn rank(&self) -> ConditionRank {
+        let listeners = self.listeners.len();
+        let is_positive = |it: &&String| !it.starts_with('!');
+        let blocks = self.client.iter().filter(is_positive);
+        let bits = blocks.filter_map(|it| addresses::network(it)).map(bits);
+        let fields = self.values.iter().filter(|it| it.key == "headers").count();
+        ConditionRank {
+            listeners: (listeners > 0).then_some(Reverse(listeners)),
+            client: (!self.client.is_empty()).then(|| bits.min().unwrap_or(0)),
+            fields,
+            parameters: self.values.len() - fields,
+            has_methods: !self.methods.is_empty(),
+        }
+    }
+
+    /// Returns true if each request that fulfils the other conditions fulfils these.
+    pub(crate) fn cover(&self, other: &Self) -> bool {
+        covers(&self.listeners, &other.listeners)
+            && covers_clients(&self.client, &other.client)
+            && self.values.iter().all(|own| other.values.contains(own))
+            && covers(&self.methods, &other.methods)
+    }
+
+    /// Returns the conditions of requests that fulfil these and the other ones; `None` where no request does.
+    pub(crate) fn with(&self, other: &Self) -> Option<Self> {
+        Some(Self {
+            listeners: both(&self.listeners, &other.listeners)?,
+            client: both_clients(&self.client, &other.client)?,
+            values: both_values(&self.values, &other.values)?,
+            methods: both_methods(&self.methods, &other.methods)?,
+        })
+    }
+}
+
+fn bits(block: IpNet) -> u8 {
+    match block {
+        IpNet::V4(block) => block.prefix_len() + 96,
+        IpNet::V6(block) => block.prefix_len(),
+    }
+}
+
+/// Returns true if a list has each of the names of another one; an empty list has all.
+fn covers(wide: &[String], narrow: &[String]) -> bool {
+    wide.is_empty() || (!narrow.is_empty() && narrow.iter().all(|it| wide.contains(it)))
+}
+
+/// Returns the names of both lists; `None` where there is none.
+fn both(one: &[String], other: &[String]) -> Option<Vec<String>> {
+    match (one, other) {
+        ([], all) | (all, []) => Some(all.to_vec()),
+        _ => {
+            let shared: Vec<String> = one
+                .iter()
+                .filter(|it| other.contains(it))
+                .cloned()
+                .collect();
+            (!shared.is_empty()).then_some(shared)
+        }
+    }
+}
+
+/// Returns the methods of two routes. A later route for GET takes HEAD too.
+fn both_methods(one: &[String], later: &[String]) -> Option<Vec<String>> {
+    let mut later = later.to_vec();
+    if later.iter().any(|it| it == "GET") && one.iter().any(|it| it == "HEAD") {
+        later.push("HEAD".to_owned());
+    }
+    both(one, &later)
+}
+
+/// Returns the values of both lists; `None` where they ask for two values of one field or parameter.
+fn both_values(one: &[RouteValue], other: &[RouteValue]) -> Option<Vec<RouteValue>> {
+    let mut found = one.to_vec();
+    for value in other {
+        let is_same = |it: &&mut RouteValue| it.key == value.key && it.name == value.name;
+        match found.iter_mut().find(is_same) {
+            Some(known) if known.takes(value) => known.clone_from(value),
+            Some(known) if value.takes(known) => {}
+            Some(_) => return None,
+            None => found.push(value.clone()),
+        }
+    }
+    Some(found)
+}
+
+/// A list of blocks, in which the longest one that contains an address decides; `!` excepts.
+struct BlockList {
+    blocks: Vec<(IpNet, bool)>,
+    /// True if it has exceptions alone, and so all other clients.
+    has_others: bool,
+}
+
+impl BlockList {
+    fn new(texts: &[String]) -> Self {
+        let block = |text: &String| match text.strip_prefix('!') {
+            Some(excepted) => Some((addresses::network(excepted)?, false)),
+            None => Some((addresses::network(text)?, true)),
+        };
+        Self {
+            blocks: texts.iter().filter_map(block).collect(),
+            has_others: texts.iter().all(|it| it.starts_with('!')),
+        }
+    }
+
+    /// Returns true if the clients of a block belong to the list, but for those of smaller blocks.
+    fn has(&self, network: &IpNet) -> bool {
+        let around = self.blocks.iter().filter(|(it, _)| it.contains(network));
+        // Of two equal blocks the exception decides.
+        let longest = around.max_by_key(|(it, is_in)| (it.prefix_len(), !is_in));
+        longest.map_or(self.has_others, |(_, is_in)| *is_in)
+    }
+}
+
+/// Returns true if a list has each client of another one; an empty list has all.
+fn covers_clients(wide: &[String], narrow: &[String]) -> bool {
+    if wide.is_empty() || narrow.is_empty() {
+        return wide.is_empty();
+    }
+    let wide = BlockList::new(wide);
+    let narrow = BlockList::new(narrow);
+    let mut networks = wide.blocks.iter().chain(&narrow.blocks).map(|(it, _)| it);
+    networks.all(|it| wide.has(it) || !narrow.has(it)) && (wide.has_others || !narrow.has_others)
+}
+
+/// Returns the clients of both lists; `None` where there are none.
+fn both_clients(one: &[String], other: &[String]) -> Option<Vec<String>> {
+    if one.is_empty() || other.is_empty() || one == other {
+        let longer = if one.is_empty() { other } else { one };
+        return Some(longer.to_vec());
+    }
+    let lists = [BlockList::new(one), BlockList::new(other)];
+    let mut networks: Vec<IpNet> = Vec::new();
+    networks.extend(lists.iter().flat_map(|it| &it.blocks).map(|(it, _)| *it));
+    networks.sort_by_key(|it| (it.prefix_len(), *it));
+    networks.dedup();
+    let mut found = BlockList {
+        blocks: Vec::new(),
+        has_others: lists.iter().all(|it| it.has_others),
+    };
+    for network in networks {
+        let is_in = lists.iter().all(|it| it.has(&network));
+        if found.has(&network) != is_in {
+            found.blocks.push((network, is_in));
+        }
+    }
+    let has_blocks = found.blocks.iter().any(|(_, is_in)| *is_in);
+    if !has_blocks && !found.has_others {
+        return None;
+    }
+    let everybody = ["0.0.0.0/0", "::/0"].map(str::to_owned);
+    let others = everybody
+        .into_iter()
+        .filter(|_| has_blocks && found.has_others);
+    let blocks = found.blocks.iter().map(|(block, is_in)| match is_in {
+        true => written(block),
+        false => format!("!{}", written(block)),
+    });
+    Some(others.chain(blocks).collect())
+}
+
+/// Returns a block, or the address where it is a single one.
+fn written(block: &IpNet) -> String {
+    match block.prefix_len() == block.max_prefix_len() {
+        true => block.addr().to_string(),
+        false => block.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    /// Goal: the clients of two lists are those that both have. Method: blocks within each other, exceptions in one list and in both,
+    /// exceptions alone, and lists without a common client.
+    #[test]
+    fn lists_of_clients_have_their_common_clients() {
+        for (one, other, expected) in [
+            ("", "10.0.0.0/8", Some("10.0.0.0/8")),
+            ("10.0.0.0/8", "10.1.0.0/16 ::1", Some("10.1.0.0/16")),
+            (
+                "10.0.0.0/8 !10.1.0.0/16",
+                "10.1.2.0/24 10.2.0.0/16",
+                Some("10.2.0.0/16"),
+            ),
+            (
+                "10.0.0.0/8 !10.1.0.0/16 10.1.1.1",
+                "10.0.0.0/8",
+                Some("10.0.0.0/8 !10.1.0.0/16 10.1.1.1"),
+            ),
+            ("!10.0.0.0/8", "!192.0.2.1", Some("!10.0.0.0/8 !192.0.2.1")),
+            ("!10.0.0.0/8 10.1.0.0/16", "10.0.0.0/8", Some("10.1.0.0/16")),
+            ("!10.0.0.0/8", "10.1.0.0/16", None),
+            ("10.0.0.0/8", "192.0.2.1", None),
+        ] {
+            let both = |one: &str, other: &str| both_clients(&texts(one), &texts(other));
+            assert_eq!(both(one, other), expected.map(texts), "{one}, {other}");
+            assert_eq!(both(other, one).is_none(), expected.is_none());
+            if let Some(both) = both(one, other) {
+                assert!(covers_clients(&texts(one), &both) && covers_clients(&texts(other), &both));
+            }
+        }
+    }
+
+    /// Goal: a list covers what it has as a whole, and nothing else. Method: an exception in either list, exceptions alone, none.
+    #[test]
+    fn a_list_covers_clients_that_it_has_as_a_whole() {
+        let covers = |wide: &str, narrow: &str| covers_clients(&texts(wide), &texts(narrow));
+        assert!(covers("10.0.0.0/8 !10.1.0.0/16", "10.2.0.0/16 10.3.0.1"));
+        assert!(covers("10.0.0.0/8 !10.1.0.0/16", "10.0.0.0/8 !10.0.0.0/9"));
+        assert!(covers("!10.1.0.0/16", "!10.0.0.0/8"));
+        assert!(covers("", "10.0.0.0/8"));
+        assert!(!covers("10.0.0.0/8 !10.1.0.0/16", "10.0.0.0/8"));
+        assert!(!covers("10.0.0.0/8", "!10.1.0.0/16"));
+        assert!(!covers("10.0.0.0/8", ""));
+    }
+
+    /// Goal: methods and values of two routes are those of a request that both take. Method: HEAD at a later GET, any value, two values.
+    #[test]
+    fn methods_and_values_are_those_of_one_request() {
+        let methods = |one: &str, later: &str| both_methods(&texts(one), &texts(later));
+        assert_eq!(methods("", "GET"), Some(texts("GET")));
+        assert_eq!(methods("HEAD PUT", "GET"), Some(texts("HEAD")));
+        assert_eq!(methods("GET", "HEAD"), None);
+        let value = |value: &str| RouteValue {
+            key: "query",
+            name: "a".to_owned(),
+            value: value.to_owned(),
+        };
+        let both = |one: &str, other: &str| both_values(&[value(one)], &[value(other)]);
+        assert_eq!(both("*", "1"), Some(vec![value("1")]));
+        assert_eq!(both("1", "*"), Some(vec![value("1")]));
+        assert_eq!(both("1", "2"), None);
+    }
+}
