@@ -34,6 +34,7 @@ pub mod bounds;
 mod caddy;
 mod cells;
 mod client_fields;
+mod closed_hosts;
 mod decoded_paths;
 mod format;
 mod haproxy;

@@ -12,6 +12,8 @@ mod services;
 mod settings;
 pub(crate) mod yaml;
 
+use std::collections::BTreeSet;
+
 use sluicegate_base::path::PathCase;
 
 use self::annotations::IngressAnnotations;
@@ -20,6 +22,7 @@ use self::precedence::{PathClaims, PathStrength};
 use self::services::ServiceOrigins;
 use self::settings::ControllerSettings;
 use self::yaml::YamlNode;
+use crate::closed_hosts::{self, ALL_PATHS};
 use crate::ledger::{EntryId, Ledger};
 use crate::model::{
     ClientList, GatewayModel, KeyPart, Limit, LimitAction, LimitAlgorithm, Listener, Route,
@@ -94,6 +97,7 @@ pub(crate) fn read(
     for ingress in importer.held_paths(precedence::by_age(ingresses, ledger), ledger) {
         importer.ingress(&ingress, ledger);
     }
+    importer.close_hosts();
     let mut gateway = importer.gateway;
     gateway.routes = host_paths::ordered(importer.routes, &importer.notations);
     gateway.origins = importer.services.origins;
@@ -143,6 +147,9 @@ struct IngressImporter {
     settings: ControllerSettings,
     claims: PathClaims,
     notations: HostNotations,
+    /// The hosts, each with the rule that names it first.
+    hosts: Vec<(String, Vec<EntryId>)>,
+    known_hosts: BTreeSet<String>,
     routes: Vec<WrittenRoute>,
 }
 
@@ -151,6 +158,10 @@ struct IngressPaths<'n> {
     object: &'n YamlNode,
     annotations: IngressAnnotations,
     paths: Vec<(Option<&'n str>, &'n YamlNode)>,
+    /// The hosts that no older one names: the default backend has the paths of them that no rule names.
+    hosts: Vec<&'n str>,
+    /// True if it has a rule for a host.
+    names_host: bool,
 }
 
 /// The keys that all routes of an Ingress share.
@@ -186,14 +197,15 @@ impl IngressImporter {
             annotations.inherit(&self.settings.timeouts);
             let place = format!("{}/{}", namespace(object), ingress_name(object));
             let mut held = Vec::new();
+            let mut hosts = Vec::new();
+            let mut names_host = false;
             let rules = object.at(&["spec", "rules"]).map(YamlNode::elements);
             for rule in rules.unwrap_or_default() {
                 let host = rule.get("host").and_then(YamlNode::text);
-                let entries = rule.get("host").map(YamlNode::entries);
-                entries
-                    .into_iter()
-                    .flatten()
-                    .for_each(|id| ledger.translated(id));
+                let entries = rule.get("host").map(YamlNode::entries).unwrap_or_default();
+                entries.iter().for_each(|id| ledger.translated(*id));
+                names_host |= host.is_some();
+                hosts.extend(host.filter(|it| self.is_new_host(it, entries)));
                 let paths = rule.at(&["http", "paths"]).map(YamlNode::elements);
                 for path in paths.unwrap_or_default() {
                     if !self.claims.is_held(path, (host, &place), ledger) {
@@ -206,6 +218,8 @@ impl IngressImporter {
                 object,
                 annotations,
                 paths: held,
+                hosts,
+                names_host,
             });
         }
         found
@@ -249,17 +263,56 @@ impl IngressImporter {
         }
         let spec = |name: &str| object.at(&["spec", name]);
         if let Some(backend) = spec("defaultBackend").or_else(|| spec("backend")) {
-            let rule = PathRule {
-                host: None,
-                path: "/*".to_owned(),
-                written: "/".to_owned(),
-                case: PathCase::Kept,
-                strength: PathStrength::DefaultBackend,
-                rewrite: None,
-                sources: Vec::new(),
-                backend,
-            };
-            self.route(rule, namespace, &shared, annotations, ledger);
+            if ingress.names_host && ingress.hosts.is_empty() {
+                let reason = "the first Ingress of its hosts has their default backend";
+                backend
+                    .entries()
+                    .iter()
+                    .for_each(|id| ledger.left_out(*id, reason));
+            }
+            let hosts = ingress.hosts.iter().copied().map(Some);
+            let every = (!ingress.names_host).then_some(None);
+            for host in hosts.chain(every) {
+                let rule = PathRule {
+                    host,
+                    path: ALL_PATHS.to_owned(),
+                    written: "/".to_owned(),
+                    case: PathCase::Kept,
+                    strength: PathStrength::DefaultBackend,
+                    rewrite: None,
+                    sources: Vec::new(),
+                    backend,
+                };
+                self.route(rule, namespace, &shared, annotations, ledger);
+            }
+        }
+    }
+
+    /// Notes a host, and returns true if no older Ingress names it.
+    fn is_new_host(&mut self, host: &str, sources: Vec<EntryId>) -> bool {
+        let host = host.to_ascii_lowercase();
+        let is_new = self.known_hosts.insert(host.clone());
+        if is_new {
+            self.hosts.push((host, sources));
+        }
+        is_new
+    }
+
+    /// Adds routes for the paths that no Ingress names for a host, where those of a wider host would take them.
+    fn close_hosts(&mut self) {
+        let is_all = |it: &&WrittenRoute| it.route.path == ALL_PATHS;
+        let whole = self.routes.iter().filter(is_all);
+        let whole: BTreeSet<Option<String>> = whole.map(|it| it.route.host.clone()).collect();
+        let known = self.routes.iter().map(|it| it.route.host.clone());
+        let known: BTreeSet<Option<String>> = known.collect();
+        for (host, sources) in std::mem::take(&mut self.hosts) {
+            let is_closed = whole.contains(&Some(host.clone()));
+            if is_closed || !closed_hosts::has_wider(&host, known.iter().map(Option::as_deref)) {
+                continue;
+            }
+            let mut route = closed_hosts::closing_route(&host);
+            route.remarks.sources = sources;
+            self.push(route, "/");
         }
     }
 

@@ -145,7 +145,7 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
         maker.origins.define(directive, ledger);
     }
     let optional = listener_tls::optional_addresses(&gateway.listeners);
-    for (number, (server, hosts)) in servers.iter().zip(&hosts).enumerate() {
+    for (number, (server, own)) in servers.iter().zip(&hosts).enumerate() {
         if redirects.contains(number) {
             ledger.translated(server.directive.id);
             continue;
@@ -154,14 +154,15 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
             server_without_routes(server, ledger);
             continue;
         }
-        if hosts.is_empty() {
+        if own.is_empty() {
             leave_server_out(server, number, &addresses, ledger);
             continue;
         }
         ledger.translated(server.directive.id);
         let place = ServerPlace {
             number,
-            hosts,
+            all_hosts: &hosts,
+            hosts: own,
             requires_certificate: requires_certificate(server, &optional, &addresses),
             server,
         };

@@ -18,6 +18,7 @@ use super::rewrites;
 use super::templates::{self, PathChange, QueryChange};
 use super::tree::Directive;
 use super::zones::ZoneTable;
+use crate::closed_hosts;
 use crate::ledger::{EntryId, Ledger};
 use crate::model::{ClientList, FieldEdits, Route, RouteAction, TableRemarks};
 use crate::names::NamePool;
@@ -79,9 +80,9 @@ impl<'d> RouteMaker<'d> {
         found.retain(|it| it.match_kind != LocationMatch::Named);
         rewrites::split(&mut found, server, root.rewrite, &table);
         let is_needed = answers || is_limited || root.rewrite.is_some() || found.is_empty();
-        if is_needed && !found.iter().any(takes_all) {
-            found.push(root);
-        }
+        let is_open = !found.iter().any(takes_all);
+        let closed = (is_open && !is_needed).then(|| root.clone());
+        found.extend(Some(root).filter(|_| is_open && is_needed));
         let mut located = Vec::new();
         let first = self.routes.len();
         for placed in locations::place(found, ledger) {
@@ -92,6 +93,9 @@ impl<'d> RouteMaker<'d> {
         }
         let scripts = front_controllers::routes(&located, &self.routes, &table, ledger);
         self.routes.splice(first..first, scripts);
+        if let Some(root) = closed {
+            self.close_hosts(&root, place, ledger);
+        }
         table.leave_unreached(children, ledger);
     }
 
@@ -208,6 +212,29 @@ impl<'d> RouteMaker<'d> {
                 keys: place.keys(),
                 ..Route::new(placed.path.clone(), action)
             });
+        }
+    }
+
+    /// Adds routes for the paths that no location of a server block takes, where those of a wider host would take them.
+    fn close_hosts(
+        &mut self,
+        root: &LocationBlock<'d>,
+        place: &ServerPlace<'_, 'd>,
+        ledger: &mut Ledger,
+    ) {
+        for host in place.hosts {
+            let name = host.name.as_deref();
+            let Some(name) = name.filter(|it| place.has_wider(it)) else {
+                continue;
+            };
+            let access = access::read_all(&[root.scope.access.clone()], ledger);
+            let mut route = Route {
+                listeners: host.listeners.clone(),
+                keys: place.keys(),
+                ..closed_hosts::closing_route(name)
+            };
+            route.remarks.sources.push(place.server.directive.id);
+            self.add_route(route, &access, ledger);
         }
     }
 
@@ -427,11 +454,19 @@ pub(super) struct ServerPlace<'p, 'd> {
     pub(super) server: &'p super::listens::ServerBlock<'d>,
     pub(super) number: usize,
     pub(super) hosts: &'p [ServerHost],
+    /// The hosts of all server blocks.
+    pub(super) all_hosts: &'p [Vec<ServerHost>],
     /// True if its routes refuse who has no certificate.
     pub(super) requires_certificate: bool,
 }
 
 impl ServerPlace<'_, '_> {
+    /// Returns true if a host is among those of a wider one.
+    fn has_wider(&self, host: &str) -> bool {
+        let all = self.all_hosts.iter().flatten();
+        closed_hosts::has_wider(host, all.map(|it| it.name.as_deref()))
+    }
+
     /// Returns further keys of each route.
     fn keys(&self) -> Vec<(&'static str, String)> {
         let certificate = ("require", "{ client_certificate = true }".to_owned());
