@@ -57,6 +57,12 @@ pub const REWRITE_PARTS: usize = 64;
 /// Folders of a server block whose scripts have routes of their own.
 pub const SCRIPT_FOLDERS: usize = 256;
 
+/// Pairs of a path with a slash at the end and an expression that are compared.
+pub const COMPARISONS_OF_SLASHES: usize = 1_000_000;
+
+/// Routes that are added for paths with a slash at the end.
+pub const ROUTES_WITH_SLASHES: usize = 8192;
+
 /// Routes of one host that are repeated with the conditions of later ones.
 pub const REPEATED_ROUTES: usize = 1024;
 

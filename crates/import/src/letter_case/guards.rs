@@ -4,7 +4,7 @@
 use crate::model::{Limit, LimitAction, LimitAlgorithm, Route, RouteAction};
 
 /// Returns true if requests that one route takes from another get the same answer, behind guards as strict as those of that one.
-pub(super) fn covers(route: &Route, other: &Route, limits: &[Limit]) -> bool {
+pub(crate) fn covers(route: &Route, other: &Route, limits: &[Limit]) -> bool {
     if is_refusal(&route.action) {
         return true;
     }

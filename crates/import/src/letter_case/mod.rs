@@ -16,8 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sluicegate_base::path::PathCase;
 
-use self::guards::covers;
-use self::paths::{PathPlace, RoutePath};
+pub(crate) use self::guards::covers;
+use self::paths::PathPlace;
+pub(crate) use self::paths::RoutePath;
 use crate::bounds;
 use crate::model::{Limit, Route};
 

@@ -8,7 +8,7 @@ use crate::bounds;
 use crate::model::Route;
 
 /// The path of a route.
-pub(super) struct RoutePath {
+pub(crate) struct RoutePath {
     kind: PathKind,
     sample: String,
 }
@@ -29,7 +29,7 @@ enum PathKind {
 
 impl RoutePath {
     /// Returns the path of a route; `None` where no request is known that has it.
-    pub(super) fn new(route: &Route) -> Option<Self> {
+    pub(crate) fn new(route: &Route) -> Option<Self> {
         if let Some(expression) = route.path.strip_prefix(EXPRESSION) {
             return Self::expression(expression);
         }
@@ -74,7 +74,7 @@ impl RoutePath {
     }
 
     /// Returns a path that it has.
-    pub(super) fn sample(&self) -> &str {
+    pub(crate) fn sample(&self) -> &str {
         &self.sample
     }
 
@@ -98,6 +98,44 @@ impl RoutePath {
                 let shorter = asked.strip_suffix('/').filter(|path| !path.is_empty());
                 let mut readings = [Some(asked), shorter].into_iter().flatten();
                 readings.any(|reading| regex.is_match(reading.as_bytes()))
+            }
+        }
+    }
+
+    /// Returns true if a path is this one, where a slash at the end makes a difference.
+    pub(crate) fn takes_as_written(&self, asked: &str, case: PathCase) -> bool {
+        let is_begun = |text: &str| match case {
+            PathCase::Ignored => text.eq_ignore_ascii_case(&self.sample),
+            PathCase::Kept => text == self.sample,
+        };
+        match &self.kind {
+            PathKind::Exact => is_begun(asked),
+            PathKind::Prefix => asked.get(..self.sample.len()).is_some_and(is_begun),
+            PathKind::Expression { exact, folded, .. } => match case {
+                PathCase::Ignored => folded.is_match(asked.as_bytes()),
+                PathCase::Kept => exact.is_match(asked.as_bytes()),
+            },
+        }
+    }
+
+    /// Returns the part of a path that a slot of the route stands for: `rest`, or a group such as `path.1`.
+    pub(crate) fn slot(&self, asked: &str, case: PathCase, name: &str) -> Option<String> {
+        match &self.kind {
+            PathKind::Exact => None,
+            PathKind::Prefix => Some(asked.get(self.sample.len()..)?.to_owned()),
+            PathKind::Expression { exact, folded, .. } => {
+                let regex = match case {
+                    PathCase::Ignored => folded,
+                    PathCase::Kept => exact,
+                };
+                let groups = regex.captures(asked.as_bytes())?;
+                let group = name.strip_prefix("path.")?;
+                let found = match group.parse() {
+                    Ok(number) => groups.get(number),
+                    Err(_) => groups.name(group),
+                };
+                let text = found.map(|it| it.as_bytes()).unwrap_or_default();
+                String::from_utf8(text.to_vec()).ok()
             }
         }
     }
