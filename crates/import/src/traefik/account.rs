@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::tree::ITSELF;
 use crate::ingress::yaml::YamlNode;
-use crate::ledger::{EntryId, Ledger};
+use crate::ledger::{EntryId, Ledger, UNKNOWN};
 
 /// The account of all values of the input.
 pub(super) struct TreeAccount<'l> {
@@ -57,6 +57,14 @@ impl<'l> TreeAccount<'l> {
         for id in ids {
             self.ledger.left_out(id, reason);
             self.covered.insert(id);
+        }
+    }
+
+    /// Records that the operator has to write what a value does, unless something was recorded of it.
+    pub(super) fn lost_if_unknown(&mut self, node: &YamlNode, name: &str, reason: &str) {
+        let is_unknown = |id: &EntryId| self.ledger.reason(*id) == Some(UNKNOWN);
+        if node.entries().iter().all(is_unknown) {
+            self.lost(node, name, reason);
         }
     }
 

@@ -28,7 +28,19 @@ impl EntryPoint {
     /// Returns true if its port or its name is that of HTTPS.
     pub(super) fn is_for_https(&self) -> bool {
         self.listener.address.ends_with(":443")
-            || matches!(self.name.as_str(), "websecure" | "https")
+            || ["websecure", "https"].contains(&self.name.to_ascii_lowercase().as_str())
+    }
+
+    /// Gives TLS to an entry point for HTTPS that the input does not have: its own file may say that its routers have TLS.
+    pub(super) fn assume_tls(&mut self, account: &mut TreeAccount<'_>) {
+        if self.trusted.is_none() && self.is_for_https() && self.tls.is_none() {
+            account.ledger.fill_in(format!(
+                "[[listener]] {}: tls; routers of the entry point {} have none of their own, and its file is not in the input: \
+                 TLS is written",
+                self.listener.address, self.name
+            ));
+            self.tls = Some(YamlNode::Map(Vec::new()));
+        }
     }
 }
 
@@ -84,12 +96,14 @@ pub(super) fn read(
 
 /// Returns the entry point of a name of which the input has no address.
 fn assumed(name: &str, at: usize, account: &mut TreeAccount<'_>) -> EntryPoint {
-    let usual = USUAL.iter().find(|(known, _)| *known == name);
+    let usual = USUAL
+        .iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(name));
     let address = usual.map_or_else(
         || {
             let address = format!("[::]:{}", 8_000 + at);
             account.ledger.fill_in(format!(
-                "[[listener]] address: the port of the entry point {name}; {address} is written"
+                "[[listener]] address and tls: those of the entry point {name}; {address} is written"
             ));
             address
         },

@@ -27,6 +27,9 @@ pub(super) fn apply(
     let mut options: Vec<String> = Vec::new();
     let mut ordered = Vec::new();
     let tables = routers.iter().map(|it| (it.tls.or(own), it.rule.hosts()));
+    // The routers of an entry point can be in other files.
+    let alone = routers.is_empty().then(|| (own, Vec::new()));
+    let tables = tables.chain(alone);
     for (table, hosts) in tables.filter_map(|(table, hosts)| Some((table?, hosts))) {
         // Options are found by the name of the handshake, so a router without a host has the default ones.
         let has_name = hosts.iter().any(|it| !it.starts_with('*'));
@@ -49,6 +52,9 @@ pub(super) fn apply(
         }
         keys_of(table, account);
     }
+    if options.is_empty() {
+        options.push("default".to_owned());
+    }
     order(config, &ordered, (listener, gateway), account);
     certificates(config, listener, account);
     if listener.certificates.is_empty() && listener.acme.is_empty() {
@@ -60,7 +66,6 @@ pub(super) fn apply(
         listener.certificates.push(pair);
     }
     match options.as_slice() {
-        [] => {}
         [one] => {
             let found = config.named("tls.options", one);
             if let Some((_, node)) = found {
@@ -303,6 +308,10 @@ fn client_auth(
         "VerifyClientCertIfGiven" => true,
         _ => return account.lost(node, place, "a certificate that is shown is verified"),
     };
+    if let Some(secrets) = member(node, "secretNames") {
+        let reason = "secrets are in the cluster; see [listener.tls] client_ca_file";
+        return account.lost_with(node, secrets, reason);
+    }
     let [file] = files.as_slice() else {
         return account.lost(node, place, "client_ca_file is one file");
     };

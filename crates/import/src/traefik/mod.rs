@@ -35,6 +35,7 @@ pub(crate) use self::notations::is_traefik;
 use self::routers::TraefikRouter;
 use self::routes::{ConnectionKind, RouterRoutes};
 use self::services::TraefikOrigins;
+use crate::ingress::yaml::YamlNode;
 use crate::ledger::Ledger;
 use crate::model::GatewayModel;
 use crate::position::SyntaxError;
@@ -104,10 +105,14 @@ fn placed(
     account: &mut TreeAccount<'_>,
 ) -> Vec<EntryPoint> {
     let is_declared = !config.members("entryPoints").is_empty();
+    // Certificates and options that no router names are those of an entry point.
+    let any_tls = routers.iter().any(|it| it.tls.is_some());
+    let is_all_tls = !any_tls && tree::at(&config.root, "tls").is_some();
     let mut named: Vec<String> = Vec::new();
     for router in routers.iter_mut() {
         if router.entry_points.is_empty() && !is_declared {
-            let name = if router.tls.is_some() { SECURE } else { PLAIN };
+            let has_tls = router.tls.is_some() || is_all_tls;
+            let name = if has_tls { SECURE } else { PLAIN };
             router.entry_points.push(name.to_owned());
         }
         for name in &router.entry_points {
@@ -123,6 +128,12 @@ fn placed(
         router.entry_points.clone_from(&usual);
     }
     entry_points::resolve_redirects(&mut entry_points);
+    for entry_point in &mut entry_points {
+        let own = routers.iter().filter(|it| has(it, entry_point));
+        if own.map(|it| it.tls).any(|it| it.is_none()) {
+            entry_point.assume_tls(account);
+        }
+    }
     entry_points
 }
 
@@ -181,8 +192,15 @@ fn reached<'r, 'c>(
 
 /// Returns how clients connect to an entry point. Traefik tells both kinds apart on one port; a listener has one.
 fn connection(routers: &[TraefikRouter<'_>], entry_point: &EntryPoint) -> ConnectionKind {
-    let has_tls = !reached(routers, entry_point, ConnectionKind::Tls).is_empty();
     let has_clear = !reached(routers, entry_point, ConnectionKind::ClearText).is_empty();
+    // Where the input has no router of an entry point for HTTPS, other files have them, with TLS.
+    let has_tls = match entry_point.is_for_https() {
+        true => !has_clear || !reached(routers, entry_point, ConnectionKind::Tls).is_empty(),
+        false => {
+            entry_point.tls.is_some()
+                || !reached(routers, entry_point, ConnectionKind::Tls).is_empty()
+        }
+    };
     let is_redirected = entry_point.listener.redirect_to_https.is_some();
     match has_tls && !is_redirected && (!has_clear || entry_point.is_for_https()) {
         true => ConnectionKind::Tls,
@@ -324,9 +342,23 @@ fn report_unrouted(config: &TraefikConfig, account: &mut TreeAccount<'_>) {
             account.idle(tls, "no router without a `tls` of its own needs it");
         }
     }
+    for (name, node) in config.members("tls.options") {
+        account.lost_if_unknown(
+            node,
+            &format!("tls.options.{name}"),
+            "no listener has these options; see [listener.tls]",
+        );
+    }
+    for section in ["tls.certificates", "tls.stores.default"] {
+        let node = tree::at(&config.root, section);
+        let parts = node.map(YamlNode::elements).filter(|it| !it.is_empty());
+        let parts = parts.or(node.map(std::slice::from_ref));
+        for part in parts.unwrap_or_default() {
+            let reason = "no listener has this certificate; see [listener.tls] certificates";
+            account.lost_if_unknown(part, section, reason);
+        }
+    }
     let sections = [
-        "tls.options",
-        "tls.certificates",
         "tls.stores",
         "http.serversTransports",
         "certificatesResolvers",
