@@ -99,6 +99,12 @@ pub struct Listener {
     pub tls: Vec<(&'static str, &'static str)>,
 }
 
+/// Returns the files of a certificate and its key that the operator has to name: without them a listener would be in clear text.
+#[must_use]
+pub fn placeholder_pair() -> (String, String) {
+    ("tls.pem".to_owned(), "tls.key".to_owned())
+}
+
 /// `[list.NAME]`.
 #[derive(Clone, Debug)]
 pub struct ClientList {

@@ -8,7 +8,7 @@ use super::tables::millis;
 use super::tls::{self, TlsDefaults, TlsWord};
 use crate::bounds;
 use crate::ledger::{EntryId, Ledger};
-use crate::model::{GatewayModel, Listener};
+use crate::model::{GatewayModel, Listener, placeholder_pair};
 
 /// Words of `bind` without a value that the gateway needs not.
 const PLAIN_WORDS: [&str; 12] = [
@@ -63,7 +63,7 @@ const GUARDS: [&str; 4] = ["accept-netscaler-cip", "crl-file", "interface", "max
 const IGNORED_ERRORS: [&str; 2] = ["ca-ignore-err", "crt-ignore-err"];
 
 /// Words of `bind` that are read where the certificate is.
-const CERTIFICATE_WORDS: [&str; 3] = ["crt", "ca-file", "verify"];
+const CERTIFICATE_WORDS: [&str; 4] = ["crt", "crt-list", "ca-file", "verify"];
 
 /// Returns the listeners of a frontend that have TLS.
 pub(super) fn listener_tls(frontend: &ConfigSection) -> ListenerTls {
@@ -195,6 +195,7 @@ fn certificates(
             .filter(move |(word, _)| *word == name)
             .map(|(_, it)| it)
     };
+    let mut unnamed: Vec<String> = Vec::new();
     for file in values("crt") {
         // A path without an extension is mostly that of a directory.
         let is_file = file
@@ -202,25 +203,24 @@ fn certificates(
             .next()
             .is_some_and(|name| name.contains('.'));
         if !is_file || file.starts_with('@') {
-            ledger.fill_in(format!(
-                "[[listener]] {}: tls.certificates, the files of {file}",
-                listener.address
-            ));
+            unnamed.push(format!("the files of {file}"));
             continue;
         }
         // One file has the certificate and its key.
         let file = tls.certificate(file);
         listener.certificates.push((file.clone(), file));
     }
-    for file in values("crt-list") {
-        ledger.fill_in(format!(
-            "[[listener]] {}: tls.certificates, those of the list {file}",
-            listener.address
-        ));
-    }
+    unnamed.extend(values("crt-list").map(|file| format!("those of the list {file}")));
     if listener.certificates.is_empty() {
+        // A listener without certificates would be one in clear text.
+        listener.certificates.push(placeholder_pair());
+        if unnamed.is_empty() {
+            unnamed.push("a file for each".to_owned());
+        }
+    }
+    for what in unnamed {
         ledger.fill_in(format!(
-            "[[listener]] {}: tls.certificates, a file for each",
+            "[[listener]] {}: tls.certificates, {what}",
             listener.address
         ));
     }

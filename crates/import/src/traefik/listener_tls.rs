@@ -6,7 +6,7 @@ use super::routers::TraefikRouter;
 use super::transports::is_file;
 use super::tree::{self, ITSELF, at, is_on, member, text, texts};
 use crate::ingress::yaml::YamlNode;
-use crate::model::{GatewayModel, Listener};
+use crate::model::{GatewayModel, Listener, placeholder_pair};
 use crate::tls_suites::SUITES;
 use crate::toml::{list, quoted};
 
@@ -58,12 +58,11 @@ pub(super) fn apply(
     order(config, &ordered, (listener, gateway), account);
     certificates(config, listener, account);
     if listener.certificates.is_empty() && listener.acme.is_empty() {
-        let pair = ("tls.pem".to_owned(), "tls.key".to_owned());
         account.ledger.fill_in(format!(
             "[[listener]] tls.certificates: the certificate and the key of {}; the input names none",
             listener.address
         ));
-        listener.certificates.push(pair);
+        listener.certificates.push(placeholder_pair());
     }
     match options.as_slice() {
         [one] => {
