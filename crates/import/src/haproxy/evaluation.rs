@@ -25,8 +25,8 @@ pub(super) struct CellLimit {
     /// The lines of track and rule.
     pub(super) sources: Vec<EntryId>,
     pub(super) differences: Vec<String>,
-    /// The part that the operator has to write, since no key says it.
-    pub(super) to_fill_in: Option<String>,
+    /// The parts that the operator has to write, since no key says them.
+    pub(super) to_fill_in: Vec<String>,
     /// The field that the key reads, where only a proxy may write that.
     pub(super) proxy_field: Option<ProxyFieldUse>,
 }
@@ -71,7 +71,7 @@ pub(super) struct EvaluatedCell {
     pub(super) cell: RequestCell,
     pub(super) effect: CellEffect,
     /// The entries that its requests fill.
-    tracked: Vec<TrackedEntry>,
+    pub(super) tracked: Vec<TrackedEntry>,
     /// The limits of rules about its requests that come after the answer.
     after_answer: Vec<CellLimit>,
 }
@@ -324,11 +324,6 @@ impl<'r> RuleEvaluation<'r> {
                 "refused requests are not counted; in HAProxy a client that goes on asking stays refused",
             );
         }
-        if rule.condition.alternatives.iter().any(|it| it.len() > 1) {
-            differs(
-                "only requests that the rule is about are counted, and those that the file answers; HAProxy counts all that it tracks",
-            );
-        }
         if counter.kind == CounterKind::Errors {
             differs(
                 "responses of 400 to 499 count, and requests in flight until they are answered",
@@ -341,7 +336,7 @@ impl<'r> RuleEvaluation<'r> {
             table: table_name,
             kind: counter.kind,
             key: key.parts,
-            to_fill_in: key.to_fill_in,
+            to_fill_in: key.to_fill_in.into_iter().collect(),
             on_missing: track.on_missing,
             most: tables::count(*most)?,
             period,

@@ -12,6 +12,7 @@ use super::sections::{self, ConfigSection, SectionLine};
 use super::sources;
 use super::tables::StickTables;
 use super::tls::TlsDefaults;
+use super::uncounted;
 use crate::cells::{self, CellDivision, RequestCell, TermList};
 use crate::client_fields;
 use crate::ledger::Ledger;
@@ -243,6 +244,7 @@ impl<'s> FrontendImporter<'s> {
             evaluated.push(evaluation.finish(cell));
         }
         evaluation::count_answered(&mut evaluated);
+        uncounted::require(&mut evaluated);
         let evaluated = evaluated.into_iter();
         evaluated
             .map(|it| (it.cell, it.effect.without_unused()))
@@ -430,7 +432,7 @@ mod tests {
     fn paths_of_different_hosts_are_added_and_not_multiplied() {
         let mut text = String::from(
             "frontend f\n bind :80\n stick-table type ip size 1k expire 30s store http_req_rate(10s)\n \
-             http-request track-sc0 src\n \
+             http-request track-sc0 src if { hdr(host) h0.test }\n \
              http-request deny if { hdr(host) h0.test } { sc_http_req_rate(0) gt 10 }\n",
         );
         let mut backends = String::new();
@@ -491,7 +493,7 @@ mod tests {
         let text = |condition: &str, action: &str| {
             format!(
                 "frontend f\n bind :80\n stick-table type ip size 1k expire 30s store http_req_rate(10s)\n \
-                 http-request track-sc0 src\n {action} if {{ {condition} }}\n \
+                 http-request track-sc0 src if {{ path_beg /a/ }}\n {action} if {{ {condition} }}\n \
                  http-request deny if {{ path_beg /a/ }} {{ sc_http_req_rate(0) gt 10 }}\n \
                  default_backend one\nbackend one\n server s 10.0.0.1:80\nbackend two\n server s 10.0.0.2:80\n"
             )

@@ -52,7 +52,7 @@ impl<'s> LimitTable<'s> {
             ledger.translated(*id);
         }
         if let Some(last) = wanted.sources.last() {
-            if let Some(what) = &wanted.to_fill_in {
+            for what in &wanted.to_fill_in {
                 ledger.fill_in_for(*last, what);
             }
             for difference in &wanted.differences {

@@ -20,6 +20,7 @@ mod sources;
 mod tables;
 mod terms;
 mod tls;
+mod uncounted;
 
 use self::elsewhere::FrontendOmission;
 use self::frontend::FrontendImporter;
