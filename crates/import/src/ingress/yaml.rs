@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use saphyr_parser::{Event, Parser, Span};
+use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 
 use crate::bounds;
 use crate::ledger::{EntryId, Ledger};
@@ -112,6 +112,8 @@ pub(crate) fn parse(
             | Event::DocumentStart(_)
             | Event::DocumentEnd
             | Event::Nothing => {}
+            // A document without a value, as behind the last `---` or with a comment alone.
+            Event::Scalar(text, ScalarStyle::Plain, ..) if ["", "~", "null"].contains(&&*text) => {}
             other => documents.push(reader.node(other, span, String::new(), 0)?),
         }
     }
@@ -304,5 +306,18 @@ mod tests {
         let list = documents[0].at(&["a", "b"]).unwrap();
         assert_eq!(list.elements()[1].text(), Some("x"));
         assert_eq!(documents[1].get("c").and_then(YamlNode::text), Some("d"));
+    }
+
+    /// Goal: documents without a value are none, and enter nothing. Method: those that Helm and `kubectl` write before, between and behind
+    /// others, and a text that is a value.
+    #[test]
+    fn empty_documents_are_none() {
+        let text =
+            "---\n# Source: a.yaml\n---\na: 1\n---\n\n--- null\n---\nb: 2\n---\n# end\n---\n";
+        let mut ledger = Ledger::default();
+        assert_eq!(parse("i", text, &mut ledger).unwrap().len(), 2);
+        assert_eq!(ledger.entries().len(), 2);
+        assert_eq!(parse("i", "", &mut ledger).unwrap().len(), 0);
+        assert_eq!(parse("i", "''\n", &mut ledger).unwrap().len(), 1);
     }
 }
