@@ -60,7 +60,9 @@ impl Format {
             return Some(Self::Traefik);
         }
         let is_manifest = |line: &str| line.starts_with("apiVersion:") || line.starts_with("kind:");
-        if text.lines().any(is_manifest) {
+        // What `kubectl get -o json` prints.
+        let is_json = first.starts_with('{') && text.contains("\"apiVersion\":");
+        if is_json || text.lines().any(is_manifest) {
             return Some(Self::Ingress);
         }
         if caddy::begins(text) {
@@ -112,6 +114,18 @@ mod tests {
             (
                 "apiVersion: networking.k8s.io/v1\nkind: Ingress\n",
                 Some(Format::Ingress),
+            ),
+            (
+                "{\n    \"apiVersion\": \"v1\",\n    \"items\": [\n        {\n            \"kind\": \"Ingress\"\n",
+                Some(Format::Ingress),
+            ),
+            (
+                "{\"apiVersion\":\"networking.k8s.io/v1\",\"kind\":\"Ingress\"}",
+                Some(Format::Ingress),
+            ),
+            (
+                "{\n  \"apiVersion\": \"traefik.io/v1alpha1\",\n  \"kind\": \"IngressRoute\"\n}\n",
+                Some(Format::Traefik),
             ),
             ("services:\n  a:\n    image: nginx\n", None),
             ("[[route]]\npath = \"/\"\n", None),

@@ -54,6 +54,13 @@ pub(crate) fn read(
                 ledger.translated(id);
             }
         }
+        for id in list
+            .get("metadata")
+            .map(YamlNode::entries)
+            .unwrap_or_default()
+        {
+            ledger.left_out(id, "it describes a list");
+        }
     }
     for object in &objects {
         let kind = object
