@@ -1,7 +1,7 @@
 //! Decides what the rules of a frontend and of its backend do with the requests of one cell.
 
 use super::redirects::RedirectTarget;
-use super::rules::{RuleKind, SectionRule};
+use super::rules::{CLOSED, RuleKind, SectionRule};
 use super::samples::{CounterKind, TableCounter};
 use super::tables::{self, StickTables, TrackRule};
 use crate::bounds;
@@ -316,8 +316,10 @@ impl<'r> RuleEvaluation<'r> {
         let mut differences = track.differences.clone();
         differences.extend(key.difference);
         let mut differs = |difference: &str| differences.push(difference.to_owned());
-        if status.is_none() {
-            differs("refusals are 429; HAProxy answers 403 unless told otherwise");
+        match (status, rule.difference) {
+            (None, Some(CLOSED)) => differs(CLOSED),
+            (None, _) => differs("refusals are 429; HAProxy answers 403 unless told otherwise"),
+            (Some(_), _) => {}
         }
         if counter.kind == CounterKind::Requests {
             differs(

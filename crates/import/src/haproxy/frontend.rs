@@ -269,6 +269,9 @@ impl<'s> FrontendImporter<'s> {
             for id in [rule.id].iter().chain(&rule.condition.sources) {
                 ledger.translated(*id);
             }
+            if let Some(difference) = rule.difference {
+                ledger.differs(rule.id, difference);
+            }
         }
         if !list.cidrs.is_empty() {
             self.gateway.client.block.push(list.name.clone());

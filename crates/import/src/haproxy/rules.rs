@@ -266,6 +266,7 @@ fn rule(
         RuleKind::Return(status @ 400..=599, _) if counts => {
             (RuleKind::Deny(Some(status)), Some(OWN_ANSWER))
         }
+        RuleKind::Deny(_) if closes(&words) => (kind, Some(CLOSED)),
         RuleKind::Deny(_) => (kind, has_own_answer(&words).then_some(OWN_ANSWER)),
         _ if counts => return Err("only refusals depend on counters".to_owned()),
         RuleKind::Return(..) => (kind, has_own_fields(&words).then_some(OWN_FIELDS)),
@@ -284,6 +285,19 @@ fn rule(
 const OWN_ANSWER: &str = "the text and the fields of the answer are the gateway's";
 const OWN_FIELDS: &str =
     "the fields of the answer are the gateway's, of which Content-Type is text/plain";
+
+/// The difference of a refusal without an answer.
+pub(super) const CLOSED: &str =
+    "the refusal is an answer, with 403 or, at a limit, 429; HAProxy closes the connection";
+
+/// Returns true if a refusal closes the connection without an answer.
+fn closes(words: &[String]) -> bool {
+    let action = match words.first().map(String::as_str) {
+        Some("tcp-request") => words.get(2),
+        _ => words.get(1),
+    };
+    action.is_some_and(|it| it == "reject" || it == "silent-drop")
+}
 
 /// Returns true if a refusal has a text, a file or fields of its own.
 fn has_own_answer(words: &[String]) -> bool {
