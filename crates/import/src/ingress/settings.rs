@@ -35,12 +35,13 @@ const READING: [&str; 3] = [
 const PROXIES: &str = "proxy-real-ip-cidr";
 
 /// Beginnings of the names of settings that neither limit, restrict, authenticate nor encrypt. Any other one is to be filled in.
-const HARMLESS: [&str; 41] = [
+const HARMLESS: [&str; 45] = [
     "access-log",
     "allow-snippet-annotations",
     "annotations-risk-level",
     "bind-address",
     "brotli-",
+    "client-body-buffer-size",
     "compute-full-forwarded-for",
     "datadog-",
     "debug-connections",
@@ -52,6 +53,7 @@ const HARMLESS: [&str; 41] = [
     "enable-open",
     "error-log",
     "generate-request-id",
+    "grpc-buffer-size",
     "gzip-",
     "http-access-log",
     "jaeger-",
@@ -60,6 +62,7 @@ const HARMLESS: [&str; 41] = [
     "log-format",
     "lua-shared-dicts",
     "map-hash-",
+    "max-worker-",
     "nginx-status",
     "open",
     "otel-",
@@ -72,6 +75,7 @@ const HARMLESS: [&str; 41] = [
     "server-name-hash-",
     "skip-access-log",
     "ssl-session-",
+    "strict-validate-path-type",
     "upstream-keepalive-",
     "use-gzip",
     "use-http2",
