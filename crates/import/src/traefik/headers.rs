@@ -1,7 +1,8 @@
 //! Reads the middleware `headers`: fields of requests and responses, and the rules for pages of other origins.
 
 use super::account::TreeAccount;
-use super::chain::MiddlewareStep;
+use super::chain::{MiddlewareStep, SchemeRedirect};
+use super::middlewares::{PERMANENT, TEMPORARY};
 use super::rules::is_field_name;
 use super::tree::{self, is_on, member, number, texts};
 use crate::ingress::yaml::YamlNode;
@@ -39,6 +40,9 @@ const STS: [&str; 4] = [
     "forceSTSHeader",
 ];
 
+/// Members of the redirect to HTTPS, of version 2.
+const SSL_REDIRECT: [&str; 2] = ["sslRedirect", "sslTemporaryRedirect"];
+
 /// Returns the steps of the middleware.
 pub(super) fn steps(
     node: &YamlNode,
@@ -50,7 +54,8 @@ pub(super) fn steps(
     let place = format!("http.middlewares.{name}.headers");
     for (member, value) in node.members() {
         let is = |name: &str| member.eq_ignore_ascii_case(name);
-        if is_cors(member) || STS.iter().any(|it| is(it)) {
+        let is_read_below = is_cors(member) || STS.iter().chain(&SSL_REDIRECT).any(|it| is(it));
+        if is_read_below {
             continue;
         }
         if is("customRequestHeaders") {
@@ -78,12 +83,39 @@ pub(super) fn steps(
         }
     }
     response.replace_values(&transport_security(node, account));
-    let mut steps = vec![
-        MiddlewareStep::RequestFields(request),
-        MiddlewareStep::ResponseFields(response),
-    ];
+    let mut steps: Vec<MiddlewareStep> = ssl_redirect(node, &place, account).into_iter().collect();
+    steps.push(MiddlewareStep::RequestFields(request));
+    steps.push(MiddlewareStep::ResponseFields(response));
     steps.extend(cors(node, &place, account));
     steps
+}
+
+/// Returns the redirect of requests in clear text to HTTPS.
+fn ssl_redirect(
+    node: &YamlNode,
+    place: &str,
+    account: &mut TreeAccount<'_>,
+) -> Option<MiddlewareStep> {
+    let written = || SSL_REDIRECT.iter().filter_map(|it| member(node, it));
+    if !is_on(node, "sslRedirect") {
+        written().for_each(|it| account.idle(it, "it is off"));
+        return None;
+    }
+    let proxies = member(node, "sslProxyHeaders").map(YamlNode::members);
+    if proxies.is_some_and(|it| !it.is_empty()) {
+        let reason = "redirect_to_https of a listener asks for no field of a proxy";
+        written().for_each(|it| account.lost(it, place, reason));
+        return None;
+    }
+    written().for_each(|it| account.translated(it));
+    Some(MiddlewareStep::ToScheme(SchemeRedirect {
+        scheme: "https".to_owned(),
+        port: None,
+        status: match is_on(node, "sslTemporaryRedirect") {
+            true => TEMPORARY,
+            false => PERMANENT,
+        },
+    }))
 }
 
 /// The direction of a message.

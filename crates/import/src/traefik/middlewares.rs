@@ -35,8 +35,8 @@ pub(super) struct MiddlewareTable<'c> {
 const CHAIN_DEPTH: usize = 8;
 
 /// Statuses of redirects for good and for now. Traefik answers 301 and 302 to GET, and these to other methods.
-const PERMANENT: u16 = 308;
-const TEMPORARY: u16 = 307;
+pub(super) const PERMANENT: u16 = 308;
+pub(super) const TEMPORARY: u16 = 307;
 
 impl<'c> MiddlewareTable<'c> {
     /// `lists` are the names of middlewares of each router.
