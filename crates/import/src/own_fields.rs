@@ -45,6 +45,12 @@ pub(crate) fn is_own_field(name: &str) -> bool {
     OWN.contains(&name)
 }
 
+/// Returns true if no key edits a field of responses; `name` is in lower case.
+pub(crate) fn is_own_of_response(name: &str) -> bool {
+    let is_limit = name.starts_with("ratelimit") || name.starts_with("x-ratelimit");
+    is_limit || (name != "host" && is_own_field(name))
+}
+
 /// Returns true if the gateway writes this value, or one that is no other one to an origin.
 pub(crate) fn is_usual(name: &str, value: FieldValue<'_>) -> bool {
     let is_upgrade = |word: &str| {

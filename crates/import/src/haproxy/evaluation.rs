@@ -38,6 +38,7 @@ pub(super) struct CellEffect {
     pub(super) answer: Option<CellAnswer>,
     pub(super) backend: Option<String>,
     pub(super) request_fields: FieldEdits,
+    pub(super) response_fields: FieldEdits,
 }
 
 /// An answer of the file's own.

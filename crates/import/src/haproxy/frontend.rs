@@ -7,6 +7,7 @@ use super::binds;
 use super::evaluation::{self, CellAnswer, CellEffect, EvaluatedCell, RuleEvaluation};
 use super::letter_case::FoldedPaths;
 use super::limits::LimitTable;
+use super::responses;
 use super::rules::{self, ListenerTls, RuleKind, SectionRule};
 use super::sections::{self, ConfigSection, SectionLine};
 use super::sources;
@@ -237,10 +238,17 @@ impl<'s> FrontendImporter<'s> {
             evaluation.apply(&cell, &rules.own, ledger);
             let backend = evaluation.effect.backend.take();
             let backend = backend.or_else(|| rules.default_backend.clone());
-            if let Some(rules) = backend.as_deref().and_then(|it| rules.backends.get(it)) {
+            let reached = backend
+                .as_deref()
+                .filter(|_| evaluation.effect.answer.is_none());
+            let reached = reached.and_then(|it| rules.backends.get(it));
+            if let Some(rules) = reached {
                 evaluation.apply(&cell, rules, ledger);
             }
             evaluation.effect.backend = backend;
+            let sections = reached.into_iter().chain([&rules.own]);
+            let sections: Vec<&[SectionRule]> = sections.map(Vec::as_slice).collect();
+            responses::apply(&mut evaluation.effect, &cell, &sections, ledger);
             evaluated.push(evaluation.finish(cell));
         }
         evaluation::count_answered(&mut evaluated);
@@ -347,6 +355,7 @@ impl<'s> FrontendImporter<'s> {
             client: cell.client.clone().unwrap_or_default(),
             limits,
             request_fields: effect.request_fields.clone(),
+            response_fields: effect.response_fields.clone(),
             ..Route::new(path, action)
         });
     }

@@ -13,6 +13,7 @@ mod lexer;
 mod limits;
 mod queues;
 mod redirects;
+mod responses;
 mod rules;
 mod samples;
 mod sections;
@@ -95,9 +96,11 @@ fn redirects_only(frontend: &ConfigSection) -> bool {
     let rules = rules::parse(frontend);
     let is_redirect =
         |rule: &SectionRule| matches!(rule.kind, RuleKind::ToHttps) && rules::is_for_all(rule);
+    let edits_responses = |rule: &SectionRule| matches!(rule.kind, RuleKind::Response(_));
     let is_expected = |rule: &Result<SectionRule, String>| {
-        rule.as_ref()
-            .is_ok_and(|rule| is_redirect(rule) || rules::is_for_authorities(rule))
+        rule.as_ref().is_ok_and(|rule| {
+            is_redirect(rule) || rules::is_for_authorities(rule) || edits_responses(rule)
+        })
     };
     frontend.kind == "frontend"
         && rules.iter().all(|(_, rule)| is_expected(rule))

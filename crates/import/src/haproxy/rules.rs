@@ -1,6 +1,7 @@
 //! Reads the rules of a section, and what each does.
 
 use super::redirects::RedirectTarget;
+use super::responses::{self, FieldEdit};
 use super::samples;
 use super::sections::{ConfigSection, SectionLine};
 use super::tables::{self, TrackRule};
@@ -58,6 +59,8 @@ pub(super) enum RulePhase {
     Request,
     Redirect,
     Backend,
+    Response,
+    AfterResponse,
 }
 
 /// The action of a rule.
@@ -84,6 +87,8 @@ pub(super) enum RuleKind {
     ToHttps,
     /// Sends to another URL.
     Redirect(RedirectTarget),
+    /// Edits a field of responses.
+    Response(FieldEdit),
 }
 
 /// The listeners of a frontend that have TLS.
@@ -220,8 +225,9 @@ fn rule(
     section: &ConfigSection,
     acls: &AclTable,
 ) -> Result<SectionRule, String> {
-    let (words, condition) = acls.condition(line)?;
+    let (words, mut condition) = acls.condition(line)?;
     let word = |at: usize| words.get(at).map_or("", String::as_str);
+    let mut written = None;
     let (phase, kind) = match (word(0), word(1)) {
         ("use_backend", name) if !name.contains('%') => {
             (RulePhase::Backend, RuleKind::Use(name.to_owned()))
@@ -249,10 +255,10 @@ fn rule(
             (phase, connection_rule(line, &words, section)?)
         }
         ("use_backend", _) => return Err("the backend depends on the request".to_owned()),
-        (name @ ("http-response" | "http-after-response"), action) if action.contains("header") => {
-            return Err(format!(
-                "see [response_headers] in place of `{name} {action}`"
-            ));
+        ("http-response" | "http-after-response", action) if action.contains("header") => {
+            let rule = responses::read(&words, &mut condition)?;
+            written = rule.difference;
+            (rule.phase, RuleKind::Response(rule.edit))
         }
         (name, action) => return Err(format!("`{name} {action}` has no counterpart")),
     };
@@ -270,7 +276,7 @@ fn rule(
         RuleKind::Deny(_) => (kind, has_own_answer(&words).then_some(OWN_ANSWER)),
         _ if counts => return Err("only refusals depend on counters".to_owned()),
         RuleKind::Return(..) => (kind, has_own_fields(&words).then_some(OWN_FIELDS)),
-        kind => (kind, None),
+        kind => (kind, written),
     };
     Ok(SectionRule {
         id: line.id,

@@ -1,0 +1,149 @@
+//! Reads and applies the rules that edit fields of responses: `http-response` and `http-after-response`.
+
+use super::evaluation::CellEffect;
+use super::rules::{RuleKind, RulePhase, SectionRule};
+use crate::cells::{ConditionTerm, RequestCell, RuleCondition, SignedTerm};
+use crate::ledger::Ledger;
+use crate::model::FieldEdits;
+use crate::own_fields;
+
+/// An edit of a field.
+pub(super) enum FieldEdit {
+    Set(String, String),
+    Add(String, String),
+    Remove(String),
+}
+
+/// The difference of a rule that HAProxy applies to the responses of servers alone.
+const OWN_ANSWERS: &str = "answers of the gateway's own have the field too";
+
+/// The difference of Strict-Transport-Security for connections with TLS alone.
+const IN_CLEAR_TEXT: &str = "the field is in answers in clear text too, where browsers ignore it";
+
+const STRICT_TRANSPORT: &str = "strict-transport-security";
+
+/// A rule that is read.
+pub(super) struct ResponseRule {
+    pub(super) edit: FieldEdit,
+    pub(super) phase: RulePhase,
+    pub(super) difference: Option<&'static str>,
+}
+
+/// Reads a rule from its words. A condition on TLS that makes no difference is removed.
+pub(super) fn read(
+    words: &[String],
+    condition: &mut RuleCondition,
+) -> Result<ResponseRule, String> {
+    let word = |at: usize| words.get(at).map_or("", String::as_str);
+    let name = word(2).to_ascii_lowercase();
+    let edit = match word(1) {
+        "set-header" => FieldEdit::Set(name.clone(), text(word(3))?),
+        "add-header" => FieldEdit::Add(name.clone(), text(word(3))?),
+        "del-header" if words.len() == 3 => FieldEdit::Remove(name.clone()),
+        "del-header" => {
+            return Err("a route removes fields by their names, not by a pattern".to_owned());
+        }
+        other => {
+            return Err(format!(
+                "see [response_headers] in place of `{} {other}`",
+                word(0)
+            ));
+        }
+    };
+    let is_token = |it: u8| it.is_ascii_alphanumeric() || b"-_".contains(&it);
+    if name.is_empty() || !name.bytes().all(is_token) {
+        return Err(format!("no field is called {name:?}"));
+    }
+    let is_removal = matches!(edit, FieldEdit::Remove(_));
+    if own_fields::is_own_of_response(&name) || (name == "retry-after" && !is_removal) {
+        return Err(own_fields::OTHER_VALUE.to_owned());
+    }
+    if name == "vary" && !matches!(edit, FieldEdit::Add(..)) {
+        return Err("`add` of [response_headers] is the one edit of Vary".to_owned());
+    }
+    let (phase, mut difference) = match word(0) {
+        "http-response" => (RulePhase::Response, (!is_removal).then_some(OWN_ANSWERS)),
+        _ => (RulePhase::AfterResponse, None),
+    };
+    if name == STRICT_TRANSPORT && is_for_tls(condition) {
+        condition.alternatives = vec![Vec::new()];
+        difference = Some(IN_CLEAR_TEXT);
+    }
+    let terms = condition.alternatives.iter().flatten();
+    let is_known =
+        |it: &SignedTerm| matches!(it.term, ConditionTerm::Tls | ConditionTerm::Constant(_));
+    if !terms.into_iter().all(is_known) {
+        return Err(
+            "an edit of responses has no condition; see [route.response_headers]".to_owned(),
+        );
+    }
+    Ok(ResponseRule {
+        edit,
+        phase,
+        difference,
+    })
+}
+
+/// Returns a value as a template without slots.
+fn text(value: &str) -> Result<String, String> {
+    let is_plain = |c: char| c == ' ' || c.is_ascii_graphic();
+    if value.is_empty()
+        || value.trim() != value
+        || !value.chars().all(is_plain)
+        || value.contains('%')
+    {
+        return Err(
+            "response_headers have texts without variables; see [route.response_headers]"
+                .to_owned(),
+        );
+    }
+    Ok(value.replace('{', "{{").replace('}', "}}"))
+}
+
+/// Returns true if a condition holds for all requests over TLS, and for no other.
+fn is_for_tls(condition: &RuleCondition) -> bool {
+    let alternatives = condition.alternatives.as_slice();
+    matches!(alternatives, [terms] if matches!(terms.as_slice(), [only] if only.term == ConditionTerm::Tls && !only.is_negated))
+}
+
+/// Applies the rules of the sections that a response passes, the backend first. HAProxy applies `http-response` to responses of servers.
+pub(super) fn apply(
+    effect: &mut CellEffect,
+    cell: &RequestCell,
+    sections: &[&[SectionRule]],
+    ledger: &mut Ledger,
+) {
+    let is_forwarded = effect.answer.is_none() && effect.backend.is_some();
+    let phases = [RulePhase::Response, RulePhase::AfterResponse];
+    for phase in phases
+        .into_iter()
+        .filter(|it| is_forwarded || *it == RulePhase::AfterResponse)
+    {
+        let rules = sections.iter().flat_map(|it| it.iter());
+        for rule in rules.filter(|it| it.phase == phase && cell.always(&it.condition)) {
+            let RuleKind::Response(edit) = &rule.kind else {
+                continue;
+            };
+            match write(edit, &mut effect.response_fields) {
+                Ok(()) => {
+                    for id in [rule.id].iter().chain(&rule.condition.sources) {
+                        ledger.translated(*id);
+                    }
+                    if let Some(difference) = rule.difference {
+                        ledger.differs(rule.id, difference);
+                    }
+                }
+                Err(reason) => ledger.lose(rule.id, reason),
+            }
+        }
+    }
+}
+
+fn write(edit: &FieldEdit, edits: &mut FieldEdits) -> Result<(), &'static str> {
+    match edit {
+        FieldEdit::Set(name, value) => edits.set_value(name, value),
+        FieldEdit::Add(name, value) => return edits.add_value(name, value),
+        FieldEdit::Remove(name) => edits.remove_field(name),
+    }
+    Ok(())
+}
