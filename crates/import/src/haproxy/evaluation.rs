@@ -31,6 +31,33 @@ pub(super) struct CellLimit {
     pub(super) proxy_field: Option<ProxyFieldUse>,
 }
 
+impl CellLimit {
+    /// Returns true if HAProxy compares the same counter with the same count, and answers alike.
+    fn is_same_counter(&self, other: &Self) -> bool {
+        self.table == other.table
+            && self.kind == other.kind
+            && self.key == other.key
+            && self.on_missing == other.on_missing
+            && self.most == other.most
+            && self.period == other.period
+            && self.status == other.status
+    }
+
+    /// Adds the lines of another rule about the same counter.
+    fn join(&mut self, other: &Self) {
+        fn add<T: PartialEq + Clone>(own: &mut Vec<T>, others: &[T]) {
+            for other in others {
+                if !own.contains(other) {
+                    own.push(other.clone());
+                }
+            }
+        }
+        add(&mut self.sources, &other.sources);
+        add(&mut self.differences, &other.differences);
+        add(&mut self.to_fill_in, &other.to_fill_in);
+    }
+}
+
 /// The result of all rules for the requests of a cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CellEffect {
@@ -75,6 +102,31 @@ pub(super) struct EvaluatedCell {
     pub(super) tracked: Vec<TrackedEntry>,
     /// The limits of rules about its requests that come after the answer.
     after_answer: Vec<CellLimit>,
+}
+
+impl EvaluatedCell {
+    fn all_limits(&self) -> impl Iterator<Item = &CellLimit> {
+        self.effect.limits.iter().chain(&self.after_answer)
+    }
+}
+
+/// Makes one limit of those of several rules about one counter, since a counter of HAProxy has the requests of all of them.
+pub(super) fn share_counters(cells: &mut [EvaluatedCell]) {
+    let mut shared: Vec<CellLimit> = Vec::new();
+    for limit in cells.iter().flat_map(EvaluatedCell::all_limits) {
+        match shared.iter_mut().find(|it| it.is_same_counter(limit)) {
+            Some(known) => known.join(limit),
+            None => shared.push(limit.clone()),
+        }
+    }
+    for cell in cells {
+        for limits in [&mut cell.effect.limits, &mut cell.after_answer] {
+            for one in std::mem::take(limits) {
+                let joined = shared.iter().find(|it| it.is_same_counter(&one));
+                limits.extend(joined.filter(|it| !limits.contains(it)).cloned());
+            }
+        }
+    }
 }
 
 /// The difference of a limit in which requests count that the file answers before the rule of the limit.

@@ -251,6 +251,7 @@ impl<'s> FrontendImporter<'s> {
             responses::apply(&mut evaluation.effect, &cell, &sections, ledger);
             evaluated.push(evaluation.finish(cell));
         }
+        evaluation::share_counters(&mut evaluated);
         evaluation::count_answered(&mut evaluated);
         uncounted::require(&mut evaluated);
         let evaluated = evaluated.into_iter();

@@ -8,6 +8,9 @@ use crate::ledger::Ledger;
 use crate::model::{Limit, LimitAction, LimitAlgorithm, TableRemarks};
 use crate::names::NamePool;
 
+/// The place of the rule in the sources of a limit: behind the table and the line that tracks.
+const RULE: usize = 2;
+
 /// The limits that were made.
 pub(super) struct LimitTable<'s> {
     tables: &'s StickTables,
@@ -51,7 +54,7 @@ impl<'s> LimitTable<'s> {
         for id in &wanted.sources {
             ledger.translated(*id);
         }
-        if let Some(last) = wanted.sources.last() {
+        if let Some(last) = wanted.sources.get(RULE) {
             for what in &wanted.to_fill_in {
                 ledger.fill_in_for(*last, what);
             }

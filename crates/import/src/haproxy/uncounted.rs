@@ -123,6 +123,14 @@ mod tests {
         let above = "{ sc_http_req_rate(0) gt 5 }";
         let track = |key: &str| format!("http-request track-sc0 {key}\n http-request");
         for (rules, expected) in [
+            // Rules about all requests together.
+            (
+                format!(
+                    "{} deny if {{ path_beg /a/ }} {above}\n http-request deny if !{{ path_beg /a/ }} {above}",
+                    track("src")
+                ),
+                false,
+            ),
             (format!("{} deny if {above}", track("src")), false),
             (
                 format!("{} deny if {{ path_beg /a/ }} {above}", track("src")),
