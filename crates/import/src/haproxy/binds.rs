@@ -279,15 +279,39 @@ pub(super) fn times(lines: &[&SectionLine], gateway: &mut GatewayModel, ledger: 
             continue;
         };
         match millis(line.word(2)).filter(|millis| range.contains(millis)) {
-            Some(millis) => {
-                ledger.translated(line.id);
-                gateway.server_sources.push(line.id);
-                gateway.server.push((key, crate::toml::duration(millis)));
-            }
+            Some(millis) => set_time(
+                line.id,
+                (key, crate::toml::duration(millis)),
+                gateway,
+                ledger,
+            ),
             None => {
                 ledger.lose(line.id, &format!("see [server] {key}"));
             }
         }
+    }
+}
+
+/// Sets a time of all listeners, unless another frontend has another one.
+fn set_time(
+    id: EntryId,
+    (key, value): (&'static str, String),
+    gateway: &mut GatewayModel,
+    ledger: &mut Ledger,
+) {
+    match gateway.server.iter().find(|(known, _)| *known == key) {
+        Some((_, known)) if *known != value => {
+            let reason =
+                format!("[server] {key} holds for all listeners, and another frontend has {known}");
+            ledger.lose(id, &reason);
+            return;
+        }
+        Some(_) => {}
+        None => gateway.server.push((key, value)),
+    }
+    ledger.translated(id);
+    if !gateway.server_sources.contains(&id) {
+        gateway.server_sources.push(id);
     }
 }
 
@@ -353,16 +377,24 @@ fn set_head_bound(bound: HeadBound, gateway: &mut GatewayModel, ledger: &mut Led
     ledger.lose(id, &reason);
 }
 
-/// Sets the maximum number of connections: the smaller one of the process and of the frontend. `lines` are those of the frontend and of
-/// its defaults, the strongest first.
+/// Sets the maximum number of connections: the smaller one of the process and of the frontend. Of several frontends, the bounds are to be
+/// filled in.
 pub(super) fn connections(
-    global: impl Iterator<Item = ConnectionBound>,
-    lines: &[&SectionLine],
+    global: Vec<ConnectionBound>,
+    own: Vec<ConnectionBound>,
     gateway: &mut GatewayModel,
     ledger: &mut Ledger,
 ) {
-    let own = lines.iter().copied().find_map(connection_bound);
-    let bounds: Vec<ConnectionBound> = global.chain(own).collect();
+    let (bounds, others) = match own.len() {
+        0 | 1 => ([global, own].concat(), Vec::new()),
+        _ => (global, own),
+    };
+    for (_, id) in others {
+        ledger.lose(
+            id,
+            "max_connections of [server] is that of all listeners together",
+        );
+    }
     let Some(most) = bounds.iter().map(|(most, _)| *most).min() else {
         return;
     };

@@ -96,6 +96,8 @@ pub(super) type TrackedEntry = (String, Vec<KeyPart>);
 
 /// A cell with the result of all rules.
 pub(super) struct EvaluatedCell {
+    /// The frontend.
+    pub(super) section: EntryId,
     pub(super) cell: RequestCell,
     pub(super) effect: CellEffect,
     /// The entries that its requests fill.
@@ -197,9 +199,10 @@ impl<'r> RuleEvaluation<'r> {
     }
 
     /// Returns the result for a cell.
-    pub(super) fn finish(self, cell: RequestCell) -> EvaluatedCell {
+    pub(super) fn finish(self, cell: RequestCell, section: EntryId) -> EvaluatedCell {
         let tracks = self.tracks.iter();
         EvaluatedCell {
+            section,
             cell,
             effect: self.effect,
             tracked: tracks

@@ -10,6 +10,7 @@ use super::limits::LimitTable;
 use super::responses;
 use super::rules::{self, ListenerTls, RuleKind, SectionRule};
 use super::sections::{self, ConfigSection, SectionLine};
+use super::separation::{self, FrontendPlace, ReadFrontend};
 use super::sources;
 use super::tables::StickTables;
 use super::tls::TlsDefaults;
@@ -17,7 +18,7 @@ use super::uncounted;
 use crate::cells::{self, CellDivision, RequestCell, TermList};
 use crate::client_fields;
 use crate::ledger::Ledger;
-use crate::model::{ClientList, GatewayModel, Route, RouteAction, TableRemarks};
+use crate::model::{GatewayModel, Route, RouteAction, TableRemarks};
 use crate::names::NamePool;
 
 /// Translates frontends of a configuration.
@@ -31,8 +32,9 @@ pub(super) struct FrontendImporter<'s> {
     origin_names: NamePool,
     /// Names of origins by those of their backends.
     origins: BTreeMap<String, String>,
-    /// The rules of redirecting frontends that lead certificate authorities to a backend.
-    authorities: Vec<SectionRule>,
+    frontends: Vec<ReadFrontend<'s>>,
+    /// The cells of all frontends, since their rules can be about the same counters.
+    cells: Vec<EvaluatedCell>,
 }
 
 /// The rules that can decide about the requests of a frontend.
@@ -97,28 +99,68 @@ impl<'s> FrontendImporter<'s> {
             folded_paths: FoldedPaths::read(sections),
             origin_names: NamePool::default(),
             origins: BTreeMap::new(),
-            authorities: Vec::new(),
+            frontends: Vec::new(),
+            cells: Vec::new(),
         }
     }
 
     /// Returns the configuration.
     pub(super) fn finish(mut self, ledger: &mut Ledger) -> GatewayModel {
+        let mut cells = std::mem::take(&mut self.cells);
+        evaluation::share_counters(&mut cells);
+        evaluation::count_answered(&mut cells);
+        uncounted::require(&mut cells);
+        let frontends = std::mem::take(&mut self.frontends);
+        let (places, client) = separation::separate(&frontends, &mut self.gateway, ledger);
+        self.gateway.client = client;
+        let mut cells = cells.into_iter().peekable();
+        for (frontend, place) in frontends.iter().zip(places) {
+            let mut own = Vec::new();
+            while let Some(it) = cells.next_if(|it| it.section == frontend.section.id) {
+                own.push((it.cell, it.effect.without_unused()));
+            }
+            // Routes without listeners are those of the only frontend.
+            if frontends.len() == 1 || !place.listeners.is_empty() {
+                self.routes(own, frontend, place, ledger);
+            }
+        }
+        let global = global_lines(self.sections).filter_map(binds::connection_bound);
+        let own = frontends.iter().filter_map(|it| it.connections);
+        binds::connections(global.collect(), own.collect(), &mut self.gateway, ledger);
         let fields = self.limits.proxy_fields();
         client_fields::identify_clients(&mut self.gateway.client, &fields, ledger);
         self.gateway.limits = self.limits.limits;
         self.gateway
     }
 
-    /// Translates a frontend that only redirects to HTTPS.
-    pub(super) fn redirect(&mut self, frontend: &'s ConfigSection, ledger: &mut Ledger) {
-        self.listeners(frontend, Some("true"), ledger);
-        let rules = rules::read(frontend, ListenerTls::None, ledger);
-        let leading = rules.into_iter().filter(rules::is_for_authorities);
-        self.authorities.extend(leading);
+    /// Sets the bounds of the process on the heads of requests.
+    pub(super) fn bound_heads(&mut self, ledger: &mut Ledger) {
+        let global: Vec<&SectionLine> = global_lines(self.sections).collect();
+        binds::head_bounds(&global, &mut self.gateway, ledger);
     }
 
-    /// Adds the listeners of a frontend. `redirect` is `redirect_to_https` of those in clear text.
-    fn listeners(&mut self, frontend: &ConfigSection, redirect: Option<&str>, ledger: &mut Ledger) {
+    /// Translates a frontend that only redirects to HTTPS, and leads certificate authorities to a backend.
+    pub(super) fn redirect(&mut self, frontend: &'s ConfigSection, ledger: &mut Ledger) {
+        let listeners = self.listeners(frontend, Some("true"), ledger);
+        let rules = rules::read(frontend, ListenerTls::None, ledger);
+        let leads_on = |it: &SectionRule| matches!(it.kind, RuleKind::Use(_));
+        if rules.iter().any(leads_on) {
+            let read = ReadFrontend {
+                redirects: true,
+                ..ReadFrontend::new(frontend, listeners)
+            };
+            self.divide(read, (rules, None), ListenerTls::None, ledger);
+        }
+    }
+
+    /// Adds the listeners of a frontend, and returns their addresses. `redirect` is `redirect_to_https` of those in clear text.
+    fn listeners(
+        &mut self,
+        frontend: &ConfigSection,
+        redirect: Option<&str>,
+        ledger: &mut Ledger,
+    ) -> Vec<String> {
+        let first = self.gateway.listeners.len();
         binds::listeners(frontend, (redirect, self.tls), &mut self.gateway, ledger);
         for (id, rule) in rules::parse(frontend) {
             let is_redirect = rule.is_ok_and(|rule| matches!(rule.kind, RuleKind::ToHttps));
@@ -129,9 +171,11 @@ impl<'s> FrontendImporter<'s> {
                 );
             }
         }
+        let added = self.gateway.listeners[first..].iter();
+        added.map(|it| it.address.clone()).collect()
     }
 
-    /// Translates a frontend. `lines` are its own and those that it inherits, the strongest first.
+    /// Reads the rules of a frontend. `lines` are its own and those that it inherits, the strongest first.
     pub(super) fn import(
         &mut self,
         frontend: &'s ConfigSection,
@@ -145,17 +189,13 @@ impl<'s> FrontendImporter<'s> {
             // Only requests over TLS reach the routes.
             tls = ListenerTls::All;
         }
-        self.listeners(frontend, redirect, ledger);
-        let global = self.sections.iter().filter(|it| it.kind == "global");
-        let global: Vec<&SectionLine> = global.flat_map(|it| &it.lines).collect();
-        binds::head_bounds(&global, &mut self.gateway, ledger);
+        let listeners = self.listeners(frontend, redirect, ledger);
         binds::times(lines, &mut self.gateway, ledger);
-        let bounds = global.into_iter().filter_map(binds::connection_bound);
-        binds::connections(bounds, lines, &mut self.gateway, ledger);
+        let mut read = ReadFrontend::new(frontend, listeners);
+        read.connections = lines.iter().find_map(|line| binds::connection_bound(line));
         let mut own = rules::read(frontend, tls, ledger);
-        sources::take(&mut own, &mut self.gateway.client, ledger);
-        self.block(&mut own, ledger);
-        own.splice(0..0, self.authorities.drain(..));
+        sources::take(&mut own, &mut read.client, ledger);
+        read.refused = separation::take_refused(&mut own, ledger);
         if let Some(line) = lines.iter().find(|line| line.word(0) == "monitor-uri") {
             own.insert(0, rules::monitor(line));
         }
@@ -165,31 +205,60 @@ impl<'s> FrontendImporter<'s> {
         }
         let itself = (frontend.kind == "listen").then_some(frontend.name.as_str());
         let default_backend = default.map(|line| line.word(1)).or(itself);
+        self.divide(read, (own, default_backend), tls, ledger);
+    }
+
+    /// Divides the requests of a frontend into cells, and applies its rules to each.
+    fn divide(
+        &mut self,
+        mut read: ReadFrontend<'s>,
+        (own, default_backend): (Vec<SectionRule>, Option<&str>),
+        tls: ListenerTls,
+        ledger: &mut Ledger,
+    ) {
+        let frontend = read.section;
         let rules = FrontendRules {
             backends: self.backend_rules(frontend, (&own, default_backend), tls, ledger),
             default_backend: default_backend.map(str::to_owned),
             own,
         };
-        let CellDivision {
-            cells,
-            has_intersections,
-        } = match rules.cells() {
-            Ok(division) => division,
-            Err(reason) => {
-                ledger.lose(frontend.id, &reason);
-                return;
+        match rules.cells() {
+            Ok(division) => {
+                read.has_intersections = division.has_intersections;
+                let cells = self.evaluate(division.cells, &rules, frontend, ledger);
+                self.cells.extend(cells);
             }
-        };
-        let cells = self.evaluate(cells, &rules, ledger);
-        let cells = cells::needed(cells);
-        if !has_intersections {
-            report_overlaps(&cells, frontend, ledger);
+            Err(reason) => ledger.lose(frontend.id, &reason),
         }
+        self.frontends.push(read);
+    }
+
+    /// Makes the routes of a frontend of its cells.
+    fn routes(
+        &mut self,
+        mut cells: Vec<(RequestCell, CellEffect)>,
+        frontend: &ReadFrontend<'s>,
+        place: FrontendPlace,
+        ledger: &mut Ledger,
+    ) {
+        if frontend.redirects {
+            // The listener answers all other requests.
+            cells.retain(|(_, effect)| effect.backend.is_some());
+        }
+        let cells = cells::needed(cells);
+        if !frontend.has_intersections {
+            report_overlaps(&cells, frontend.section, ledger);
+        }
+        let first = self.gateway.routes.len();
         for group in cells.chunk_by(|(one, _), (other, _)| one.host == other.host) {
             let open_prefixes = cells::open_prefixes(group.iter().map(|(cell, _)| cell));
             for (cell, effect) in group {
-                self.route((cell, effect), &open_prefixes, frontend, ledger);
+                self.route((cell, effect), &open_prefixes, frontend.section, ledger);
             }
+        }
+        for route in &mut self.gateway.routes[first..] {
+            route.listeners.clone_from(&place.listeners);
+            route.block.clone_from(&place.block);
         }
     }
 
@@ -230,8 +299,9 @@ impl<'s> FrontendImporter<'s> {
         &self,
         cells: Vec<RequestCell>,
         rules: &FrontendRules<'_>,
+        frontend: &ConfigSection,
         ledger: &mut Ledger,
-    ) -> Vec<(RequestCell, CellEffect)> {
+    ) -> Vec<EvaluatedCell> {
         let mut evaluated: Vec<EvaluatedCell> = Vec::with_capacity(cells.len());
         for cell in cells {
             let mut evaluation = RuleEvaluation::new(self.tables);
@@ -249,43 +319,9 @@ impl<'s> FrontendImporter<'s> {
             let sections = reached.into_iter().chain([&rules.own]);
             let sections: Vec<&[SectionRule]> = sections.map(Vec::as_slice).collect();
             responses::apply(&mut evaluation.effect, &cell, &sections, ledger);
-            evaluated.push(evaluation.finish(cell));
+            evaluated.push(evaluation.finish(cell, frontend.id));
         }
-        evaluation::share_counters(&mut evaluated);
-        evaluation::count_answered(&mut evaluated);
-        uncounted::require(&mut evaluated);
-        let evaluated = evaluated.into_iter();
         evaluated
-            .map(|it| (it.cell, it.effect.without_unused()))
-            .collect()
-    }
-
-    /// Takes rules that refuse some addresses whatever they ask for, and come before all others, into a list for all routes.
-    fn block(&mut self, rules: &mut Vec<SectionRule>, ledger: &mut Ledger) {
-        let first = rules
-            .iter()
-            .position(|rule| rules::blocked(rule).is_none())
-            .unwrap_or(rules.len());
-        let mut list = ClientList {
-            name: "refused".to_owned(),
-            remarks: TableRemarks::default(),
-            cidrs: Vec::new(),
-        };
-        for rule in rules.drain(..first) {
-            list.cidrs
-                .extend(rules::blocked(&rule).into_iter().flatten());
-            list.remarks.sources.push(rule.id);
-            for id in [rule.id].iter().chain(&rule.condition.sources) {
-                ledger.translated(*id);
-            }
-            if let Some(difference) = rule.difference {
-                ledger.differs(rule.id, difference);
-            }
-        }
-        if !list.cidrs.is_empty() {
-            self.gateway.client.block.push(list.name.clone());
-            self.gateway.lists.push(list);
-        }
     }
 
     fn route(
@@ -378,6 +414,12 @@ impl<'s> FrontendImporter<'s> {
         self.gateway.origins.push(origin);
         name
     }
+}
+
+/// Returns the lines of the process.
+fn global_lines(sections: &[ConfigSection]) -> impl Iterator<Item = &SectionLine> {
+    let global = sections.iter().filter(|it| it.kind == "global");
+    global.flat_map(|it| &it.lines)
 }
 
 /// The reason for which a redirect to HTTPS of some requests is left out.
@@ -535,7 +577,8 @@ mod tests {
         for order in [[plain, tls], [tls, plain]] {
             let (toml, ledger) = imported(&format!("{}{backends}", order.concat()));
             assert!(ledger.to_fill_in().is_empty(), "{ledger}");
-            let route = "path        = \"/.well-known/acme-challenge/*\"\nignore_case = false\norigin      = \"acme\"\n";
+            // Port 443 has no such route in HAProxy.
+            let route = "path      = \"/.well-known/acme-challenge/*\"\nlisteners = [\"plain\"]\norigin    = \"acme\"\n";
             assert!(toml.contains(route), "{toml}");
             assert!(toml.contains("redirect_to_https = true"), "{toml}");
         }

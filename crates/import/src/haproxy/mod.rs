@@ -1,7 +1,7 @@
 //! Translates configurations of HAProxy.
 //!
-//! The routes of the gateway hold on every listener, so one frontend becomes routes; frontends that only redirect to HTTPS become
-//! listeners, and others are left out. Rules are applied to cells of requests, as [`crate::cells`] explains.
+//! Each frontend becomes routes of its listeners; one that only redirects to HTTPS becomes a listener, with a route for certificate
+//! authorities. Rules are applied to cells of requests, as [`crate::cells`] explains.
 
 mod backends;
 mod binds;
@@ -17,6 +17,7 @@ mod responses;
 mod rules;
 mod samples;
 mod sections;
+mod separation;
 mod sources;
 mod tables;
 mod terms;
@@ -53,7 +54,7 @@ pub(crate) fn read(
     for frontend in redirects {
         importer.redirect(frontend, ledger);
     }
-    let mut is_first = true;
+    importer.bound_heads(ledger);
     for frontend in frontends {
         let inherited = sections::inherited(&sections, frontend);
         let lines: Vec<&SectionLine> = frontend.lines.iter().chain(inherited).collect();
@@ -65,14 +66,6 @@ pub(crate) fn read(
             }
             continue;
         }
-        if !is_first {
-            let reason =
-                "routes hold on every listener; import this frontend into a file of its own";
-            leave_out(frontend, reason, ledger);
-            ledger.fill_in(format!("{}: {reason}", ledger.comment(frontend.id)));
-            continue;
-        }
-        is_first = false;
         importer.import(frontend, &lines, ledger);
     }
     let mut gateway = importer.finish(ledger);

@@ -54,7 +54,9 @@ fn counts_elsewhere(it: &EvaluatedCell, limit: &CellLimit) -> bool {
 /// Returns the cells that some clients reach; `None` are those that no condition names.
 fn reached<'c>(cells: &'c [EvaluatedCell], clients: Option<&[String]>) -> Vec<&'c EvaluatedCell> {
     let is_same = |one: &EvaluatedCell, other: &EvaluatedCell| {
-        one.cell.host == other.cell.host && one.cell.path == other.cell.path
+        one.section == other.section
+            && one.cell.host == other.cell.host
+            && one.cell.path == other.cell.path
     };
     let mut found = Vec::new();
     for group in cells.chunk_by(is_same) {
