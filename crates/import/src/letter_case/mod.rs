@@ -152,7 +152,7 @@ impl CaseComparison<'_> {
             if !has_same_host || rank <= path.rank(at) {
                 found.push(other);
             }
-            if !is_conditional(&self.routes[other]) {
+            if !is_conditional(&self.routes[other], route) {
                 break;
             }
         }
@@ -166,11 +166,13 @@ fn shares_listener(one: &Route, other: &Route) -> bool {
         || one.listeners.iter().any(|it| other.listeners.contains(it))
 }
 
-/// Returns true if a route leaves requests for its path to others.
-fn is_conditional(route: &Route) -> bool {
+/// Returns true if a route leaves requests for its path to others, at a listener of another route.
+fn is_conditional(route: &Route, at: &Route) -> bool {
+    let has_all =
+        !at.listeners.is_empty() && at.listeners.iter().all(|it| route.listeners.contains(it));
     !route.methods.is_empty()
         || !route.client.is_empty()
-        || !route.listeners.is_empty()
+        || !(route.listeners.is_empty() || has_all)
         || !route.values.is_empty()
 }
 
