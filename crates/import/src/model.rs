@@ -114,6 +114,8 @@ pub struct ClientList {
     pub remarks: TableRemarks,
     /// Blocks of addresses.
     pub cidrs: Vec<String>,
+    /// A file with further ones.
+    pub file: Option<String>,
 }
 
 /// `[origin.NAME]`.

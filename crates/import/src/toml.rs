@@ -156,6 +156,9 @@ impl TomlText<'_> {
     fn list(&mut self, list: &ClientList) {
         let mut keys = TableKeys::default();
         keys.texts("cidrs", &list.cidrs);
+        if let Some(file) = &list.file {
+            keys.text("file", file);
+        }
         self.table(&format!("[list.{}]", key(&list.name)), &list.remarks, keys);
     }
 

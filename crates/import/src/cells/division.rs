@@ -301,8 +301,8 @@ impl RequestCell {
         let holds = match term {
             ConditionTerm::Above(..) => return None,
             ConditionTerm::Constant(truth) => return Some(*truth),
-            // Rules that depend on it are resolved before, or left out.
-            ConditionTerm::Tls => true,
+            // Rules that depend on these are resolved before, or left out.
+            ConditionTerm::Tls | ConditionTerm::ClientFile(_) => true,
             ConditionTerm::Host(hosts) => self
                 .host
                 .as_ref()
@@ -325,7 +325,7 @@ impl RequestCell {
     }
 }
 
-/// Returns the dimension that a term is about; `None` for counters, connections and constants.
+/// Returns the dimension that a term is about; `None` for counters, files, connections and constants.
 fn dimension(term: &ConditionTerm) -> Option<CellDimension> {
     match term {
         ConditionTerm::Host(_) => Some(CellDimension::Host),
@@ -333,7 +333,10 @@ fn dimension(term: &ConditionTerm) -> Option<CellDimension> {
         ConditionTerm::Client(_) => Some(CellDimension::Client),
         ConditionTerm::Value(_) => Some(CellDimension::Value),
         ConditionTerm::Method(_) => Some(CellDimension::Method),
-        ConditionTerm::Above(..) | ConditionTerm::Tls | ConditionTerm::Constant(_) => None,
+        ConditionTerm::Above(..)
+        | ConditionTerm::ClientFile(_)
+        | ConditionTerm::Tls
+        | ConditionTerm::Constant(_) => None,
     }
 }
 

@@ -15,6 +15,8 @@ pub(crate) enum ConditionTerm {
     Method(Vec<String>),
     /// Blocks of the client's address.
     Client(Vec<String>),
+    /// A file with blocks of the client's address.
+    ClientFile(String),
     /// A request field, or a parameter of the query.
     Value(RouteValue),
     /// A counter above a number: the most that is let through.

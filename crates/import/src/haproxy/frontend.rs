@@ -212,10 +212,11 @@ impl<'s> FrontendImporter<'s> {
     fn divide(
         &mut self,
         mut read: ReadFrontend<'s>,
-        (own, default_backend): (Vec<SectionRule>, Option<&str>),
+        (mut own, default_backend): (Vec<SectionRule>, Option<&str>),
         tls: ListenerTls,
         ledger: &mut Ledger,
     ) {
+        rules::leave_out_files(&mut own, ledger);
         let frontend = read.section;
         let rules = FrontendRules {
             backends: self.backend_rules(frontend, (&own, default_backend), tls, ledger),
@@ -282,6 +283,7 @@ impl<'s> FrontendImporter<'s> {
             {
                 let mut read = rules::read(backend, tls, ledger);
                 sources::leave_out(&mut read, ledger);
+                rules::leave_out_files(&mut read, ledger);
                 report_redirects(&read, tls, ledger);
                 rules.insert(backend.name.as_str(), read);
             }

@@ -534,25 +534,51 @@ pub(super) fn is_for_all(rule: &SectionRule) -> bool {
     alternatives.any(|alternative| alternative.iter().all(is_implied))
 }
 
-/// Returns the blocks of clients that a rule refuses with 403 whatever they ask for; `None` where it is another rule.
-pub(super) fn blocked(rule: &SectionRule) -> Option<Vec<String>> {
+/// The clients of a condition: blocks of addresses, and files with further ones.
+#[derive(Default)]
+pub(super) struct NamedClients {
+    pub(super) blocks: Vec<String>,
+    pub(super) files: Vec<String>,
+}
+
+/// Returns the clients that a rule refuses with 403 whatever they ask for; `None` where it is another rule.
+pub(super) fn blocked(rule: &SectionRule) -> Option<NamedClients> {
     if !matches!(rule.kind, RuleKind::Deny(None | Some(403))) {
         return None;
     }
-    clients(&rule.condition)
+    named_clients(&rule.condition)
 }
 
 /// Returns the blocks of clients for which a condition holds; `None` where it depends on anything else.
 pub(super) fn clients(condition: &RuleCondition) -> Option<Vec<String>> {
-    let blocks = condition.alternatives.iter().map(|alternative| {
-        let [literal] = alternative.as_slice() else {
-            return None;
-        };
-        match &literal.term {
-            ConditionTerm::Client(blocks) if !literal.is_negated => Some(blocks.clone()),
-            _ => None,
+    let named = named_clients(condition)?;
+    named.files.is_empty().then_some(named.blocks)
+}
+
+fn named_clients(condition: &RuleCondition) -> Option<NamedClients> {
+    let mut named = NamedClients::default();
+    for alternative in &condition.alternatives {
+        match alternative.as_slice() {
+            [only] if only.is_negated => return None,
+            [only] => match &only.term {
+                ConditionTerm::Client(blocks) => named.blocks.extend(blocks.iter().cloned()),
+                ConditionTerm::ClientFile(file) => named.files.push(file.clone()),
+                _ => return None,
+            },
+            _ => return None,
         }
-    });
-    let blocks: Vec<Vec<String>> = blocks.collect::<Option<_>>()?;
-    (!blocks.is_empty()).then(|| blocks.concat())
+    }
+    (!condition.alternatives.is_empty()).then_some(named)
+}
+
+/// The reason for clients in a file.
+const IN_FILE: &str =
+    "no condition of a route is a file; write [list.NAME] file, and its name in `block` or `allow`";
+
+/// Leaves out the rules about clients in a file: routes have lists of addresses.
+pub(super) fn leave_out_files(rules: &mut Vec<SectionRule>, ledger: &mut Ledger) {
+    let is_file = |it: &SignedTerm| matches!(it.term, ConditionTerm::ClientFile(_));
+    for rule in rules.extract_if(.., |rule| rule.alternatives().flatten().any(is_file)) {
+        ledger.lose(rule.id, IN_FILE);
+    }
 }

@@ -5,7 +5,7 @@
 use super::binds::ConnectionBound;
 use super::rules::{self, SectionRule};
 use super::sections::ConfigSection;
-use crate::ledger::Ledger;
+use crate::ledger::{EntryId, Ledger};
 use crate::model::{ClientList, ClientRules, GatewayModel, TableRemarks};
 use crate::names::NamePool;
 use crate::trust::{self, TrustScope};
@@ -19,8 +19,8 @@ pub(super) struct ReadFrontend<'s> {
     pub(super) section: &'s ConfigSection,
     /// The addresses of its listeners.
     pub(super) listeners: Vec<String>,
-    /// The clients that it refuses whatever they ask for.
-    pub(super) refused: Option<ClientList>,
+    /// Lists of the clients that it refuses whatever they ask for.
+    pub(super) refused: Vec<ClientList>,
     /// The proxies that name its clients.
     pub(super) client: ClientRules,
     /// Its own maximum of connections.
@@ -36,7 +36,7 @@ impl<'s> ReadFrontend<'s> {
         Self {
             section,
             listeners,
-            refused: None,
+            refused: Vec::new(),
             client: ClientRules::default(),
             connections: None,
             has_intersections: true,
@@ -59,13 +59,13 @@ pub(super) fn separate(
     gateway: &mut GatewayModel,
     ledger: &mut Ledger,
 ) -> (Vec<FrontendPlace>, ClientRules) {
+    let mut lists = NamePool::default();
     if let [only] = frontends {
         let mut client = only.client.clone();
-        client.block = block(only, "refused", gateway);
+        client.block = block(only, "refused", &mut lists, gateway);
         return (vec![FrontendPlace::default()], client);
     }
     let mut names = NamePool::default();
-    let mut lists = NamePool::default();
     let places = frontends.iter().map(|frontend| {
         let mut place = FrontendPlace::default();
         for address in &frontend.listeners {
@@ -79,34 +79,29 @@ pub(super) fn separate(
         if frontend.listeners.is_empty() {
             ledger.lose(frontend.section.id, UNREACHED);
         }
-        if frontend.refused.is_some() {
-            let name = lists.unique(&format!("refused-{}", frontend.section.name));
-            place.block = block(frontend, &name, gateway);
-        }
+        let wanted = format!("refused-{}", frontend.section.name);
+        place.block = block(frontend, &wanted, &mut lists, gateway);
         place
     });
     let places = places.collect();
     (places, common_client(frontends, ledger))
 }
 
-/// Takes rules that refuse some addresses whatever they ask for, and come before all others, into a list.
-pub(super) fn take_refused(
-    rules: &mut Vec<SectionRule>,
-    ledger: &mut Ledger,
-) -> Option<ClientList> {
+/// Takes rules that refuse some addresses whatever they ask for, and come before all others, into lists: one with the addresses, and one
+/// for each further file.
+pub(super) fn take_refused(rules: &mut Vec<SectionRule>, ledger: &mut Ledger) -> Vec<ClientList> {
     let first = rules
         .iter()
         .position(|rule| rules::blocked(rule).is_none())
         .unwrap_or(rules.len());
-    let mut list = ClientList {
-        name: "refused".to_owned(),
-        remarks: TableRemarks::default(),
-        cidrs: Vec::new(),
-    };
+    let mut cidrs = Vec::new();
+    let mut files = Vec::new();
+    let mut sources = Vec::new();
     for rule in rules.drain(..first) {
-        list.cidrs
-            .extend(rules::blocked(&rule).into_iter().flatten());
-        list.remarks.sources.push(rule.id);
+        let named = rules::blocked(&rule).unwrap_or_default();
+        cidrs.extend(named.blocks);
+        files.extend(named.files.into_iter().map(|file| (file, rule.id)));
+        sources.push(rule.id);
         for id in [rule.id].iter().chain(&rule.condition.sources) {
             ledger.translated(*id);
         }
@@ -114,19 +109,45 @@ pub(super) fn take_refused(
             ledger.differs(rule.id, difference);
         }
     }
-    (!list.cidrs.is_empty()).then_some(list)
+    let mut files = files.into_iter();
+    let file = files.next().map(|(file, _)| file);
+    if cidrs.is_empty() && file.is_none() {
+        return Vec::new();
+    }
+    let mut lists = vec![refused(sources, cidrs, file)];
+    lists.extend(files.map(|(file, id)| refused(vec![id], Vec::new(), Some(file))));
+    lists
 }
 
-/// Adds the list of the clients that a frontend refuses, and returns its name.
-fn block(frontend: &ReadFrontend<'_>, name: &str, gateway: &mut GatewayModel) -> Vec<String> {
-    let Some(list) = frontend.refused.clone() else {
-        return Vec::new();
-    };
-    gateway.lists.push(ClientList {
-        name: name.to_owned(),
-        ..list
-    });
-    vec![name.to_owned()]
+fn refused(sources: Vec<EntryId>, cidrs: Vec<String>, file: Option<String>) -> ClientList {
+    ClientList {
+        name: "refused".to_owned(),
+        remarks: TableRemarks {
+            sources,
+            differences: Vec::new(),
+        },
+        cidrs,
+        file,
+    }
+}
+
+/// Adds the lists of the clients that a frontend refuses, and returns their names.
+fn block(
+    frontend: &ReadFrontend<'_>,
+    wanted: &str,
+    names: &mut NamePool,
+    gateway: &mut GatewayModel,
+) -> Vec<String> {
+    let mut added = Vec::new();
+    for list in &frontend.refused {
+        let name = names.unique(wanted);
+        gateway.lists.push(ClientList {
+            name: name.clone(),
+            ..list.clone()
+        });
+        added.push(name);
+    }
+    added
 }
 
 /// Returns who identifies clients at all listeners.

@@ -17,6 +17,9 @@ const PEER: &str = "it stands before `set-src`, where HAProxy judges the address
 const CONDITIONAL: &str = "[client] trusted_proxies are the proxies of all requests, and this condition is about more than \
     their addresses";
 
+/// The reason for `set-src` of proxies in a file.
+const IN_FILE: &str = "[client] trusted_proxies are addresses; write those of the file";
+
 /// The reason for `set-src` of a field that the file writes.
 const WRITTEN: &str =
     "a rule before it writes the field, so no proxy does; the gateway reads what the proxy sent";
@@ -51,7 +54,12 @@ pub(super) fn take(rules: &mut Vec<SectionRule>, client: &mut ClientRules, ledge
         let is_for_all = rule.alternatives().any(<[_]>::is_empty);
         let proxies = rules::clients(&rule.condition);
         if proxies.is_none() && !is_for_all {
-            ledger.lose(rule.id, CONDITIONAL);
+            let mut terms = rule.alternatives().flatten();
+            let reason = match terms.any(|it| matches!(it.term, ConditionTerm::ClientFile(_))) {
+                true => IN_FILE,
+                false => CONDITIONAL,
+            };
+            ledger.lose(rule.id, reason);
             continue;
         }
         if std::mem::take(&mut is_first) {
@@ -112,5 +120,11 @@ fn judges_address(rule: &SectionRule) -> bool {
         _ => false,
     };
     let mut terms = rule.alternatives().flatten();
-    is_tracked || terms.any(|it| matches!(it.term, ConditionTerm::Client(_)))
+    is_tracked
+        || terms.any(|it| {
+            matches!(
+                it.term,
+                ConditionTerm::Client(_) | ConditionTerm::ClientFile(_)
+            )
+        })
 }

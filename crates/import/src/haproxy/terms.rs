@@ -190,6 +190,9 @@ fn opposite(condition: RuleCondition) -> Result<RuleCondition, String> {
     })
 }
 
+/// The reason for values in a file.
+const IN_FILE: &str = "values in a file are not read; write them into the rule, and import again";
+
 /// Reads `sample [flags] values`.
 fn term(words: &[String]) -> Result<ConditionTerm, String> {
     let [sample, rest @ ..] = words else {
@@ -204,9 +207,10 @@ fn term(words: &[String]) -> Result<ConditionTerm, String> {
             "-i" => ignores_case = true,
             "-n" | "--" => {}
             "-m" => matching = rest.next().map(String::as_str),
-            "-f" => {
-                return Err("values in a file are not read; write `[list.NAME] file`".to_owned());
+            "-f" if sample == "src" && matches!(rest.as_slice(), [_]) && values.is_empty() => {
+                return Ok(ConditionTerm::ClientFile(rest.as_slice()[0].clone()));
             }
+            "-f" => return Err(IN_FILE.to_owned()),
             flag if flag.starts_with('-') && flag.len() == 2 => {
                 return Err(format!("the flag {flag} is not read"));
             }

@@ -440,6 +440,7 @@ impl IngressImporter {
                 differences: Vec::new(),
             },
             cidrs: blocks.to_vec(),
+            file: None,
         });
         name
     }

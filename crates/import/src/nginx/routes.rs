@@ -294,6 +294,7 @@ impl<'d> RouteMaker<'d> {
                 differences: Vec::new(),
             },
             cidrs: blocks.to_vec(),
+            file: None,
         });
         name
     }
