@@ -248,7 +248,7 @@ mod tests {
             let silence = recent.silence(at(secs), Duration::from_secs(600));
             silence.map(|silence| silence.unanswered)
         };
-        assert!((0..100).all(|secs| look(secs, secs * 10, 0, 20, 3) == None));
+        assert!((0..100).all(|secs| look(secs, secs * 10, 0, 20, 3).is_none()));
         assert_eq!(look(105, 990, 0, 60, 3), None, "too short");
         assert_eq!(look(110, 990, 0, 90, 3), Some(90));
         assert_eq!(look(120, 992, 90, 10, 1), Some(100), "two downloads ended");

@@ -37,6 +37,7 @@ mod redirects;
 mod rewrites;
 mod routes;
 mod scope;
+mod sent_path;
 mod templates;
 mod tree;
 mod units;

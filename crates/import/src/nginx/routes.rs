@@ -3,7 +3,6 @@
 use super::access::{self, ClientAccess, ClientBlocks};
 use super::answers;
 use super::cases::{self, CaseList};
-use super::divisions;
 use super::fields;
 use super::front_controllers::{self, RoutedLocation};
 use super::host_conditions;
@@ -12,10 +11,10 @@ use super::jumps::{Destination, JumpTable};
 use super::limits::{LimitMaker, LocationLimits};
 use super::locations::{self, LocationBlock, LocationMatch, PlacedLocation};
 use super::origins::{FILES, OriginMaker, is_files};
-use super::passes::PassPath;
 use super::redirects::{self, PathRedirect};
 use super::rewrites;
-use super::templates::{self, PathChange, QueryChange};
+use super::sent_path::sent_path;
+use super::templates::{self, QueryChange};
 use super::tree::Directive;
 use super::zones::ZoneTable;
 use crate::closed_hosts;
@@ -227,7 +226,7 @@ impl<'d> RouteMaker<'d> {
             let Some(name) = name.filter(|it| place.has_wider(it)) else {
                 continue;
             };
-            let access = access::read_all(&[root.scope.access.clone()], ledger);
+            let access = access::read_all(std::slice::from_ref(&root.scope.access), ledger);
             let mut route = Route {
                 listeners: host.listeners.clone(),
                 keys: place.keys(),
@@ -476,73 +475,6 @@ impl ServerPlace<'_, '_> {
     }
 }
 
-/// Why a path that nginx makes is to be filled in.
-const NO_SLOT: &str = "no slot stands for the path that nginx makes";
-
-/// Returns true where the path of a `proxy_pass` is not put in: nginx sends what `rewrite … break` makes as it is.
-fn is_sent_whole(destination: &Destination<'_>) -> bool {
-    let last = destination.jumps.last();
-    last.is_some_and(|it| it.name == "rewrite" && it.word(2) == Some("break"))
-}
-
-/// The path that an origin gets.
-struct SentPath {
-    strip_prefix: Option<String>,
-    rewrite: Option<String>,
-    keeps_query: bool,
-    /// True if the new beginning ends with a slash, and the rest of the path can begin with one.
-    merges_slashes: bool,
-}
-
-/// Returns the path that a pass sends for requests of a location.
-fn sent_path(
-    placed: &PlacedLocation<'_>,
-    destination: &Destination<'_>,
-    pass: &PassPath,
-) -> Result<SentPath, String> {
-    let changed = match &destination.path {
-        PathChange::Unchanged => None,
-        PathChange::To(path) => Some(path),
-        PathChange::Unknown => {
-            return Err(NO_SLOT.to_owned());
-        }
-    };
-    let mut sent = SentPath {
-        strip_prefix: None,
-        rewrite: changed.map(|path| path.0.clone()),
-        keeps_query: true,
-        merges_slashes: false,
-    };
-    match (pass, changed) {
-        (PassPath::Unchanged, _) => {}
-        (PassPath::WithQuery, _) => return Err(templates::OWN_QUERY.to_owned()),
-        (PassPath::Prefix(path), None) => {
-            (sent.strip_prefix, sent.rewrite) = rewritten(placed, path);
-            let location = &placed.location;
-            sent.merges_slashes = locations::is_prefix(location.match_kind)
-                && path.ends_with('/')
-                && !location.text.ends_with('/');
-        }
-        (PassPath::Prefix(path), Some(changed)) => {
-            let location = &destination.location;
-            let prefix = templates::escaped(&location.text);
-            let behind = changed.0.strip_prefix(&prefix).map(str::to_owned);
-            let rest = behind.or_else(|| divisions::rest_behind(&placed.location, location));
-            match rest {
-                _ if is_sent_whole(destination) => {}
-                Some(rest) => sent.rewrite = Some(templates::escaped(path) + &rest),
-                None => return Err(NO_SLOT.to_owned()),
-            }
-        }
-        (PassPath::Whole(text), changed) => {
-            let passed = templates::passed(text, &placed.location, changed)?;
-            sent.rewrite = passed.template.map(|template| template.0);
-            sent.keeps_query = passed.keeps_query;
-        }
-    }
-    Ok(sent)
-}
-
 /// Returns the action of a location whose `rewrite` sends clients elsewhere.
 fn redirected(
     redirect: PathRedirect<'_>,
@@ -568,23 +500,6 @@ fn forward(origin: String) -> RouteAction {
         origin,
         strip_prefix: None,
         rewrite: None,
-    }
-}
-
-/// Returns `strip_prefix` and `rewrite` for a target that has a path, which takes the place of the location's.
-fn rewritten(placed: &PlacedLocation<'_>, path: &str) -> (Option<String>, Option<String>) {
-    let location = &placed.location;
-    let template = path.replace('{', "{{").replace('}', "}}");
-    match location.match_kind {
-        LocationMatch::Exact if location.text == path => (None, None),
-        LocationMatch::Exact => (None, Some(template)),
-        // nginx refuses a path behind the target of an expression.
-        LocationMatch::Expression => (None, None),
-        _ if location.text == path => (None, None),
-        _ if path == "/" && location.rest == "{rest}" => {
-            (Some(location.text.trim_end_matches('/').to_owned()), None)
-        }
-        _ => (None, Some(template + location.rest)),
     }
 }
 
