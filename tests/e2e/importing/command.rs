@@ -86,7 +86,7 @@ async fn a_guard_that_is_lost_makes_the_exit_code_2() {
     let directory = TempDir::new().unwrap();
     for guard in [
         "limit_rate 100k;",
-        "keepalive_requests 10;",
+        "lingering_time 5s;",
         "auth_request /auth;",
         "auth_ldap staff;",
         "proxy_ssl_crl revoked.pem;",
