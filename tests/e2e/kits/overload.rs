@@ -44,5 +44,7 @@ async fn exports_wait_in_turn_and_leave_pages_alone() {
         assert!(answer.retry_after() >= 1);
     }
     let next = gateway.send(from("192.0.2.1", "/")).await;
-    assert_eq!(next.remaining("everything"), 600 - 3);
+    // Where a window has ended meanwhile, a part of what was charged in it has passed.
+    let left = next.remaining("everything");
+    assert!((600 - 3..600).contains(&left), "{left}");
 }
