@@ -141,21 +141,35 @@ impl RecentAttempts {
 
     /// Begins or ends a silence.
     fn listen(&mut self, reading: AttemptReading, now: Timestamp) {
-        if reading.answered() > self.last.answered() {
+        let was_answered = reading.answered() > self.last.answered();
+        if was_answered {
             let length = (self.silence.take()).map(|silence| now.saturating_since(silence.since));
             // Longer ones are forgotten in the course of many.
             let faded = self.usual_silence * 9 / 10;
             self.usual_silence = length.map_or(self.usual_silence, |length| length.max(faded));
         }
-        let is_asked = reading.waiting > 0 || reading.abandoned > self.last.abandoned;
-        if is_asked {
+        // Those that left between the same two readings as an answer came may have left before it.
+        let abandoned_before = match was_answered {
+            true => reading.abandoned,
+            false => self.last.abandoned,
+        };
+        if reading.waiting > 0 || reading.abandoned > abandoned_before {
             let begun = OpenSilence {
                 since: now,
-                abandoned_before: self.last.abandoned,
+                abandoned_before,
                 asked: now,
             };
             self.silence.get_or_insert(begun).asked = now;
         }
+    }
+
+    /// Forgets the judgment, and goes on from the latest reading.
+    pub(super) fn forget(&mut self) {
+        *self = Self {
+            last: self.last,
+            usual_silence: self.usual_silence,
+            ..Self::default()
+        };
     }
 
     /// Returns the attempts of the latest window in which one ended.
@@ -233,7 +247,8 @@ mod tests {
     }
 
     /// Goal: requests that nobody answers are seen before a timeout, also where their clients leave, and a server that always answers late
-    /// is not silent. Method: waiting requests, abandoned ones, downloads that go on, an answer, few requests, and long polls.
+    /// is not silent. Method: waiting requests, abandoned ones, downloads that go on, an answer, few requests, some that leave beside an
+    /// answer, and long polls.
     #[test]
     fn a_server_that_answers_nobody_is_silent() {
         let mut recent = RecentAttempts::default();
@@ -257,10 +272,20 @@ mod tests {
         assert_eq!(look(140, 993, 104, 0, 1), None);
         assert_eq!(look(160, 993, 104, 0, 1), None, "they are too few");
         assert_eq!(look(170, 1_000, 104, 0, 0), None);
+        assert_eq!(
+            look(171, 1_010, 109, 0, 0),
+            None,
+            "five left beside answers"
+        );
+        assert_eq!(
+            look(190, 1_010, 109, 0, 0),
+            None,
+            "five left beside answers"
+        );
         // Each is answered after half a minute, as before.
         for poll in 0..5_u64 {
-            assert_eq!(look(200 + poll * 30, 1_000 + poll * 9, 104, 9, 0), None);
-            assert_eq!(look(229 + poll * 30, 1_000 + poll * 9, 104, 9, 0), None);
+            assert_eq!(look(200 + poll * 30, 1_010 + poll * 9, 109, 9, 0), None);
+            assert_eq!(look(229 + poll * 30, 1_010 + poll * 9, 109, 9, 0), None);
         }
     }
 

@@ -260,6 +260,13 @@ impl ServerPermit {
 
     /// Waits until another search may find a connection; returns false where the server has none, or the wait has ended.
     pub async fn search_again(&mut self, wait: &mut AttemptWait) -> bool {
+        self.enter_stage(AttemptStage::Unsent);
+        let found = self.wait_for_connection(wait).await;
+        self.enter_stage(AttemptStage::Waiting);
+        found
+    }
+
+    async fn wait_for_connection(&mut self, wait: &mut AttemptWait) -> bool {
         let (Some(connections), Some(queue), Some(search)) = (
             &self.server.connections,
             &self.server.queue,
@@ -285,7 +292,7 @@ impl ServerPermit {
     pub fn uploads(&mut self, part: UploadPart) {
         if self.stage != AttemptStage::Answering {
             self.enter_stage(match part {
-                UploadPart::Begun => AttemptStage::Uploading,
+                UploadPart::Begun => AttemptStage::Unsent,
                 UploadPart::Last => AttemptStage::Waiting,
             });
         }

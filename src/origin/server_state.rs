@@ -6,7 +6,8 @@
 //! # Concurrency
 //! Every fact is a separate word, since no two must agree: health is advice, and a request that reads an old value meets the
 //! server's failure and is tried elsewhere. So all loads and stores are relaxed. The number in flight is exact all the same:
-//! only read-modify-writes change it, which no ordering makes more atomic.
+//! only read-modify-writes change it, which no ordering makes more atomic. Its stages are read one after the other, once a second: a
+//! request more or less among those that wait changes no judgment for longer.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -36,8 +37,8 @@ pub struct ServerState {
     /// Its adaptive limit, since its origin first had one.
     adaptive: OnceLock<Arc<AdaptiveLimit>>,
     in_flight: AtomicU32,
-    /// Attempts in flight whose client sends the request still.
-    uploading: AtomicU32,
+    /// Attempts in flight of which the server has not the whole request.
+    unsent: AtomicU32,
     /// Attempts in flight whose answer has begun.
     answering: AtomicU32,
     up: AtomicBool,
@@ -66,8 +67,8 @@ pub struct ServerState {
 /// The stage of an attempt in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AttemptStage {
-    /// The client has still to send a part of the request.
-    Uploading,
+    /// The server has not the whole request: the client sends it still, or no connection is free.
+    Unsent,
     /// The server has the request, and no head of its answer has come.
     Waiting,
     /// The answer has begun.
@@ -114,7 +115,7 @@ impl Default for ServerState {
             http2: Arc::default(),
             adaptive: OnceLock::new(),
             in_flight: AtomicU32::new(0),
-            uploading: AtomicU32::new(0),
+            unsent: AtomicU32::new(0),
             answering: AtomicU32::new(0),
             up: AtomicBool::new(true),
             streak: AtomicUsize::new(0),
@@ -255,7 +256,7 @@ impl ServerState {
     /// Returns the number of attempts in a stage; those that wait are all others.
     fn stage_count(&self, stage: AttemptStage) -> Option<&AtomicU32> {
         match stage {
-            AttemptStage::Uploading => Some(&self.uploading),
+            AttemptStage::Unsent => Some(&self.unsent),
             AttemptStage::Waiting => None,
             AttemptStage::Answering => Some(&self.answering),
         }
@@ -390,9 +391,9 @@ impl ServerState {
 
     /// Reads the counts of its attempts. The background task calls it once a second.
     pub(super) fn look_at_attempts(&self, now: Timestamp) {
-        let [uploading, answering] =
-            [&self.uploading, &self.answering].map(|count| count.load(Ordering::Relaxed));
-        let waiting = (self.in_flight()).saturating_sub(uploading.saturating_add(answering));
+        let [unsent, answering] =
+            [&self.unsent, &self.answering].map(|count| count.load(Ordering::Relaxed));
+        let waiting = (self.in_flight()).saturating_sub(unsent.saturating_add(answering));
         let reading = AttemptReading {
             counts: self.attempt_counts(),
             abandoned: self.count(AttemptOutcome::Abandoned),
@@ -404,7 +405,7 @@ impl ServerState {
 
     /// Judges it by later attempts alone, since it is back in service.
     fn forget_attempts(&self) {
-        *self.lock_recent() = RecentAttempts::default();
+        self.lock_recent().forget();
     }
 
     /// Returns the attempts of the latest ten seconds in which one ended.
@@ -505,6 +506,23 @@ mod tests {
         assert_eq!(state(&server, at(40 + 600)), ServerStatus::Unchecked);
         server.drain();
         assert_eq!(state(&server, at(41)), ServerStatus::Draining);
+    }
+
+    /// Goal: a server that is back in service is not judged by those who left before. Method: clients that left, a drain and its end, and
+    /// one request that waits.
+    #[test]
+    fn a_server_that_is_back_is_judged_anew() {
+        let server = ServerState::default();
+        for secs in 0..20 {
+            server.leave(Some(AttemptOutcome::Abandoned));
+            server.look_at_attempts(at(secs));
+        }
+        assert_eq!(state(&server, at(20)), ServerStatus::Failing);
+        server.drain();
+        server.undrain(at(20));
+        assert!(server.enter(9));
+        (21..60).for_each(|secs| server.look_at_attempts(at(secs)));
+        assert_eq!(state(&server, at(60)), ServerStatus::Unchecked);
     }
 
     /// Goal: only failures in a row eject. Method: two, a success, then three.
