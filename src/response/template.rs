@@ -219,12 +219,12 @@ fn path_text<'t>(template: &'t Template, told: &TemplateValues<'_>) -> Cow<'t, s
     };
     let mut made = String::new();
     for slot in slots {
-        let part = fill(std::slice::from_ref(slot), told);
-        let joined = match part.strip_prefix('/') {
-            Some(rest) if matches!(slot, Slot::Group(_)) && made.ends_with('/') => rest,
-            _ => &part,
-        };
-        made.push_str(joined);
+        let begin = made.len();
+        push(slot, told, &mut made);
+        let meets = made[..begin].ends_with('/') && made[begin..].starts_with('/');
+        if meets && matches!(slot, Slot::Group(_)) {
+            made.remove(begin);
+        }
     }
     Cow::Owned(made)
 }
@@ -256,30 +256,29 @@ fn bounded(target: String) -> Result<String, UnsafePath> {
 
 fn fill(slots: &[Slot], told: &TemplateValues<'_>) -> String {
     let mut made = String::new();
-    for slot in slots {
-        match slot {
-            Slot::Text(text) => made.push_str(text),
-            Slot::ClientIp => made.push_str(&address_text(told.client)),
-            Slot::Host => made.push_str(told.host),
-            // A write into a text does not fail.
-            Slot::RequestId => drop(write!(made, "{}", told.request_id)),
-            Slot::Route => made.push_str(told.route),
-            Slot::Segment(at) => {
-                made.push_str(told.path.split('/').nth(at + 1).unwrap_or_default())
-            }
-            Slot::Rest(behind) => {
-                let mut rest = told.path.splitn(behind + 2, '/');
-                made.push_str(rest.nth(behind + 1).unwrap_or_default());
-            }
-            Slot::Group(name) => {
-                made.push_str(
-                    told.groups
-                        .map_or("", |groups| groups.find(told.path, name)),
-                );
-            }
+    slots.iter().for_each(|slot| push(slot, told, &mut made));
+    made
+}
+
+/// Appends the value of a slot.
+fn push(slot: &Slot, told: &TemplateValues<'_>, made: &mut String) {
+    match slot {
+        Slot::Text(text) => made.push_str(text),
+        Slot::ClientIp => made.push_str(&address_text(told.client)),
+        Slot::Host => made.push_str(told.host),
+        // A write into a text does not fail.
+        Slot::RequestId => drop(write!(made, "{}", told.request_id)),
+        Slot::Route => made.push_str(told.route),
+        Slot::Segment(at) => made.push_str(told.path.split('/').nth(at + 1).unwrap_or_default()),
+        Slot::Rest(behind) => {
+            let mut rest = told.path.splitn(behind + 2, '/');
+            made.push_str(rest.nth(behind + 1).unwrap_or_default());
+        }
+        Slot::Group(name) => {
+            let group = told.groups.map(|groups| groups.find(told.path, name));
+            made.push_str(group.unwrap_or_default());
         }
     }
-    made
 }
 
 #[cfg(test)]
