@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs nginx's own tests (https://github.com/nginx/nginx-tests) against the gateway, with what `sluicegate import` makes of each
 # configuration.
-# docs/importing.md says which of them pass, and why others do not.
+# README.md beside it says which of them pass, and why others do not.
 #
 #   tests/nginx-tests/run.sh CHECKOUT [TEST.t...]
 #
