@@ -514,6 +514,7 @@ mod tests {
     fn a_server_that_is_back_is_judged_anew() {
         let server = ServerState::default();
         for secs in 0..20 {
+            assert!(server.enter(9));
             server.leave(Some(AttemptOutcome::Abandoned));
             server.look_at_attempts(at(secs));
         }
@@ -582,16 +583,10 @@ mod tests {
     /// Goal: each class in the rules covers its failures. Method: every class beside every failure.
     #[test]
     fn failures_are_classified() {
+        use AttemptFailure::{Connect, Reset, Status, Timeout};
         let classes = [FailureClass::Connect, FailureClass::Status(502..=503)];
-        assert!(
-            AttemptFailure::Connect.is_among(&classes)
-                && AttemptFailure::Status(503).is_among(&classes)
-        );
-        for other in [
-            AttemptFailure::Timeout,
-            AttemptFailure::Reset,
-            AttemptFailure::Status(504),
-        ] {
+        assert!(Connect.is_among(&classes) && Status(503).is_among(&classes));
+        for other in [Timeout, Reset, Status(504)] {
             assert!(!other.is_among(&classes), "{other:?}");
         }
         for (index, outcome) in AttemptOutcome::ALL.into_iter().enumerate() {
