@@ -117,13 +117,9 @@ impl ClientLists {
         crawler: &ClientCrawler<'_>,
         temporary: TemporaryLists<'_>,
     ) -> ListMatch {
-        let by_block = self.block_hits(|blocks| blocks.longest(client));
         let by_rule = temporary.rules.rule_for_address(client);
-        let by_rule = by_rule.map(|(length, rule)| ListHit::by_rule(length.into(), rule));
-        let blocks = by_block.chain(by_rule);
-        let strongest = blocks.max_by_key(ListHit::rank);
-        let strongest = strongest.or_else(|| self.wide_hit(client, place, crawler, temporary));
-        ListMatch::new(strongest)
+        let by_block = self.block_hit(|blocks| blocks.longest(client), by_rule);
+        ListMatch::new(by_block.or_else(|| self.wide_hit(client, place, crawler, temporary)))
     }
 
     /// Matches the clients of a network with the lists and the temporary rules, apart from entries for a part of the network. `place` and
@@ -136,14 +132,10 @@ impl ClientLists {
         crawler: &ClientCrawler<'_>,
         temporary: TemporaryLists<'_>,
     ) -> ListMatch {
-        let by_block = self.block_hits(|blocks| blocks.longest_around(network));
         let by_rule = temporary.rules.rule_around(network);
-        let by_rule = by_rule.map(|(length, rule)| ListHit::by_rule(length.into(), rule));
-        let blocks = by_block.chain(by_rule);
-        let strongest = blocks.max_by_key(ListHit::rank);
+        let by_block = self.block_hit(|blocks| blocks.longest_around(network), by_rule);
         let address = network.addr();
-        let strongest = strongest.or_else(|| self.wide_hit(address, place, crawler, temporary));
-        ListMatch::new(strongest)
+        ListMatch::new(by_block.or_else(|| self.wide_hit(address, place, crawler, temporary)))
     }
 
     /// Returns the strongest entry that is wider than a block of addresses.
@@ -162,16 +154,21 @@ impl ClientLists {
         })
     }
 
-    fn block_hits(
+    /// Returns the strongest block of addresses, where `longest` finds those of lists.
+    fn block_hit(
         &self,
         longest: impl Fn(&CidrSet) -> Option<PrefixLength>,
-    ) -> impl Iterator<Item = ListHit> {
-        self.blocks
-            .iter()
-            .filter_map(move |(name, effect, blocks)| {
-                let entry = ListEntry::Block(longest(blocks)?);
-                Some(ListHit::by_list(entry, *effect, name))
-            })
+        by_rule: Option<(PrefixLength, &Arc<TemporaryRule>)>,
+    ) -> Option<ListHit> {
+        let by_list = self.blocks.iter().filter_map(|(name, effect, blocks)| {
+            let entry = ListEntry::Block(longest(blocks)?);
+            Some(ListHit::by_list(entry, *effect, name))
+        });
+        let by_rule = by_rule.map(|(length, rule)| {
+            let entry = ListEntry::Block(length);
+            ListHit::by_rule(entry, rule)
+        });
+        by_list.chain(by_rule).max_by_key(ListHit::rank)
     }
 
     fn crawler_hits(&self, crawler: &ClientCrawler<'_>) -> impl Iterator<Item = ListHit> {
@@ -227,12 +224,6 @@ impl ListHit {
     fn rank(&self) -> (ListEntry, bool, ListEffect) {
         let is_temporary = matches!(self.source, ListSource::Temporary(_));
         (self.entry, is_temporary, self.effect)
-    }
-}
-
-impl From<PrefixLength> for ListEntry {
-    fn from(length: PrefixLength) -> Self {
-        Self::Block(length)
     }
 }
 
