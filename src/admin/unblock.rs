@@ -143,18 +143,10 @@ fn still_blocking(target: &RuleTarget, process: &GatewayProcess) -> Vec<String> 
 /// Returns the rule that decides about the whole of a block: of those with a wider one the narrowest, as for a request, else that of its
 /// network.
 fn narrowest(block: IpNet, snapshot: &Snapshot) -> Option<Arc<TemporaryRule>> {
-    let rules = snapshot.temporary.list(clock::now());
-    let wider = rules.iter().filter_map(|rule| match rule.target {
-        RuleTarget::Block(other) if other.contains(&block) => Some((other.prefix_len(), rule)),
-        _ => None,
-    });
-    let is_block = |rule: &TemporaryRule| rule.effect == RuleEffect::Block;
-    let narrowest = wider.max_by_key(|(length, rule)| (*length, is_block(rule)));
-    narrowest.map(|(_, rule)| Arc::clone(rule)).or_else(|| {
-        let asn = snapshot.networks.find(block.addr()).asn?;
-        let in_force = snapshot.temporary.in_force();
-        in_force.rule_for_network(asn).map(Arc::clone)
-    })
+    let rules = snapshot.temporary.in_force();
+    let around = rules.rule_around(block).map(|(_, rule)| rule);
+    let of_network = || rules.rule_for_network(snapshot.networks.find(block.addr()).asn?);
+    around.or_else(of_network).map(Arc::clone)
 }
 
 /// Names the lists of the configuration that block all of these addresses, for every route or some.

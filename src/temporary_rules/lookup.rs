@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ahash::HashMap;
 use ipnet::IpNet;
-use sluicegate_base::address::{CidrSet, PrefixLength};
+use sluicegate_base::address::{CidrSet, PrefixLength, folded_block};
 
 use super::rule::TemporaryRule;
 use super::target::{RuleEffect, RuleTarget};
@@ -52,10 +52,13 @@ impl RuleLookup {
     /// Returns the rule of the longest block that contains all of a network, with the length of the block.
     #[must_use]
     pub fn rule_around(&self, network: IpNet) -> Option<(PrefixLength, &Arc<TemporaryRule>)> {
-        let length = self.blocks.longest_around(network)?;
-        let block = IpNet::new(network.addr().to_canonical(), length.0).ok()?;
-        let rule = self.of_blocks.get(&block.trunc())?;
-        Some((length, rule))
+        let network = folded_block(network);
+        // Longer blocks within the network may stand beside the one around it.
+        (0..=network.prefix_len()).rev().find_map(|bits| {
+            let block = IpNet::new(network.addr(), bits).ok()?;
+            let rule = self.of_blocks.get(&block.trunc())?;
+            Some((PrefixLength(bits), rule))
+        })
     }
 
     /// Returns the blocks that rules are about.
@@ -103,6 +106,24 @@ mod tests {
             })
             .collect();
         RuleLookup::new(rules.iter())
+    }
+
+    /// Goal: the rule around a network is found though rules about parts of it stand in between. Method: networks of several lengths.
+    #[test]
+    fn the_rule_around_a_network_is_found() {
+        use RuleEffect::Block;
+        let rules = ["203.0.113.0/24", "203.0.113.0/25", "203.0.113.128/25"];
+        let lookup = lookup(&rules.map(|block| (Block, block, 9)));
+        for (network, id) in [
+            ("203.0.113.0/24", Some(0)),
+            ("203.0.113.64/26", Some(1)),
+            ("203.0.113.200/32", Some(2)),
+            ("203.0.0.0/16", None),
+        ] {
+            let found = lookup.rule_around(network.parse().unwrap());
+            let id = id.map(RuleId::from_bits);
+            assert_eq!(found.map(|(_, rule)| rule.id), id, "{network}");
+        }
     }
 
     /// Goal: the narrowest rule decides; of equal ones a block, then the later end. Method: nested blocks of both families, and networks.
