@@ -14,7 +14,7 @@ use pingora::services::background::BackgroundService;
 use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
 use tokio::time::MissedTickBehavior;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::GatewayProcess;
 use crate::history::MarkKind;
@@ -85,6 +85,7 @@ impl RuleService {
         // It does not panic, and the next tick looks again.
         for rule in ticked.await.unwrap_or_default() {
             let does = self.process.shared.rule_summary(&rule);
+            info!("temporary rule {} ended: {does}", rule.id);
             let text = format!("Temporary rule {} ended: {does}.", rule.id);
             self.process.shared.mark(MarkKind::Rule, "", &text);
         }

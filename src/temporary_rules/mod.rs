@@ -202,9 +202,6 @@ impl TemporaryRules {
         let mut state = self.lock();
         let is_new = self.read_again(&mut state, now);
         let ended = state.book.expire(now);
-        for rule in &ended {
-            info!("temporary rule {} ended: {}", rule.id, rule.summary(None));
-        }
         if !ended.is_empty() || is_new {
             self.keep(&mut state, now);
         }
