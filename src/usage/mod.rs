@@ -95,14 +95,12 @@ impl UsageSamples {
     /// Returns the sample of the limit; a new one, if it has none or its rules have changed.
     fn sample(&self, active: &ActiveLimit, now: Timestamp) -> SharedSample {
         let mut limits = lock(&self.limits);
-        let before = limits.samples.remove(&active.name);
-        let samples = match before {
-            Some(samples) => samples.follow(active, limits.share, now),
-            None => LimitSamples::new(active, limits.share, now),
-        };
-        let sample = Arc::clone(&samples.in_force);
-        limits.samples.insert(Arc::clone(&active.name), samples);
-        sample
+        let share = limits.share;
+        let name = Arc::clone(&active.name);
+        let samples = limits.samples.entry(name);
+        let samples = samples.or_insert_with(|| LimitSamples::new(active, share, now));
+        samples.follow(active, share, now);
+        Arc::clone(&samples.in_force)
     }
 
     /// Forgets the limits that are not among these.
@@ -141,17 +139,14 @@ impl LimitSamples {
         }
     }
 
-    /// Returns the samples after the limit may have changed. The sample of the configured rates is set aside while a temporary rule
+    /// Follows a change of the limit. The sample of the configured rates is set aside while a temporary rule
     /// multiplies them, since uses under one rate do not say what another would reject, and goes on when the rule ends.
-    fn follow(self, active: &ActiveLimit, share: UsageShare, now: Timestamp) -> Self {
+    fn follow(&mut self, active: &ActiveLimit, share: UsageShare, now: Timestamp) {
         if lock(&self.in_force).is_of(active) {
-            return self;
+            return;
         }
-        let samples = [Some(&self.in_force), self.set_aside.as_ref()];
-        let mut samples = samples.into_iter().flatten();
-        let configured = samples.find(|sample| lock(sample).is_of_configured(active));
-        let configured = configured.map(Arc::clone);
-        match configured {
+        let configured = (self.all()).find(|sample| lock(sample).is_of_configured(active));
+        *self = match configured {
             Some(sample) if lock(&sample).is_of(active) => {
                 lock(&sample).resume(active, now);
                 Self {
@@ -163,7 +158,7 @@ impl LimitSamples {
                 set_aside,
                 ..Self::new(active, share, now)
             },
-        }
+        };
     }
 
     fn all(&self) -> impl Iterator<Item = SharedSample> {
