@@ -6,6 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use serde::Serialize;
@@ -83,22 +84,18 @@ pub(super) struct KeyNetworks<'s> {
 impl<'s> ClientRules<'s> {
     /// Returns the lists and rules of the routes with this limit; of all routes where none has it, or without a limit.
     pub(super) fn new(snapshot: &'s Snapshot, limit: Option<&ActiveLimit>) -> Self {
-        let has_limit = |at: usize| {
-            let limits = snapshot.routes.get(at).map(|route| &route.limits);
-            limit.is_none_or(|limit| {
-                limits.is_some_and(|limits| limits.iter().any(|other| other.name == limit.name))
-            })
+        let all = || snapshot.routes.iter().zip(&snapshot.rules.routes);
+        let has_limit = |limits: &[Arc<ActiveLimit>]| {
+            limit.is_none_or(|limit| limits.iter().any(|other| other.name == limit.name))
         };
-        let all = 0..snapshot.routes.len();
-        let mut routes: Vec<usize> = all.clone().filter(|at| has_limit(*at)).collect();
+        let mut routes: Vec<_> = all()
+            .filter(|(route, _)| has_limit(&route.limits))
+            .collect();
         if routes.is_empty() {
-            routes = all.collect();
+            routes = all().collect();
         }
         let mut groups: Vec<RouteGroup<'s>> = Vec::new();
-        for (route, rules) in routes
-            .iter()
-            .filter_map(|at| snapshot.routes.get(*at).zip(snapshot.rules.routes.get(*at)))
-        {
+        for (route, rules) in routes {
             match groups.iter_mut().find(|group| *group.names == rules.lists) {
                 Some(group) => group.routes.push(&rules.name),
                 None => groups.push(RouteGroup {

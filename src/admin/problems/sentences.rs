@@ -399,7 +399,7 @@ mod tests {
         assert!(long.sentence.chars().count() < 300, "{}", long.sentence);
     }
 
-    /// Goal: limits, certificates and the directory say what and since when. Method: one of each.
+    /// Goal: a limit and the directory say what and since when. Method: one of each.
     #[test]
     fn other_parts_say_what_is_wrong_with_them() {
         let since = Timestamp::from_secs(1_795_245_038);
