@@ -25,6 +25,11 @@ impl KeyValuesForm {
         }
     }
 
+    /// Returns whether most of each value is hidden.
+    pub(super) fn is_masked(self) -> bool {
+        self.key_values_masked
+    }
+
     /// Returns whether no values are shown.
     pub(super) fn is_hidden(self) -> bool {
         self.key_values_hidden.is_some()

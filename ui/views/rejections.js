@@ -62,7 +62,7 @@ export default function rejections({ series, query }) {
       { label: 'Reason', wide: true },
     ], shown.map((row) => [clock(row.at), row.client ? link(`keys?value=${part(row.client)}`, h('code', {}, row.client)) : '–',
       row.limit ? link(`limit/${part(row.limit)}`, row.limit) : '–', row.route ?? '–',
-      row.key && row.limit ? keyLink(row.limit, row, { key_values_hidden: !row.key_values.length }) : '–', String(row.status || '–'),
+      row.key && row.limit ? keyLink(row.limit, row, { ...row, key_values_hidden: !row.key_values.length }) : '–', String(row.status || '–'),
       [row.outcome, row.retry_after ? `, again in ${span(row.retry_after)}` : '', row.reason ? `: ${row.reason}` : '']]),
     wanted || only ? 'None of the rejections fits.' : 'None since this page was opened.', 'line'));
   }

@@ -17,9 +17,11 @@ pub(super) fn event(process: &GatewayProcess) -> Option<Bytes> {
     if sample.is_empty() {
         return None;
     }
+    let form = KeyValuesForm::new(process);
     let mut rows: Vec<RejectionRow<'_>> = sample.iter().map(RejectionRow::of).collect();
-    if KeyValuesForm::new(process).is_hidden() {
-        for row in &mut rows {
+    for row in &mut rows {
+        row.key_values_masked = form.is_masked();
+        if form.is_hidden() {
             row.key_values = &[];
         }
     }
@@ -36,6 +38,8 @@ struct RejectionRow<'a> {
     key: Option<String>,
     /// Empty where they are not shown.
     key_values: &'a [String],
+    /// True if most of each is hidden.
+    key_values_masked: bool,
     outcome: &'static str,
     status: u16,
     /// Seconds.
@@ -56,6 +60,7 @@ impl<'a> RejectionRow<'a> {
             // The form of the access log.
             key: rejection.key.map(|key| format!("{:016x}", key.kept_bits())),
             key_values: &rejection.key_values,
+            key_values_masked: false,
             outcome: rejection.disposition.as_str(),
             status: rejection.status,
             retry_after: rejection.wait.map(|wait| wait.as_secs().max(1)),
