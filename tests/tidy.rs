@@ -19,7 +19,7 @@ mod way;
 #[path = "tidy/wording.rs"]
 mod wording;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -528,16 +528,42 @@ fn links_between_documents_lead_somewhere() {
             .map(Path::to_path_buf)
             .unwrap_or_default();
         for link in tokens(&document.text, "](", |c| c != ')' && c != '\n') {
-            let file = link.split('#').next().unwrap_or_default();
-            if !file.is_empty() && !file.contains(':') && !folder.join(file).exists() {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => root().join(&document.path),
+                _ => folder.join(file),
+            };
+            let is_missing = !target.exists()
+                || (!anchor.is_empty()
+                    && target.extension().is_some_and(|it| it == "md")
+                    && !anchors(&target).contains(anchor));
+            if is_missing && !file.contains(':') {
                 complaints.push(format!(
-                    "{}: links to {file}, which does not exist",
+                    "{}: links to {link}, which does not exist",
                     document.path
                 ));
             }
         }
     }
     assert_none(complaints);
+}
+
+/// Returns the anchors of the headings of a document, as GitHub makes them.
+fn anchors(path: &Path) -> HashSet<String> {
+    let text = fs::read_to_string(path).unwrap();
+    let mut found = HashSet::new();
+    let mut is_fenced = false;
+    for line in text.lines() {
+        is_fenced ^= line.starts_with("```");
+        let Some(heading) = line.strip_prefix('#').filter(|_| !is_fenced) else {
+            continue;
+        };
+        let heading = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
+        let anchor: String = heading.chars().filter(kept).collect();
+        found.insert(anchor.replace(' ', "-"));
+    }
+    found
 }
 
 #[test]
