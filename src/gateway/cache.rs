@@ -25,7 +25,7 @@ use super::Gateway;
 use super::answer::{self, OwnAnswer};
 use super::cause::Cause;
 use super::context::Context;
-use super::locate::RequestHead;
+use super::request_head::RequestHead;
 use crate::admission::ResponseSource;
 use crate::cache::freshness::{self};
 use crate::cache::key::{CacheUrl, key};

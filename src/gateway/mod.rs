@@ -26,6 +26,7 @@ mod proof;
 mod record;
 mod redirect;
 mod replay_bytes;
+mod request_head;
 mod rls;
 mod serve;
 mod shape;
@@ -43,8 +44,9 @@ use crate::process::SharedState;
 
 pub use context::Context;
 pub(crate) use locate::crawler_request;
-pub use locate::{KnownClient, Located, RequestHead, locate, relocate};
+pub use locate::{KnownClient, Located, locate, relocate};
 pub(crate) use min_body_rate::worth;
+pub use request_head::RequestHead;
 pub use rls::CallFault;
 pub(crate) use serve::CHUNK_LIMITS;
 pub use serve::{

@@ -10,7 +10,7 @@ use sluicegate_base::host;
 use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 use sluicegate_base::received::ReceivedHead;
 
-use super::locate::RequestHead;
+use super::request_head::RequestHead;
 use crate::client::{self, PeerTrust};
 use crate::response::GatewayProblem;
 use crate::snapshot::Snapshot;

@@ -12,7 +12,7 @@ use sluicegate_base::received::ReceivedHead;
 use tracing::warn;
 
 use super::context::Context;
-use super::locate::RequestHead;
+use super::request_head::RequestHead;
 use crate::budgets::BytesPermit;
 use crate::config::rules::{FieldEdits, RedirectRules, ShapeRules};
 use crate::origin::FieldEdit;
