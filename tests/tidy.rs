@@ -10,6 +10,8 @@
 
 #[path = "tidy/advisories.rs"]
 mod advisories;
+#[path = "tidy/circles.rs"]
+mod circles;
 #[path = "tidy/layers.rs"]
 mod layers;
 #[path = "tidy/signatures.rs"]
