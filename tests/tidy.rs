@@ -12,6 +12,8 @@
 mod advisories;
 #[path = "tidy/circles.rs"]
 mod circles;
+#[path = "tidy/dialect.rs"]
+mod dialect;
 #[path = "tidy/layers.rs"]
 mod layers;
 #[path = "tidy/signatures.rs"]
