@@ -3,7 +3,7 @@
 //! [`sluicegate_base::crawler::ReverseDns`] holds the answers, and queues the addresses that requests need. [`LookUpService`] takes them
 //! out at a bounded pace; `confirm.rs` decides what the answers of DNS mean, `message.rs` reads and writes its messages, `transport.rs`
 //! carries them, and `system_servers.rs` finds the servers.
-//! docs/decisions/0058-names-of-addresses-are-looked-up-in-the-background.md says why this is not a resolver library.
+//! docs/decisions/0048-a-crawler-is-who-proves-it.md says why this is not a resolver library.
 
 mod confirm;
 mod message;
