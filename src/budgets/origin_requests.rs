@@ -9,7 +9,7 @@
 //! that names no client has no bound of its own.
 //!
 //! An origin that is slow keeps every request for its timeout, so the requests to it take all permits. Where there are several origins, one
-//! of them has three quarters at most, and the others answer (docs/decisions/0062). A configuration with one origin counts nothing for it.
+//! of them has three quarters at most, and the others answer (docs/decisions/0018). A configuration with one origin counts nothing for it.
 //!
 //! [`FileShares`] divides the descriptors of the process. Those that are not for clients' connections are for connections to
 //! origins: three quarters for requests, one quarter for idle connections.
