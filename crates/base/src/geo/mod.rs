@@ -6,7 +6,7 @@
 //!
 //! # Why files are read and not mapped
 //! A mapped file that is cut or written over while it is in use ends the process (SIGBUS) or gives records of two files. `cp` and `rsync
-//! --inplace` do so. A copy in memory is the smaller cost: docs/decisions/0052-databases-are-read-and-not-mapped.md.
+//! --inplace` do so. A copy in memory is the smaller cost: docs/decisions/0029-isolation-of-failing-parts.md.
 
 mod condition;
 mod database;
