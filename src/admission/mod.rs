@@ -85,12 +85,10 @@ pub enum Admission {
     Admitted(Admitted, Option<AdmissionReport>),
     /// The request may not pass, and nothing is charged; without a report where no limit was asked.
     Rejected(Rejection, Option<AdmissionReport>),
-    /// The decision would have to wait for a store, and the caller does not wait.
-    NeedsStore,
 }
 
 /// Decides over `limits` and charges them, all or none; parts of keys that the request lacks are added to `missing`. It never waits:
-/// where one of the limits is decided in a store, callers use [`plan`].
+/// where one of the limits is decided in a store, callers use [`plan`], and here the store counts as one that cannot be reached.
 #[must_use]
 pub fn admit(
     limits: &RouteLimits,
@@ -138,10 +136,21 @@ pub fn admit_as(
     match plan(limits, facts, seed, missing) {
         Ok(plan) => (plan.charging(charging).decide(now))
             .now_or_never()
-            .unwrap_or(Admission::NeedsStore),
+            .unwrap_or(WITHOUT_STORE),
         Err(admission) => *admission,
     }
 }
+
+/// The rejection by a limit that would have to wait for its store.
+const WITHOUT_STORE: Admission = Admission::Rejected(
+    Rejection::ByLimit(LimitRejection {
+        limit: 0,
+        key: KeyHash::from_bits(0),
+        reason: RejectionReason::StoreUnavailable,
+        wait: LimitRejection::SOON,
+    }),
+    None,
+);
 
 /// Returns the rejection of a `verdict` that refuses by this rate of the limit at this index of the route, for this key.
 fn rate_limited(verdict: &Verdict, rate: usize, (limit, key): (u8, KeyHash)) -> LimitRejection {

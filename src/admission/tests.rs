@@ -348,7 +348,7 @@ fn a_second_limit_bans_when_it_is_asked() {
     );
     let bars = || match bench.decide() {
         Admission::Rejected(Rejection::ByLimit(rejection), _) => Some(rejection),
-        Admission::Rejected(..) | Admission::Admitted(..) | Admission::NeedsStore => None,
+        Admission::Rejected(..) | Admission::Admitted(..) => None,
     };
     assert_eq!((bars(), bars()), (None, None));
     assert_eq!(bench.left(), [0, 3, 0]);

@@ -215,7 +215,6 @@ impl Gateway {
                 context.disposition = Some(RequestDisposition::rejected(&rejection));
                 (DecisionResult::Rejected(rejection), report, step.into())
             }
-            Admission::NeedsStore => return Step::AskStore(target),
         };
         context.decision = Some(Box::new(RequestDecision {
             result,

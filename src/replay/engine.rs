@@ -280,7 +280,6 @@ impl RequestDecider<'_> {
         let mut decisions = undecided(asked);
         let report = match &admission {
             Admission::Admitted(_, report) | Admission::Rejected(_, report) => report.as_ref(),
-            Admission::NeedsStore => None,
         };
         if let Some(report) = report {
             read_report(report, asked, &mut decisions);
@@ -305,11 +304,6 @@ impl RequestDecider<'_> {
                 let by = by.and_then(|limit| route.limits.get(limit)).copied();
                 let disposition = RequestDisposition::rejected(&rejection);
                 (ReplayOutcome::Rejected(disposition, by), None)
-            }
-            // No limit has a store here.
-            Admission::NeedsStore => {
-                let disposition = RequestDisposition::RefusedStoreAway;
-                (ReplayOutcome::Rejected(disposition, None), None)
             }
         };
         let keys = self.keys.of_limits(prepared);
