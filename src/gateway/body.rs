@@ -24,12 +24,13 @@ pub(super) fn with_read_buffer(copies: u64, bytes: u64) -> u64 {
 }
 
 impl Prefix {
-    /// Returns the body in the form that admission reads.
-    pub(super) fn known(&self) -> KnownBody<'_> {
-        match self {
-            Self::Whole(bytes) => KnownBody::Whole(bytes),
-            Self::TooLarge => KnownBody::TooLarge,
-            Self::OfOtherKind => KnownBody::OfOtherKind,
+    /// Returns the part of a body that was `read` in the form that admission has.
+    pub(super) fn known(read: Option<&Self>) -> KnownBody<'_> {
+        match read {
+            None => KnownBody::Unread,
+            Some(Self::Whole(bytes)) => KnownBody::Whole(bytes),
+            Some(Self::TooLarge) => KnownBody::TooLarge,
+            Some(Self::OfOtherKind) => KnownBody::OfOtherKind,
         }
     }
 }

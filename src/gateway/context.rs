@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
 
@@ -18,41 +18,19 @@ use super::cause::Cause;
 use super::decision::{DecisionResult, RequestDecision};
 use super::forward_auth::ForwardAuthAnswer;
 use super::forwarded::ForwardedRequest;
-use super::locate::{KnownClient, Located};
+use super::locate::{KnownClient, RequestRoute};
 use super::min_body_rate::Pace;
 use crate::admission::{
     AdmissionReport, Admitted, ChargeTiming, FinalResponse, LimitNote, OriginContact, RequestEnd,
     ResponseSource,
 };
 use crate::budgets::BytesPermit;
-use crate::client::{AddressSource, ListSource, PeerAddress, TlsFacts};
-use crate::config::rules::Name;
+use crate::client::{AddressSource, ConnectionPeer, PeerAddress, TlsFacts};
 use crate::record::{InFlight, RequestDisposition, TraceContext};
 use crate::rejection::{MissingKeys, Rejection};
 use crate::request_id::RequestId;
-use crate::snapshot::{ActiveRoute, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::url_scheme::UrlScheme;
-
-/// The route of a request, and the facts that are read from its head under that route.
-#[derive(Clone)]
-pub(super) struct RequestRoute {
-    /// The route.
-    pub(super) route: Arc<ActiveRoute>,
-    /// The list or temporary rule that blocks the client or exempts it from the limits.
-    pub(super) list: Option<Name>,
-    /// The method of the request that a CORS preflight asks about.
-    pub(super) preflight: Option<Method>,
-}
-
-impl From<&Located<'_>> for RequestRoute {
-    fn from(located: &Located<'_>) -> Self {
-        Self {
-            route: Arc::clone(located.route),
-            list: located.list_match.source().map(ListSource::name).cloned(),
-            preflight: located.preflight.clone(),
-        }
-    }
-}
 
 /// The state of one request.
 pub struct Context {
@@ -80,7 +58,7 @@ pub struct Context {
     pub(super) known: KnownClient,
     /// The trace that the request belongs to; `None` without tracing.
     pub(super) trace: Option<TraceContext>,
-    /// The route and its facts about the request; `None` where the request has no route, or its head was rejected before.
+    /// The client and the route; `None` where the request has no route, or its head was rejected before.
     pub(super) located: Option<RequestRoute>,
     /// The decision; `None` where the request was rejected before admission.
     pub(super) decision: Option<Box<RequestDecision>>,
@@ -143,6 +121,15 @@ impl Context {
     /// Returns the peer's address; unspecified where the connection has none, which no rule trusts.
     pub(super) fn peer_address(&self) -> IpAddr {
         (self.peer.as_ref()).map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), PeerAddress::ip)
+    }
+
+    /// Returns the other end of the connection, with the facts of its handshake.
+    pub(super) fn connection_peer<'s>(&self, secured: Option<&'s TlsFacts>) -> ConnectionPeer<'s> {
+        ConnectionPeer {
+            address: self.peer_address(),
+            listener: self.listener,
+            secured,
+        }
     }
 
     /// Returns the peer's address with its text, [unspecified](Self::peer_address) where the connection has none.

@@ -9,17 +9,17 @@ use sluicegate_base::received::ReceivedHead;
 
 use super::Gateway;
 use super::body::Prefix;
-use super::context::{Context, RequestRoute};
+use super::context::Context;
 use super::decision::{DecisionResult, RequestDecision};
 use super::forwarded::{OriginRoute, OriginTarget};
-use super::locate::{Located, locate, relocate};
+use super::locate::{Located, NormalForms, RequestRoute, RequestView, locate};
 use super::max_forwards;
 use super::redirect;
 use super::request_head::RequestHead;
-use super::step::{AnswerStep, DecidedStep, RefusedRequest, Step};
+use super::step::{AnswerStep, DecidedStep, PendingDecision, RefusedRequest, Step};
 use super::wait::{self, WaitEnd};
 use crate::admission::{Admission, ChargeTiming, KnownBody, admit, admit_as, plan};
-use crate::client::{AddressSource, ConnectionPeer, ListMatch, TlsFacts, given_request_id};
+use crate::client::{AddressSource, ListMatch, TlsFacts, given_request_id};
 use crate::failure::{ClientFailure, Result};
 use crate::origin::AdmittedPool;
 use crate::process::warn_of_overflow;
@@ -59,11 +59,7 @@ impl Gateway {
             let (rules, id) = (&snapshot.rules, context.request_id);
             context.trace = TraceContext::begin(rules, peer, &head.headers, id);
         }
-        let connection_peer = ConnectionPeer {
-            address: peer,
-            listener: context.listener,
-            secured,
-        };
+        let connection_peer = context.connection_peer(secured);
         // Passed on by reference: a large value, which each move would copy.
         match &mut locate(
             snapshot,
@@ -89,9 +85,10 @@ impl Gateway {
         context: &mut Context,
     ) -> Result<OriginTarget, AnswerStep> {
         located.hits = context.judged_hits();
-        context.client = Some((located.client.address, located.client.source));
+        let client = located.client();
+        context.client = Some((client.address, client.source));
         context.known = located.known_client();
-        context.located = Some(RequestRoute::from(&*located));
+        context.located = Some(located.request_route());
         if let Some(source) = located.list_match.source() {
             source.count_hit();
         }
@@ -135,15 +132,12 @@ impl Gateway {
         let route = located.route;
         if (route.reads_body || route.compares_body) && !limits.is_empty() && context.body.is_none()
         {
-            return Step::ReadBody {
-                max_body_bytes: route.max_body_bytes,
-            };
+            return Step::ReadBody(PendingDecision::new(located, target));
         }
         if limits.ask_store() {
-            return Step::AskStore(target);
+            return Step::AskStore(PendingDecision::new(located, target));
         }
-        let body = context.body.as_ref();
-        let body = body.map_or(KnownBody::Unread, Prefix::known);
+        let body = Prefix::known(context.body.as_ref());
         let (facts, now) = (located.facts(body, context.decided_at), context.decided_at);
         let (seed, missing) = (&self.0.seed, &mut context.missing_keys);
         let admission = match context.charging {
@@ -151,17 +145,18 @@ impl Gateway {
             ChargeTiming::Held => admit_as(ChargeTiming::Held, limits, &facts, seed, now, missing),
         };
         context.known = located.known_client();
-        self.conclude(admission, (located.route, target), head, context)
+        Step::Decided(self.conclude(admission, route, target, head, context))
     }
 
     /// Returns the step that follows from an admission.
     fn conclude(
         &self,
         admission: Admission,
-        (route, target): (&Arc<ActiveRoute>, OriginTarget),
+        route: &Arc<ActiveRoute>,
+        target: OriginTarget,
         head: &ReceivedHead,
         context: &mut Context,
-    ) -> Step {
+    ) -> DecidedStep {
         let duration = clock::since(context.decided_at);
         let (client, _) = context.client_or_unspecified();
         let mut delay = Duration::ZERO;
@@ -222,49 +217,63 @@ impl Gateway {
             duration,
             delay,
         }));
-        Step::Decided(step)
+        step
+    }
+
+    /// Decides a request of which the bytes that keys need were read.
+    pub(super) fn decide_with_body(
+        &self,
+        pending: PendingDecision,
+        read: Result<Prefix, GatewayProblem>,
+        head: &ReceivedHead,
+        context: &mut Context,
+    ) -> Step {
+        match read {
+            Ok(prefix) => context.body = Some(prefix),
+            Err(problem) => return AnswerStep::Reject(problem).into(),
+        }
+        context.decided_at = clock::now();
+        let snapshot = Arc::clone(&context.snapshot);
+        let secured = context.secured.clone();
+        let PendingDecision {
+            route,
+            forms,
+            target,
+        } = pending;
+        let secured = secured.as_deref();
+        let located = located_again(&route, forms, &snapshot, secured, head.into(), context);
+        self.admit_located(&located, target, head, context)
     }
 
     /// Decides a request on a route with a limit that is decided in a store, which takes a round trip.
     pub(super) async fn decide_with_store(
         &self,
-        target: OriginTarget,
+        pending: PendingDecision,
         head: &ReceivedHead,
         context: &mut Context,
-    ) -> Step {
-        let (address, snapshot) = (context.peer_address(), Arc::clone(&context.snapshot));
-        let secured = context.secured.clone();
-        let peer = ConnectionPeer {
-            address,
-            listener: context.listener,
-            secured: secured.as_deref(),
-        };
-        let known = std::mem::take(&mut context.known);
-        let (route, plan) = match relocate(
-            &snapshot,
-            peer,
-            &RequestHead::from(head),
-            context.decided_at,
-            known,
-        ) {
-            Ok(mut located) => {
-                located.hits = context.judged_hits();
-                let body = context.body.as_ref();
-                let body = body.map_or(KnownBody::Unread, Prefix::known);
-                let facts = located.facts(body, context.decided_at);
-                let limits = &located.route.limits;
-                let plan = plan(limits, &facts, &self.0.seed, &mut context.missing_keys);
-                context.known = located.known_client();
-                (located.route, plan)
-            }
-            // The first call for this request succeeded.
-            Err(problem) => return AnswerStep::Reject(problem).into(),
+    ) -> DecidedStep {
+        let PendingDecision {
+            route,
+            forms,
+            target,
+        } = pending;
+        let limits = &route.route.limits;
+        let plan = {
+            let snapshot = Arc::clone(&context.snapshot);
+            let secured = context.secured.clone();
+            let secured = secured.as_deref();
+            let located = located_again(&route, forms, &snapshot, secured, head.into(), context);
+            let body = Prefix::known(context.body.as_ref());
+            let facts = located.facts(body, context.decided_at);
+            let plan = plan(limits, &facts, &self.0.seed, &mut context.missing_keys);
+            context.known = located.known_client();
+            plan
         };
         let admission = match plan {
             Ok(plan) => (plan.charging(context.charging).decide(context.decided_at)).await,
             Err(admission) => *admission,
         };
-        self.conclude(admission, (route, target), head, context)
+        self.conclude(admission, &route.route, target, head, context)
     }
 
     /// Waits for the delay of the limits, or until `client_left` returns. A client that leaves, or finds the queue full, gets its charges
@@ -302,21 +311,23 @@ impl Gateway {
             WaitEnd::ClientGone => Err(ClientFailure::LeftDelay.into()),
         }
     }
+}
 
-    /// Decides a request of which the bytes that keys need were read.
-    pub(super) fn decide_with_body(
-        &self,
-        head: &ReceivedHead,
-        read: Result<Prefix, GatewayProblem>,
-        context: &mut Context,
-    ) -> Step {
-        match read {
-            Ok(prefix) => context.body = Some(prefix),
-            Err(problem) => return AnswerStep::Reject(problem).into(),
-        }
-        context.decided_at = clock::now();
-        self.decide(head, context)
-    }
+/// Returns a request that was located before; what its context knows of the client is not looked up again.
+pub(super) fn located_again<'a>(
+    route: &'a RequestRoute,
+    forms: NormalForms<'a>,
+    snapshot: &'a Snapshot,
+    secured: Option<&'a TlsFacts>,
+    head: RequestHead<'a>,
+    context: &Context,
+) -> Located<'a> {
+    let peer = context.connection_peer(secured);
+    let known = context.known.clone();
+    let view = RequestView::new(snapshot, peer, &head, forms, known, context.decided_at);
+    let mut located = Located::again(route, view, snapshot);
+    located.hits = context.judged_hits();
+    located
 }
 
 /// Rejects a request by its connection alone, without a look at its head.

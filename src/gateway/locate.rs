@@ -1,6 +1,7 @@
 //! Runs stages 2 and 3 for one request, from the head alone: finds client and route.
 //!
-//! The path of requests, `explain` and `replay` call it, so all find the same client, route and key.
+//! The path of requests, `explain` and `replay` call it, so all find the same client, route and key. A request is located once: a body, a
+//! store and the record go on with its [`RequestRoute`].
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -23,71 +24,208 @@ use sluicegate_limiter::Timestamp;
 use super::request_head::{ASTERISK, RequestHead};
 use crate::admission::{KnownBody, RequestFacts, RouteLimits};
 use crate::client::{
-    self, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, TemporaryLists, TlsFacts,
+    self, ClientAddress, ConnectionPeer, ListMatch, ListSource, PeerTrust, TemporaryLists, TlsFacts,
 };
-use crate::config::rules::PathPattern;
+use crate::config::rules::{Name, PathPattern};
 use crate::request_id::RequestId;
 use crate::response::template::{self, SentPath, TemplateValues};
 use crate::response::{GatewayProblem, cors};
-use crate::route::RequestFields;
+use crate::route::{RequestFields, RequestListener};
 use crate::snapshot::{ActiveRoute, Snapshot};
 use crate::url_scheme::UrlScheme;
 
-/// The facts of a client that are known before its request is located: by an earlier call for the request, or by a log.
+/// The facts of a client that are known before its request is located: by an earlier look at the request, or by a log.
 #[derive(Clone, Debug, Default)]
 pub struct KnownClient {
+    /// Its address.
+    pub address: Option<ClientAddress>,
     /// Its place.
     pub place: Option<GeoPlace>,
     /// The crawler that it is.
     pub crawler: Option<CrawlerStatus>,
 }
 
+/// Host and path of a request in normal form.
+pub(super) struct NormalForms<'a> {
+    host: Cow<'a, str>,
+    path: NormalPath<'a>,
+}
+
+/// The client and the route of a request, which it keeps to its end.
+#[derive(Clone)]
+pub(super) struct RequestRoute {
+    /// The route.
+    pub(super) route: Arc<ActiveRoute>,
+    /// Its index in the snapshot.
+    index: usize,
+    /// The method of the request that a CORS preflight asks about.
+    pub(super) preflight: Option<Method>,
+    list_match: ListMatch,
+}
+
+/// A request in the forms by which its route is found and its keys are made.
+pub(super) struct RequestView<'a> {
+    client: ClientAddress,
+    place: ClientPlace<'a>,
+    crawler: ClientCrawler<'a>,
+    hop: PeerTrust,
+    secured: Option<&'a TlsFacts>,
+    forms: NormalForms<'a>,
+    query: &'a str,
+    head: RequestHead<'a>,
+    token: PresentedToken<'a>,
+}
+
 /// A request with its client and route.
 pub struct Located<'a> {
-    /// The client's address.
-    pub client: ClientAddress,
+    view: RequestView<'a>,
     /// The route.
     pub route: &'a Arc<ActiveRoute>,
+    index: usize,
     /// The method that a CORS preflight asks about, if the route has CORS rules.
     pub preflight: Option<Method>,
-    /// The place of the client, looked up when it is read first.
-    pub place: ClientPlace<'a>,
-    /// The crawler that the client is, found when it is read first.
-    pub crawler: ClientCrawler<'a>,
     /// The list of the route, or the temporary rule, that decides about the client.
     pub list_match: ListMatch,
     /// The number of requests that it counts as: one, where nobody says otherwise.
     pub(super) hits: NonZeroU32,
-    hop: PeerTrust,
-    secured: Option<&'a TlsFacts>,
-    /// The host in normal form.
-    pub host: Cow<'a, str>,
-    path: NormalPath<'a>,
-    query: &'a str,
-    head: RequestHead<'a>,
     pattern: Option<&'a PathPattern>,
-    token: PresentedToken<'a>,
+}
+
+impl<'a> NormalForms<'a> {
+    /// Parses host and path of a head.
+    ///
+    /// # Errors
+    /// One of them has no normal form.
+    pub(super) fn parse(head: &RequestHead<'a>) -> Result<Self, GatewayProblem> {
+        let path = normal_path(head.target)?;
+        let host = match head.host() {
+            "" => Cow::Borrowed(""),
+            host => host::normalize(host).map_err(|_| GatewayProblem::BadHost)?,
+        };
+        Ok(Self { host, path })
+    }
+
+    fn to_owned(&self) -> NormalForms<'static> {
+        NormalForms {
+            host: Cow::Owned(self.host.clone().into_owned()),
+            path: self.path.clone().into_owned(),
+        }
+    }
+}
+
+impl RequestRoute {
+    /// Returns the list or temporary rule that blocks the client or exempts it from the limits.
+    pub(super) fn list(&self) -> Option<&Name> {
+        self.list_match.source().map(ListSource::name)
+    }
+}
+
+impl<'a> RequestView<'a> {
+    /// Returns the view of a request that `peer` sent; `known` is not looked up again.
+    pub(super) fn new(
+        snapshot: &'a Snapshot,
+        peer: ConnectionPeer<'a>,
+        head: &RequestHead<'a>,
+        forms: NormalForms<'a>,
+        known: KnownClient,
+        now: Timestamp,
+    ) -> Self {
+        let rules = &snapshot.rules.client;
+        let identify = || client::identify(peer.address, head.headers, rules);
+        let client = known.address.unwrap_or_else(identify);
+        let asked = crawler_request(client.address, peer, (head, head.host()), now);
+        let verifier = snapshot.rules.jwt.as_ref().map(|jwt| &*jwt.verifier);
+        Self {
+            client,
+            place: ClientPlace::new(&snapshot.geo, client.address).with(known.place),
+            crawler: ClientCrawler::new(&snapshot.crawlers, asked).with(known.crawler),
+            hop: client::hop(peer.address, rules),
+            secured: peer.secured,
+            forms,
+            query: head.query(),
+            head: *head,
+            token: PresentedToken::new(verifier, head.headers),
+        }
+    }
+
+    /// Returns the fields by which the route is found.
+    fn fields<'s>(&'s self, listener: RequestListener<'s>) -> RequestFields<'s> {
+        RequestFields {
+            method: self.head.method,
+            headers: self.head.headers,
+            query: self.query,
+            listener,
+            client: self.client.address,
+            place: Some(&self.place),
+            crawler: Some(&self.crawler),
+        }
+    }
 }
 
 impl<'a> Located<'a> {
-    /// Returns what was found out of the client.
+    /// Returns a request whose `route` was found before.
+    pub(super) fn again(
+        route: &'a RequestRoute,
+        view: RequestView<'a>,
+        snapshot: &'a Snapshot,
+    ) -> Self {
+        Self {
+            view,
+            route: &route.route,
+            index: route.index,
+            preflight: route.preflight.clone(),
+            list_match: route.list_match.clone(),
+            hits: NonZeroU32::MIN,
+            pattern: pattern(snapshot, route.index),
+        }
+    }
+
+    /// Returns what the request keeps to its end.
+    pub(super) fn request_route(&self) -> RequestRoute {
+        RequestRoute {
+            route: Arc::clone(self.route),
+            index: self.index,
+            preflight: self.preflight.clone(),
+            list_match: self.list_match.clone(),
+        }
+    }
+
+    /// Returns host and path, for a later look at the request.
+    pub(super) fn normal_forms(&self) -> NormalForms<'static> {
+        self.view.forms.to_owned()
+    }
+
+    /// Returns the client's address.
     #[must_use]
-    pub fn known_client(&self) -> KnownClient {
+    pub fn client(&self) -> ClientAddress {
+        self.view.client
+    }
+
+    /// Returns what was found out of the client.
+    pub(super) fn known_client(&self) -> KnownClient {
         KnownClient {
-            place: self.place.known().cloned(),
-            crawler: self.crawler.known().cloned(),
+            address: Some(self.view.client),
+            place: self.view.place.known().cloned(),
+            crawler: self.view.crawler.known().cloned(),
         }
     }
 
     /// Returns the fields of the request.
     pub(super) fn headers(&self) -> &'a ReceivedFields {
-        self.head.headers
+        self.view.head.headers
+    }
+
+    /// Returns whether its limits decide about it: no list blocks its client, and it is not a preflight, which a gateway answers itself.
+    #[must_use]
+    pub fn is_limited(&self) -> bool {
+        !matches!(self.list_match, ListMatch::Blocked(_)) && self.preflight.is_none()
     }
 
     /// Returns whether its route needs a certificate of the client, and its connection has none.
     #[must_use]
     pub fn lacks_certificate(&self) -> bool {
         let shown = self
+            .view
             .secured
             .and_then(|secured| secured.certificate.as_ref());
         self.route.needs_certificate && shown.is_none()
@@ -113,17 +251,17 @@ impl<'a> Located<'a> {
             return Ok(None);
         };
         let values = TemplateValues {
-            client: self.client.address,
-            host: &self.host,
-            path: self.path.as_str(),
-            query: self.query,
+            client: self.view.client.address,
+            host: &self.view.forms.host,
+            path: self.view.forms.path.as_str(),
+            query: self.view.query,
             route: self.route.metrics.name(),
             request_id,
             groups: shape.groups.as_ref(),
         };
         let path = SentPath {
-            text: self.head.path(),
-            normal: &self.path,
+            text: self.view.head.path(),
+            normal: &self.view.forms.path,
         };
         Ok(Some(template::target(template, &values, &path)?))
     }
@@ -131,20 +269,21 @@ impl<'a> Located<'a> {
     /// Returns the request's facts at `now`, from which keys are made.
     #[must_use]
     pub fn facts<'s>(&'s self, body: KnownBody<'s>, now: Timestamp) -> RequestFacts<'s> {
+        let view = &self.view;
         RequestFacts {
-            client: self.client.address,
-            place: &self.place,
-            crawler: &self.crawler,
-            hop: self.hop,
-            host: &self.host,
-            path: self.path.key(),
-            segments: self.path.as_str(),
-            method: self.head.method,
-            headers: self.head.headers,
-            query: self.query,
+            client: view.client.address,
+            place: &view.place,
+            crawler: &view.crawler,
+            hop: view.hop,
+            host: &view.forms.host,
+            path: view.forms.path.key(),
+            segments: view.forms.path.as_str(),
+            method: view.head.method,
+            headers: view.head.headers,
+            query: view.query,
             pattern: self.pattern,
-            token: &self.token,
-            secured: self.secured,
+            token: &view.token,
+            secured: view.secured,
             body,
             hits: self.hits,
             now,
@@ -189,14 +328,14 @@ pub fn locate<'a>(
     head: &RequestHead<'a>,
     now: Timestamp,
 ) -> Result<Located<'a>, GatewayProblem> {
-    relocate(snapshot, peer, head, now, KnownClient::default())
+    locate_known(snapshot, peer, head, now, KnownClient::default())
 }
 
 /// Finds the client and the route of a request as [`locate`] does, without looking up what is `known` of the client.
 ///
 /// # Errors
 /// Those of [`locate`].
-pub fn relocate<'a>(
+pub fn locate_known<'a>(
     snapshot: &'a Snapshot,
     peer: ConnectionPeer<'a>,
     head: &RequestHead<'a>,
@@ -205,44 +344,29 @@ pub fn relocate<'a>(
 ) -> Result<Located<'a>, GatewayProblem> {
     check_caps(snapshot, head)?;
     let announced = announced_length(head.headers)?;
-    let client = client::identify(peer.address, head.headers, &snapshot.rules.client);
-    let path = normal_path(head.target)?;
-    let asked_host = head.host();
-    let host = match asked_host {
-        "" => Cow::Borrowed(""),
-        host => host::normalize(host).map_err(|_| GatewayProblem::BadHost)?,
-    };
-    if peer.secured.is_some_and(|secured| !secured.covers(&host)) {
+    let forms = NormalForms::parse(head)?;
+    if (peer.secured).is_some_and(|secured| !secured.covers(&forms.host)) {
         return Err(GatewayProblem::Misdirected);
     }
-    if path.as_str().len() > snapshot.router.longest_path() {
+    if forms.path.as_str().len() > snapshot.router.longest_path() {
         return Err(GatewayProblem::HeadTooLarge);
     }
-    let place = ClientPlace::new(&snapshot.geo, client.address).with(known.place);
-    let request = crawler_request(client.address, peer, (head, asked_host), now);
-    let crawler = ClientCrawler::new(&snapshot.crawlers, request).with(known.crawler);
-    let query = head.query();
-    let asked = RequestFields {
-        method: head.method,
-        headers: head.headers,
-        query,
-        listener: snapshot.request_listener(peer.listener),
-        client: client.address,
-        place: Some(&place),
-        crawler: Some(&crawler),
-    };
-    let (index, preflight) = find_route(snapshot, &host, &path, &asked)?;
+    let view = RequestView::new(snapshot, peer, head, forms, known, now);
+    let NormalForms { host, path } = &view.forms;
+    let asked = view.fields(snapshot.request_listener(peer.listener));
+    let (index, preflight) = find_route(snapshot, host, path, &asked)?;
     let route = snapshot.routes.get(index).ok_or(GatewayProblem::Internal)?;
     let temporary = TemporaryLists {
         rules: &snapshot.temporary.in_force(),
         networks: &snapshot.networks,
     };
-    let list_match = (route.lists).list_match(client.address, &place, &crawler, temporary);
+    let client = view.client.address;
+    let list_match = (route.lists).list_match(client, &view.place, &view.crawler, temporary);
     if !matches!(list_match, ListMatch::Blocked(_)) {
         if route.reads_parameters && path.is_ambiguous()
             || route.counts_by_path && path.is_disputed()
-            || !agrees_on_parameters(snapshot, index, &host, &path, &asked)
-            || !agrees_on_fields(route, client.address, &host, &path)
+            || !agrees_on_parameters(snapshot, index, host, path, &asked)
+            || !agrees_on_fields(route, client, host, path)
         {
             return Err(GatewayProblem::AmbiguousPath);
         }
@@ -251,28 +375,21 @@ pub fn relocate<'a>(
             return Err(GatewayProblem::BodyTooLarge);
         }
     }
-    let verifier = snapshot.rules.jwt.as_ref().map(|jwt| &*jwt.verifier);
     Ok(Located {
-        preflight,
-        token: PresentedToken::new(verifier, head.headers),
-        client,
+        view,
         route,
-        place,
-        crawler,
+        index,
+        preflight,
         list_match,
         hits: NonZeroU32::MIN,
-        secured: peer.secured,
-        hop: client::hop(peer.address, &snapshot.rules.client),
-        host,
-        path,
-        query,
-        head: *head,
-        pattern: snapshot
-            .rules
-            .routes
-            .get(index)
-            .map(|rules| &rules.matches.path),
+        pattern: pattern(snapshot, index),
     })
+}
+
+/// Returns the pattern of the route at this index.
+fn pattern(snapshot: &Snapshot, index: usize) -> Option<&PathPattern> {
+    let rules = snapshot.rules.routes.get(index);
+    rules.map(|rules| &rules.matches.path)
 }
 
 fn normal_path(target: &str) -> Result<NormalPath<'_>, GatewayProblem> {

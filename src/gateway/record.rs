@@ -9,10 +9,10 @@ use sluicegate_base::received::ReceivedHead;
 use super::Gateway;
 use super::body::Prefix;
 use super::context::Context;
-use super::locate::{Located, relocate};
+use super::decide;
+use super::locate::{Located, NormalForms};
 use super::request_head::RequestHead;
-use crate::admission::{KnownBody, RejectedKey, key_values, record_keys, record_reserves};
-use crate::client::ConnectionPeer;
+use crate::admission::{RejectedKey, key_values, record_keys, record_reserves};
 use crate::config::rules::LoggedKeys;
 use crate::record::{CacheUse, OriginUse, Outcome, ReplayFacts, RequestDisposition};
 use crate::rejection::{LimitRejection, Rejection};
@@ -69,12 +69,12 @@ impl Gateway {
             values(request, context, usize::from(by.limit))
         });
         let is_replayed = context.snapshot.rules.log.replay;
-        let located_again = is_replayed.then(|| locate_again(request, context));
+        let again = is_replayed.then(|| located_again(request, context));
         if let Some(by) = &rejection {
             note_rejection(by, &key_values, context);
         }
-        let replay = located_again.flatten().map(|located| {
-            let facts = located.facts(known_body(context), context.decided_at);
+        let replay = again.flatten().map(|located| {
+            let facts = located.facts(Prefix::known(context.body.as_ref()), context.decided_at);
             ReplayFacts {
                 decided: context.decided_at,
                 keys: record_keys(&located.route.limits, &facts, &self.0.seed),
@@ -100,7 +100,9 @@ impl Gateway {
             hits: context.hits,
             verdict: report.map(|report| &report.verdict),
             details: report.and_then(|report| report.details.as_deref()),
-            list: located.and_then(|located| located.list.as_deref()),
+            list: located
+                .and_then(|located| located.list())
+                .map(|name| &**name),
             missing_keys: &context.missing_keys.0,
             rejection,
             key_values: &key_values,
@@ -120,17 +122,16 @@ impl Gateway {
     }
 }
 
-/// Returns the key values of the limit that rejected the request, where the log shows them. Locates the request again, since
-/// most logs show hashes alone.
+/// Returns the key values of the limit that rejected the request, where the log shows them.
 fn values(head: RequestHead<'_>, context: &Context, limit: usize) -> Vec<String> {
     let shown = context.snapshot.rules.log.keys;
     if shown == LoggedKeys::Hash {
         return Vec::new();
     }
-    let Some(located) = locate_again(head, context) else {
+    let Some(located) = located_again(head, context) else {
         return Vec::new();
     };
-    let facts = || located.facts(known_body(context), context.decided_at);
+    let facts = || located.facts(Prefix::known(context.body.as_ref()), context.decided_at);
     key_values(located.limits().get(limit), facts, shown)
 }
 
@@ -149,21 +150,14 @@ fn note_rejection(by: &LimitRejection, key_values: &[String], context: &Context)
     }
 }
 
-/// Finds client and route of the request once more, for what few logs have; `None` where it has none.
-fn locate_again<'a>(head: RequestHead<'a>, context: &'a Context) -> Option<Located<'a>> {
-    let peer = ConnectionPeer {
-        address: context.peer_address(),
-        listener: context.listener,
-        secured: context.secured.as_deref(),
-    };
-    let (now, known) = (context.decided_at, context.known.clone());
-    relocate(&context.snapshot, peer, &head, now, known).ok()
-}
-
-/// Returns the part of the body that was read for keys.
-fn known_body(context: &Context) -> KnownBody<'_> {
-    let body = context.body.as_ref();
-    body.map_or(KnownBody::Unread, Prefix::known)
+/// Returns the located request, for what few logs have; `None` where it has no route.
+fn located_again<'a>(head: RequestHead<'a>, context: &'a Context) -> Option<Located<'a>> {
+    let route = context.located.as_ref()?;
+    let forms = NormalForms::parse(&head).ok()?;
+    let (snapshot, secured) = (&context.snapshot, context.secured.as_deref());
+    Some(decide::located_again(
+        route, forms, snapshot, secured, head, context,
+    ))
 }
 
 /// Returns `a.test:80` and `[::1]:80` without their port.

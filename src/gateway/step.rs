@@ -9,6 +9,7 @@ use super::answer::{self, FieldForm, OwnAnswer};
 use super::cause::Cause;
 use super::context::Context;
 use super::forwarded::{OriginRoute, OriginTarget};
+use super::locate::{Located, NormalForms, RequestRoute};
 use crate::client::AddressSource;
 use crate::config::rules::{FixedResponse, RedirectRules};
 use crate::record::RequestDisposition;
@@ -18,13 +19,32 @@ use crate::snapshot::ActiveRoute;
 
 /// The next step of a request.
 pub(super) enum Step {
-    /// Read the beginning of a body of at most so many bytes, and decide by it.
-    ReadBody {
-        max_body_bytes: u64,
-    },
-    /// Ask the store, then go on with these choices of the route.
-    AskStore(OriginTarget),
+    /// Read the beginning of the body, and decide by it.
+    ReadBody(Box<PendingDecision>),
+    /// Ask the store, and decide by its answer.
+    AskStore(Box<PendingDecision>),
     Decided(DecidedStep),
+}
+
+/// A located request that waits before it is decided. It owns what was found, so nothing is searched for again.
+pub(super) struct PendingDecision {
+    /// The client and the route.
+    pub(super) route: RequestRoute,
+    /// Host and path.
+    pub(super) forms: NormalForms<'static>,
+    /// The choices of the route.
+    pub(super) target: OriginTarget,
+}
+
+impl PendingDecision {
+    /// Returns the request that waits.
+    pub(super) fn new(located: &Located<'_>, target: OriginTarget) -> Box<Self> {
+        Box::new(Self {
+            route: located.request_route(),
+            forms: located.normal_forms(),
+            target,
+        })
+    }
 }
 
 /// The step that follows a decision.

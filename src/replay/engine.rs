@@ -262,7 +262,7 @@ impl RequestDecider<'_> {
         if let ListMatch::Blocked(_) = prepared.located.list_match {
             return ReplayOutcome::Rejected(RequestDisposition::Blocked, None);
         }
-        if !prepared.is_limited() {
+        if !prepared.located.is_limited() {
             return ReplayOutcome::Admitted;
         }
         (self.conditions).look_until(now, self.snapshot, self.seed, limits);

@@ -11,7 +11,7 @@ use sluicegate_limiter::Timestamp;
 
 use super::logged_head::LoggedHead;
 use crate::client::ConnectionPeer;
-use crate::gateway::{KnownClient, Located, RequestHead, relocate};
+use crate::gateway::{KnownClient, Located, RequestHead, locate_known};
 use crate::response::GatewayProblem;
 use crate::snapshot::Snapshot;
 
@@ -26,14 +26,14 @@ pub(super) fn locate_logged<'a>(
     head: &RequestHead<'a>,
 ) -> Result<Located<'a>, GatewayProblem> {
     let known = KnownClient {
-        place: None,
         crawler: recorded(snapshot, request, head),
+        ..KnownClient::default()
     };
     let (peer, now) = (
         ConnectionPeer::plain(logged.peer),
         Timestamp::from_nanos(request.time),
     );
-    relocate(snapshot, peer, head, now, known)
+    locate_known(snapshot, peer, head, now, known)
 }
 
 /// Returns the crawler that the line has; `None` where address and user agent decide.

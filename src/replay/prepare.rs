@@ -19,7 +19,7 @@ use crate::admission::{
     KeySeed, KnownBody, RecordedKey, RecordedReserve, RequestFacts, RouteLimits, limit_keys,
     own_key,
 };
-use crate::client::{AddressSource, ListMatch, PeerTrust, hop};
+use crate::client::{AddressSource, PeerTrust, hop};
 use crate::gateway::Located;
 use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
@@ -121,7 +121,7 @@ impl RequestStages {
         requests.push(self.locate(request, head));
         // In its place, since it is large.
         if let Some(Ok(located)) = requests.last_mut()
-            && located.is_limited()
+            && located.located.is_limited()
         {
             keys.add(located, self.recorded.keys(request), &self.seed);
             let each = located.limits().iter().zip(keys.of_limits(located));
@@ -151,7 +151,7 @@ impl RequestStages {
                 _ => RequestDisposition::Rejected,
             })
         })?;
-        let is_hidden = located.client.source == AddressSource::Connection
+        let is_hidden = located.client().source == AddressSource::Connection
             && hop(logged.peer, &self.snapshot.rules.client) == PeerTrust::Trusted;
         let route = self.route_indexes.get(&address(located.route)).copied();
         Ok(LocatedRequest {
@@ -219,12 +219,6 @@ impl<'a> BatchKeys<'a> {
 }
 
 impl<'a> LocatedRequest<'a> {
-    /// Returns whether the limits decide: no list blocks the client, and it is not a preflight, which a gateway answers before any limit.
-    pub(super) fn is_limited(&self) -> bool {
-        !matches!(self.located.list_match, ListMatch::Blocked(_))
-            && self.located.preflight.is_none()
-    }
-
     /// Returns the limits that apply.
     pub(super) fn limits(&self) -> &'a RouteLimits {
         self.located.limits()

@@ -174,19 +174,22 @@ impl Gateway {
         // At most twice: a body is read once, and the store decides.
         let step = loop {
             step = match step {
-                Step::ReadBody { .. } => {
+                Step::ReadBody(pending) => {
                     // A descriptor has none.
                     let body = Prefix::Whole(Bytes::new());
-                    self.decide_with_body(&head, Ok(body), &mut context)
+                    self.decide_with_body(*pending, Ok(body), &head, &mut context)
                 }
                 // Boxed: only a route with such limits waits for a store.
-                Step::AskStore(target) => {
-                    Box::pin(self.decide_with_store(target, &head, &mut context)).await
+                Step::AskStore(pending) => {
+                    break Box::pin(self.decide_with_store(*pending, &head, &mut context)).await;
                 }
-                Step::Decided(DecidedStep::Answer(step)) => break step,
-                // The caller forwards.
-                Step::Decided(DecidedStep::Forward(_)) => break AnswerStep::Allow,
+                Step::Decided(step) => break step,
             };
+        };
+        let step = match step {
+            DecidedStep::Answer(step) => step,
+            // The caller forwards.
+            DecidedStep::Forward(_) => AnswerStep::Allow,
         };
         self.count_ignored_fields(descriptor, &context);
         PendingDescriptor {

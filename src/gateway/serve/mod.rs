@@ -325,15 +325,15 @@ impl Gateway {
         // At most twice: a body is read once, and the store decides.
         let mut decided = loop {
             step = match step {
-                Step::ReadBody { max_body_bytes } => {
+                Step::ReadBody(pending) => {
+                    let most = pending.route.route.max_body_bytes;
                     // Boxed: only a route with keys in bodies pays for its size.
-                    let read = exchange.read_key_body(&self.0, max_body_bytes, context);
-                    let read = Box::pin(read).await?;
-                    self.decide_with_body(exchange.head, read, context)
+                    let read = Box::pin(exchange.read_key_body(&self.0, most, context)).await?;
+                    self.decide_with_body(*pending, read, exchange.head, context)
                 }
                 // Boxed: only a route with such limits waits for a store.
-                Step::AskStore(target) => {
-                    Box::pin(self.decide_with_store(target, exchange.head, context)).await
+                Step::AskStore(pending) => {
+                    break Box::pin(self.decide_with_store(*pending, exchange.head, context)).await;
                 }
                 Step::Decided(decided) => break decided,
             };

@@ -13,7 +13,7 @@ use sluicegate_limiter::{Algorithm, KeyHash, Seed, Timestamp};
 use super::key_maxima::{HitsAt, KeyMaxima};
 use super::{NoSuggestion, SuggestError, SuggestLogs};
 use crate::admission::{ActiveLimit, KeySeed, KnownBody, RequestFacts, limit_keys};
-use crate::client::ListMatch;
+
 use crate::config::rules::{CostRules, CountedRequests, LimitRules, Name, Rules};
 use crate::record::RequestMetrics;
 use crate::replay::coverage::{LogCoverage, survey_for};
@@ -174,7 +174,7 @@ impl SampleEngine {
         let Ok(located) = locate_logged(&self.snapshot, request, &logged, &head) else {
             return;
         };
-        if matches!(located.list_match, ListMatch::Blocked(_)) || located.preflight.is_some() {
+        if !located.is_limited() {
             return;
         }
         let recorded = self.recorded.keys(request);

@@ -164,6 +164,15 @@ impl<'a> NormalPath<'a> {
         Ok(Self { text, others })
     }
 
+    /// Returns the path without its borrow of the target.
+    #[must_use]
+    pub fn into_owned(self) -> NormalPath<'static> {
+        NormalPath {
+            text: Cow::Owned(self.text.into_owned()),
+            others: self.others,
+        }
+    }
+
     /// Returns the normal form.
     #[must_use]
     pub fn as_str(&self) -> &str {
