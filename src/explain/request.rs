@@ -230,6 +230,11 @@ impl RequestExplained {
             self.outcome = "rejected with 403, before any limit".to_owned();
             return;
         }
+        if located.preflight.is_some() {
+            self.outcome =
+                "answered by the gateway as a CORS preflight, before any limit".to_owned();
+            return;
+        }
         let effects = self.add_limits(snapshot, seed, enforced, located);
         let action = action_text(located);
         self.outcome = effects.outcome(&action);

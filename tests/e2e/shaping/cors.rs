@@ -1,5 +1,6 @@
 //! Pages of other origins: what browsers are told, on preflights, answers, refusals and failures.
 
+use crate::explain::explained;
 use crate::harness::*;
 
 const RULES: &str = r#"
@@ -72,6 +73,18 @@ async fn a_preflight_is_answered_before_the_limits_and_by_the_route_it_asks_abou
     assert_eq!(public.all("access-control-allow-origin"), ["*"]);
     assert_eq!(public.header("access-control-allow-methods"), Some("GET"));
     assert_eq!(public.header("access-control-allow-headers"), Some("x-key"));
+    let rules = format!("[origin.app]\nservers = [\"127.0.0.1:1\"]\n{RULES}");
+    let asked = [
+        "--request",
+        "OPTIONS /api/x",
+        "--header",
+        "Origin: https://app.example.com",
+        "--header",
+        "Access-Control-Request-Method: PUT",
+    ];
+    let explained = explained(&rules, &[], &asked).await;
+    let outcome = "answered by the gateway as a CORS preflight, before any limit";
+    assert!(explained.contains(outcome), "{explained}");
 }
 
 #[tokio::test]
