@@ -60,6 +60,7 @@ mod supervisor;
 pub mod temporary_rules;
 pub mod terminal_text;
 mod thread_buffer;
+mod timer;
 pub mod tls;
 pub mod usage;
 

@@ -8,8 +8,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use sluicegate_base::clock;
 use tokio::time::{Instant, Sleep};
+
+use crate::timer;
 
 /// A reusable timeout for the waits of one connection.
 #[derive(Default)]
@@ -42,7 +43,7 @@ impl ReusableTimeout {
                 return Poll::Ready(Some(output));
             }
             // The clock is read only if the future has to wait.
-            let deadline = *deadline.get_or_insert_with(|| clock::deadline(patience));
+            let deadline = *deadline.get_or_insert_with(|| timer::deadline(patience));
             if self.is_over(deadline, context) {
                 return Poll::Ready(None);
             }

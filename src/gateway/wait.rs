@@ -17,11 +17,11 @@ use std::time::Duration;
 use pingora::protocols::SocketDigest;
 use sluicegate_base::address::AddressPrefix;
 use sluicegate_base::bounds;
-use sluicegate_base::clock;
 
 use crate::admission::QueuePlace;
 use crate::budgets::DelayedRequests;
 use crate::budgets::delay_queue::{Delayed, Departure};
+use crate::timer;
 
 /// Linux's value for an established TCP connection, `include/net/tcp_states.h`.
 const ESTABLISHED: u8 = 1;
@@ -51,7 +51,7 @@ pub(super) async fn hold(
     places: Vec<QueuePlace>,
     client_left: impl Future<Output = ()>,
 ) -> WaitEnd {
-    let now = clock::deadline(Duration::ZERO);
+    let now = timer::deadline(Duration::ZERO);
     let Some(request) = delayed.queues().enter(client, places, now) else {
         return WaitEnd::QueueFull;
     };
@@ -75,7 +75,7 @@ impl QueueWaiter<'_> {
     async fn turn(&self) {
         loop {
             let turn = self.delayed.queues().turn(&self.request);
-            let Some(turn) = turn.filter(|turn| *turn > clock::deadline(Duration::ZERO)) else {
+            let Some(turn) = turn.filter(|turn| *turn > timer::deadline(Duration::ZERO)) else {
                 return;
             };
             tokio::select! {

@@ -26,13 +26,13 @@ use pingora::protocols::{
     ALPN, GetProxyDigest, GetSocketDigest, GetTimingDigest, IO, Peek, Shutdown, SocketDigest, Ssl,
     Stream, TimingDigest, UniqueID, UniqueIDType,
 };
-use sluicegate_base::clock;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 use super::incoming::IncomingFrames;
 use super::outgoing::OutgoingFrames;
 use crate::gateway::worth;
+use crate::timer;
 
 /// A stream that bounds writes.
 pub(super) struct GuardedStream {
@@ -203,7 +203,7 @@ impl WriteStall {
         if since.is_none() && self.left == self.pace.patience {
             return;
         }
-        let now = clock::deadline(Duration::ZERO);
+        let now = timer::deadline(Duration::ZERO);
         let waited = since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
         let filled = self.left.saturating_add(worth(bytes, self.pace.rate));
         self.left = filled.saturating_sub(waited).min(self.pace.patience);
@@ -225,17 +225,17 @@ impl WriteStall {
         let begin = self.left;
         let mut timer = match self.timer.take() {
             Some(timer) => timer,
-            None => Box::pin(tokio::time::sleep_until(clock::deadline(begin))),
+            None => Box::pin(tokio::time::sleep_until(timer::deadline(begin))),
         };
         if self.since.is_none() {
-            self.since = Some(clock::deadline(Duration::ZERO));
+            self.since = Some(timer::deadline(Duration::ZERO));
             self.acknowledged = acknowledged();
-            timer.as_mut().reset(clock::deadline(begin));
+            timer.as_mut().reset(timer::deadline(begin));
         }
         let mut is_over = false;
         while !is_over && timer.as_mut().poll(context).is_ready() {
             is_over = self.took_nothing(acknowledged());
-            timer.as_mut().reset(clock::deadline(self.left));
+            timer.as_mut().reset(timer::deadline(self.left));
         }
         self.timer = Some(timer);
         is_over
@@ -250,7 +250,7 @@ impl WriteStall {
         }
         self.acknowledged = acknowledged;
         self.credited = self.credited.saturating_add(taken);
-        let since = self.since.replace(clock::deadline(Duration::ZERO));
+        let since = self.since.replace(timer::deadline(Duration::ZERO));
         if self.pace.rate == 0 {
             self.left = self.pace.patience;
         } else {

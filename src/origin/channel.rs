@@ -14,7 +14,6 @@ use bytes::{Buf, BytesMut};
 use http::header::HeaderMap;
 use http::{Request, response};
 use pingora::protocols::{Stream, UniqueIDType};
-use sluicegate_base::clock;
 use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
@@ -24,6 +23,7 @@ use crate::body_end::BodyEnd;
 use crate::failure::{OriginFailure, OriginTimeout, RequestFailure, Result};
 use crate::reusable_timeout::ReusableTimeout;
 use crate::thread_buffer::{THREAD_BUFFER, give_read_buffer, poll_read_through, take_read_buffer};
+use crate::timer;
 
 /// Bytes asked for in one read of a response.
 const RESPONSE_READ: usize = THREAD_BUFFER;
@@ -340,7 +340,7 @@ impl OriginChannel {
     #[must_use]
     pub fn rest_of_head_wait(&self) -> Option<OriginWait> {
         self.head_deadline.map(|(deadline, timeout)| OriginWait {
-            most: deadline.saturating_duration_since(clock::deadline(Duration::ZERO)),
+            most: deadline.saturating_duration_since(timer::deadline(Duration::ZERO)),
             timeout,
         })
     }

@@ -35,7 +35,6 @@ use std::time::Duration;
 
 use ahash::HashMap;
 use pingora::upstreams::peer::Tracing;
-use sluicegate_base::clock;
 use socket2::SockRef;
 use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::Instant;
@@ -43,6 +42,7 @@ use tokio::time::Instant;
 use super::idle::{IdleConnection, IdleList};
 use super::pending_queue::{AttemptWait, OriginQueues};
 use super::waiting_order::QueueTicket;
+use crate::timer;
 
 /// Time for which a refused request waits, once, for a connection that is being released, which takes microseconds.
 const SETTLING: Duration = Duration::from_millis(20);
@@ -251,12 +251,12 @@ impl Connections {
         let ticket = wait.ticket();
         let (search, until) = match self.refused(refused, most, wait) {
             NextStep::Search(search) => {
-                return (clock::deadline(Duration::ZERO) < end).then_some(search);
+                return (timer::deadline(Duration::ZERO) < end).then_some(search);
             }
             NextStep::Wait(search) => (search, end),
             NextStep::Settle(search) => {
                 wait.settled = true;
-                (search, end.min(clock::deadline(SETTLING)))
+                (search, end.min(timer::deadline(SETTLING)))
             }
             NextStep::Exhausted => return None,
         };

@@ -74,7 +74,7 @@ impl Bench {
         search: ConnectionSearch,
         wait: &mut AttemptWait,
     ) -> Option<ConnectionSearch> {
-        let end = clock::deadline(Duration::from_secs(60));
+        let end = timer::deadline(Duration::from_secs(60));
         self.connections.search_again(search, 1, wait, end).await
     }
 }
@@ -238,7 +238,7 @@ async fn a_server_without_a_connection_is_exhausted() {
     let mut late = AttemptWait::default();
     let (search, over) = (
         bench.connections.begin_search(),
-        clock::deadline(Duration::ZERO),
+        timer::deadline(Duration::ZERO),
     );
     let late = bench.connections.search_again(search, 2, &mut late, over);
     assert!(late.await.is_none(), "its wait has ended");

@@ -28,6 +28,7 @@ use super::counted_stream::{ConnectionCounts, CountedStream};
 use super::idle::{IdleConnections, IdleSlot, PoolGeneration, SWEEP_INTERVAL};
 use super::stream_window;
 use crate::failure::ConnectFailure;
+use crate::timer;
 
 /// The connections to one server.
 #[derive(Default)]
@@ -301,7 +302,7 @@ impl Http2Connections {
 
     /// Removes a connection that carries no request, and carried none for this time.
     fn remove_idle(&self, number: ConnectionNumber, timeout: Duration) {
-        let now = clock::deadline(Duration::ZERO);
+        let now = timer::deadline(Duration::ZERO);
         let state = self.state();
         let is_over = state.connections.iter().any(|open| {
             let idle = open.idle.as_ref();
@@ -361,7 +362,7 @@ impl Drop for StreamPlace {
         }
         let slot = self.idle.slot();
         let is_kept = slot.is_some();
-        open.idle = slot.map(|slot| (clock::deadline(Duration::ZERO), slot));
+        open.idle = slot.map(|slot| (timer::deadline(Duration::ZERO), slot));
         drop(state);
         if !is_kept {
             self.connections.remove(self.number);

@@ -23,13 +23,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use sluicegate_base::address::AddressPrefix;
-use sluicegate_base::clock;
 use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::Instant;
 
 use super::pool::PickResult;
 use super::waiting_order::{QueueTicket, WaitingOrder};
 use crate::config::rules::CircuitBreakerRules;
+use crate::timer;
 
 /// The queues of one origin: one for each configuration whose requests are in flight.
 #[derive(Debug, Default)]
@@ -327,7 +327,7 @@ impl AttemptWait {
     pub fn end(&mut self, queue: &PendingQueue) -> Instant {
         *self
             .end
-            .get_or_insert_with(|| clock::deadline(queue.rules.pending_timeout))
+            .get_or_insert_with(|| timer::deadline(queue.rules.pending_timeout))
     }
 
     /// Returns its rank among all waiting requests.

@@ -16,11 +16,11 @@ use pingora::{Error, ErrorType, Result};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
-use sluicegate_base::clock;
 use tokio::time::timeout_at;
 use tokio_rustls::TlsConnector;
 
 use crate::config::rules::{OriginRules, Verify};
+use crate::timer;
 
 /// The settings of TLS to the servers of an origin.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ impl UnverifiedTls {
         transport: &TransportConnector,
         peer: &HttpPeer,
     ) -> Result<Stream> {
-        let deadline = peer.options.total_connection_timeout.map(clock::deadline);
+        let deadline = peer.options.total_connection_timeout.map(timer::deadline);
         let mut plain = peer.clone();
         plain.scheme = Scheme::HTTP;
         let socket = transport.new_stream(&plain).await?.into_any();

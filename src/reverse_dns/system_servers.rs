@@ -3,8 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use sluicegate_base::bounds::{DNS_SERVERS, RESOLV_CONF_EVERY};
-use sluicegate_base::clock;
 use tokio::time::Instant;
+
+use crate::timer;
 
 const FILE: &str = "/etc/resolv.conf";
 /// RFC 1035 §4.2.
@@ -22,10 +23,10 @@ impl SystemServers {
     /// Returns the servers, at most [`DNS_SERVERS`]. Reads the file where the last reading is older than [`RESOLV_CONF_EVERY`]; one that
     /// cannot be read is like an empty one.
     pub(super) fn current(&mut self) -> &[SocketAddr] {
-        let now = clock::deadline(std::time::Duration::ZERO);
+        let now = timer::deadline(std::time::Duration::ZERO);
         if self.due.is_none_or(|due| due <= now) {
             self.servers = nameservers(&std::fs::read_to_string(FILE).unwrap_or_default());
-            self.due = Some(clock::deadline(RESOLV_CONF_EVERY));
+            self.due = Some(timer::deadline(RESOLV_CONF_EVERY));
         }
         &self.servers
     }

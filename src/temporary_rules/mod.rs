@@ -27,8 +27,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
+use sluicegate_base::wakeup::TaskWakeup;
 use sluicegate_limiter::Timestamp;
-use tokio::sync::Notify;
 use tracing::{info, warn};
 
 pub use self::book::{MergeResult, RuleBook, RuleBookFull, RuleEntry};
@@ -48,7 +48,7 @@ pub struct TemporaryRules {
     in_force: ArcSwap<RuleLookup>,
     /// Counts the changes.
     revision: AtomicU64,
-    changed: Notify,
+    changed: TaskWakeup,
 }
 
 /// The number of rules in force by what they do, and the end of the one that ends first.
@@ -227,7 +227,7 @@ impl TemporaryRules {
         if let Some(file) = &mut state.file {
             file.forget_fault();
         }
-        self.changed.notify_one();
+        self.changed.notify();
     }
 
     /// Puts the book in force and writes it to the file.

@@ -1,4 +1,4 @@
-//! Reads the clock; no other file of the gateway does.
+//! Reads the clock; no other file does, but for that of tokio's timers in `src/timer.rs`.
 //!
 //! Without a state directory time is the wall clock at the start of the process plus the monotonic time since: windows are
 //! aligned to the Unix epoch, yet a step of the wall clock (NTP, an operator) neither refills nor blocks anything while the
@@ -8,7 +8,7 @@
 //!
 //! There is one time for limits, durations and the log, so that none is mistaken for another. The price: while a step of the
 //! wall clock is caught up, durations are up to 1/16 off, and the rare leap (see [`Clock`]) appears in those that span it.
-//! Timers are set by [`deadline`], which neither affects.
+//! Timers have a clock of their own, which neither affects.
 //!
 //! # Concurrency
 //! [`now`] goes back, if it does at all, by no more than an eighth of the time between a tick's reading and its publishing, some
@@ -72,14 +72,6 @@ pub fn between(earlier: Timestamp, later: Timestamp) -> Duration {
 #[must_use]
 pub fn since(earlier: Timestamp) -> Duration {
     between(earlier, now())
-}
-
-/// Returns the time `patience` from now, as an instant of tokio's timers.
-#[must_use]
-pub fn deadline(patience: Duration) -> tokio::time::Instant {
-    let now = tokio::time::Instant::now();
-    // A time that the clock cannot represent becomes now: a wait ends early rather than never.
-    now.checked_add(patience).unwrap_or(now)
 }
 
 /// Makes `clock` the time of this process.
@@ -183,11 +175,5 @@ mod tests {
         assert!(first.boottime <= second.boottime && first.boottime.0 > Duration::ZERO);
         let clock = Clock::started(first);
         assert!(clock.now(second.boottime).saturating_since(wall()) < Duration::from_secs(1));
-    }
-
-    /// Goal: no wait is endless by overflow. Method: the longest possible wait.
-    #[test]
-    fn a_deadline_beyond_the_clock_is_now() {
-        assert!(deadline(Duration::MAX) <= tokio::time::Instant::now());
     }
 }

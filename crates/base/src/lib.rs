@@ -6,7 +6,8 @@
 //! keys that verify tokens ([`jwt`]), texts that no log may show ([`secret`]), databases of countries and networks ([`geo`]), the
 //! proofs of crawlers ([`crawler`]). [`reported_cost`] finds a number in a body that passes. [`proxy_fields`] names the fields that
 //! only a proxy may write. [`space_saving`] counts the most frequent items of a stream. [`bounds`] has every cap on the growth that a
-//! client can cause, [`usage_share`] divides the one of them that all limits share, and [`clock`] is the only reader of clocks.
+//! client can cause, [`usage_share`] divides the one of them that all limits share, [`clock`] is the only reader of clocks,
+//! and a [`wakeup`](wakeup::TaskWakeup) ends the wait of a task.
 //!
 //! The crate opens no connection, and knows neither limits nor routes.
 #![forbid(unsafe_code)]
@@ -33,3 +34,4 @@ pub mod secret;
 pub mod space_saving;
 pub mod telephony;
 pub mod usage_share;
+pub mod wakeup;

@@ -7,10 +7,11 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
-use sluicegate_base::{bounds, clock};
+use sluicegate_base::bounds;
 
 use super::client::RequestClient;
 use crate::failure::ClientFailure;
+use crate::timer;
 
 /// Returns the output of `work`.
 ///
@@ -39,6 +40,6 @@ pub(super) async fn unless_left<C: RequestClient, T>(
 
 /// Returns once the client has left. The first look is made after [`bounds::WAITER_LOOKS`], since most waits are shorter.
 pub(super) async fn left<C: RequestClient>(client: &mut C) {
-    tokio::time::sleep_until(clock::deadline(bounds::WAITER_LOOKS)).await;
+    tokio::time::sleep_until(timer::deadline(bounds::WAITER_LOOKS)).await;
     client.left().await;
 }

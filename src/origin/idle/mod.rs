@@ -40,11 +40,11 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 use pingora::protocols::Stream;
-use sluicegate_base::clock;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::Instant;
 
 use crate::reusable_timeout::ReusableTimeout;
+use crate::timer;
 
 pub(super) mod process;
 pub(super) mod server_list;
@@ -131,7 +131,7 @@ impl IdleConnection {
         home: ConnectionHome,
         idle_timeout: Option<Duration>,
     ) -> Self {
-        let since = clock::deadline(Duration::ZERO);
+        let since = timer::deadline(Duration::ZERO);
         Self {
             stream,
             check,
@@ -149,7 +149,7 @@ impl IdleConnection {
 
     /// Returns whether a request can use it now. Reads the clock only where its time ends.
     pub(super) fn is_usable_now(&mut self) -> bool {
-        let is_in_time = |until| clock::deadline(Duration::ZERO) < until;
+        let is_in_time = |until| timer::deadline(Duration::ZERO) < until;
         self.until.is_none_or(is_in_time) && self.is_silent()
     }
 

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use sluicegate_base::clock;
 use tokio::time::Instant;
 
 use super::server_list::{IdleList, Registration};
 use super::{IdleConnection, SWEEP_INTERVAL};
+use crate::timer;
 
 /// The slots of idle connections, and the lists that have some.
 pub(in crate::origin) struct IdleConnections {
@@ -133,7 +133,7 @@ impl IdleConnections {
 async fn sweep(idle: Arc<IdleConnections>) {
     loop {
         tokio::time::sleep(SWEEP_INTERVAL).await;
-        if !idle.sweep(clock::deadline(Duration::ZERO)) {
+        if !idle.sweep(timer::deadline(Duration::ZERO)) {
             return;
         }
     }

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ahash::HashMap;
-use sluicegate_base::clock;
 use tokio::time::Instant;
 
 use super::process::IdleConnections;
 use super::{BUSY_USES, IdleConnection, SWEEP_INTERVAL, TakeFrom, ThreadNumber};
+use crate::timer;
 
 thread_local! {
     static NUMBER: ThreadNumber = next_number();
@@ -198,7 +198,7 @@ fn is_accepted(idle: &IdleConnection, key: u64) -> bool {
 async fn sweep(all: Arc<IdleConnections>) {
     loop {
         tokio::time::sleep(SWEEP_INTERVAL).await;
-        let now = clock::deadline(Duration::ZERO);
+        let now = timer::deadline(Duration::ZERO);
         let (spare, is_over) = OWN.with_borrow_mut(|own| {
             let spare = own.sweep(now, &all);
             (spare, !own.is_swept)

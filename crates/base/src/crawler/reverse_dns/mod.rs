@@ -26,13 +26,12 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use tokio::sync::Notify;
-
 use self::answers::{AnswerAge, CachedAnswers, KnownAnswer};
 use self::counts::LookUpBound;
 use self::queue::{LookUpPriority, LookUpQueue, NotQueued};
 use super::network_failures::NetworkFailures;
 use crate::bounds::LOOK_UP_FAILURES;
+use crate::wakeup::TaskWakeup;
 
 pub use self::answers::{ConfirmedNames, LookUpResult};
 pub use self::counts::LookUpCounts;
@@ -60,7 +59,7 @@ struct ReverseDnsState {
 struct LookUpProcess {
     counts: LookUpCounts,
     /// Reports that an address was queued.
-    queued: Notify,
+    queued: TaskWakeup,
     /// True once a task takes addresses out of the queue.
     is_served: AtomicBool,
 }
@@ -153,7 +152,7 @@ impl ReverseDns {
             Some(NotQueued::Full) => self.skip(LookUpBound::Queue),
             Some(NotQueued::Already) => ReverseDnsFault::Pending,
             None => {
-                self.process.queued.notify_one();
+                self.process.queued.notify();
                 ReverseDnsFault::Pending
             }
         }
