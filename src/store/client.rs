@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use sluicegate_base::clock;
 use sluicegate_limiter::{KeyHash, Seed, Settle, Timestamp};
-use sluicegate_redis_link::{Link, LinkObserver, StoreError};
+use sluicegate_redis_link::{HashSeed, Link, LinkObserver, StoreError};
 use tracing::warn;
 
 use super::change_feed::ChangeFeed;
@@ -23,7 +23,7 @@ use super::replay_queue::ReplayQueue;
 use super::replication::{PushCounters, SyncSession};
 use super::script::{self, Ask, Call, Charge, KeyName, ScriptAnswer, ScriptResult};
 use super::settle::SettlementCounters;
-use crate::config::rules::{StoreRules, StoreSeed};
+use crate::config::rules::StoreRules;
 
 /// A store that several nodes count in: the link to it, and what this node has not sent yet.
 pub struct Store {
@@ -46,7 +46,7 @@ pub(super) struct StoreState {
     pub(super) pushed: PushCounters,
     pub(super) foreign: AtomicBool,
     /// The seed that the names of keys were made with; `None` until a store has named it.
-    pub(super) under: Mutex<Option<StoreSeed>>,
+    pub(super) under: Mutex<Option<HashSeed>>,
 }
 
 /// The party that waits for the answer to a call, which decides its timeout.

@@ -6,9 +6,12 @@ use std::sync::Arc;
 use sluicegate_base::clock;
 use sluicegate_base::pki::Tls;
 use sluicegate_limiter::Timestamp;
-use sluicegate_redis_link::{Clock, LibraryName, LinkSettings, Moment, TlsSettings};
+use sluicegate_redis_link::{
+    Clock, HashSeed, HostPort, LibraryName, LinkSettings, Login, Moment, Password, ServerAddress,
+    TlsSettings, Topology,
+};
 
-use crate::config::rules::StoreRules;
+use crate::config::rules::{StoreAddress, StoreLogin, StoreNode, StoreRules, StoreTopology};
 
 /// The name of the gateway in the lists of clients of servers.
 const LIBRARY: LibraryName = LibraryName {
@@ -47,18 +50,57 @@ pub fn timestamp(moment: Moment) -> Timestamp {
 #[must_use]
 pub fn link_settings(rules: &StoreRules) -> LinkSettings {
     LinkSettings {
-        topology: rules.access.topology.clone(),
-        login: rules.access.login.clone(),
+        topology: topology(&rules.access.topology),
+        login: login(&rules.access.login),
         tls: rules.access.tls.as_ref().map(tls_settings),
         prefix: rules.prefix.clone(),
         timeout: rules.timeout,
         exchange_timeout: rules.sync_timeout.max(rules.timeout),
         known_nodes: NonZeroU32::new(rules.gateways).unwrap_or(NonZeroU32::MIN),
         connect_timeout: rules.connect_timeout,
-        seed: rules.secret_file,
+        seed: rules.secret_file.map(|seed| HashSeed(seed.0)),
         library: LIBRARY,
         outage_effect: OUTAGE_EFFECT,
         clock: Arc::new(GatewayClock),
+    }
+}
+
+fn topology(written: &StoreTopology) -> Topology {
+    match written {
+        StoreTopology::Single { address, database } => Topology::Single {
+            address: match address {
+                StoreAddress::Tcp(node) => ServerAddress::Tcp(host_port(node)),
+                StoreAddress::Unix(path) => ServerAddress::Unix(path.clone()),
+            },
+            database: *database,
+        },
+        StoreTopology::Sentinel {
+            master,
+            nodes,
+            login: written,
+        } => Topology::Sentinel {
+            master: master.clone(),
+            nodes: nodes.iter().map(host_port).collect(),
+            login: login(written),
+        },
+        StoreTopology::Cluster { nodes } => Topology::Cluster {
+            nodes: nodes.iter().map(host_port).collect(),
+        },
+    }
+}
+
+fn host_port(node: &StoreNode) -> HostPort {
+    HostPort {
+        host: Arc::clone(&node.host),
+        port: node.port,
+    }
+}
+
+fn login(written: &StoreLogin) -> Login {
+    let password = written.password.as_ref();
+    Login {
+        user: written.user.clone(),
+        password: password.map(|password| Password::new(password.reveal())),
     }
 }
 

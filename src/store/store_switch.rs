@@ -15,14 +15,13 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use sluicegate_base::clock;
-use sluicegate_redis_link::Link;
+use sluicegate_redis_link::{HashSeed, Link};
 use tracing::warn;
 
 use super::Store;
 use super::client::StoreState;
 use super::replication::{SyncQueues, SyncSession};
 use super::sync::HURRY;
-use crate::config::rules::StoreSeed;
 
 /// The time for sending to an old store: it covers most requests that are settled by their response.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -78,7 +77,7 @@ impl Store {
 
 impl StoreState {
     /// Replaces the seed that names are made with, and returns the one before.
-    fn replace_seed(&self, seed: StoreSeed) -> Option<StoreSeed> {
+    fn replace_seed(&self, seed: HashSeed) -> Option<HashSeed> {
         // It is replaced whole, so a poisoned lock still holds one.
         let mut under = self.under.lock().unwrap_or_else(PoisonError::into_inner);
         under.replace(seed)
@@ -88,7 +87,7 @@ impl StoreState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::rules::StoreRules;
+    use crate::config::rules::{StoreRules, StoreSeed};
     use crate::config::{no_review, parse};
     use crate::record::StoreCallCounts;
 

@@ -88,8 +88,8 @@ pub use self::shape::{
     FieldEdits, RedirectPlace, RedirectQuery, RedirectRules, ShapeRules, Slot, Template,
 };
 pub use self::store::{
-    HostPort, Login, OnStoreFailure, Password, ReadyWhen, SharedMode, SharedRules, StoreAddress,
-    StoreSeed, Topology,
+    OnStoreFailure, ReadyWhen, SharedMode, SharedRules, StoreAddress, StoreLogin, StoreNode,
+    StoreSeed, StoreTopology,
 };
 pub use self::tier::{NamedTier, OverrideRules, Tier, TierRules, TierSource};
 pub use self::wire::{Certificate, Identity, Protocol, Verify};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::field::quoted;
 use super::problem::ParseError;
-use super::rules::{HostPort, StoreAddress};
+use super::rules::{StoreAddress, StoreNode};
 
 /// Where Redis listens unless a URL says otherwise.
 const PORT: u16 = 6379;
@@ -106,7 +106,7 @@ pub(super) fn url(text: &str) -> Result<StoreUrl, ParseError> {
 }
 
 /// Reads `host:port`.
-pub(super) fn host_port(text: &str) -> Result<HostPort, ParseError> {
+pub(super) fn host_port(text: &str) -> Result<StoreNode, ParseError> {
     if text.contains("://") {
         return Err(ParseError::with_advice(
             format!("{} is a URL", quoted(&hidden(text))),
@@ -116,7 +116,7 @@ pub(super) fn host_port(text: &str) -> Result<HostPort, ParseError> {
     parse_host_port(text, None)
 }
 
-fn parse_host_port(text: &str, default: Option<u16>) -> Result<HostPort, ParseError> {
+fn parse_host_port(text: &str, default: Option<u16>) -> Result<StoreNode, ParseError> {
     let wrong = |what: &str| ParseError::new(format!("{} {what}", quoted(text)));
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
@@ -149,7 +149,7 @@ fn parse_host_port(text: &str, default: Option<u16>) -> Result<HostPort, ParseEr
         },
         (None, _) => return Err(wrong("has no port that there is")),
     };
-    Ok(HostPort {
+    Ok(StoreNode {
         host: host.into(),
         port,
     })
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     fn tcp(host: &str, port: u16) -> StoreAddress {
-        StoreAddress::Tcp(HostPort {
+        StoreAddress::Tcp(StoreNode {
             host: host.into(),
             port,
         })

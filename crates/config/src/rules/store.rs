@@ -1,8 +1,84 @@
-//! Owns the typed rules of `[store]`, and what a limit says about it.
+//! Owns the typed rules of `[store]`, and what a limit says about it. They are plain values: `src/store/` makes the settings of a link of
+//! them.
 
-pub use sluicegate_redis_link::{
-    HashSeed as StoreSeed, HostPort, Login, Password, ServerAddress as StoreAddress, Topology,
-};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use sluicegate_base::secret::Secret;
+
+/// The way to the servers of the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreTopology {
+    /// One server.
+    Single {
+        /// Where it listens.
+        address: StoreAddress,
+        /// The number of its database.
+        database: u16,
+    },
+    /// The master that Sentinels name.
+    Sentinel {
+        /// The name of the master.
+        master: String,
+        /// The Sentinels, at least one.
+        nodes: Vec<StoreNode>,
+        /// The login at the Sentinels.
+        login: StoreLogin,
+    },
+    /// The masters of a Cluster.
+    Cluster {
+        /// Some of its nodes, at least one.
+        nodes: Vec<StoreNode>,
+    },
+}
+
+/// The address of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreAddress {
+    /// A TCP port.
+    Tcp(StoreNode),
+    /// A Unix socket on this machine.
+    Unix(PathBuf),
+}
+
+/// A name or address with a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreNode {
+    /// A name, or an address without brackets.
+    pub host: Arc<str>,
+    /// The port.
+    pub port: u16,
+}
+
+/// The user and password of the gateway at a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreLogin {
+    /// The user; `None`: the default user.
+    pub user: Option<String>,
+    /// The password of that user; `None`: the server asks for none.
+    pub password: Option<Secret>,
+}
+
+/// The seed under which keys are hashed. `Debug` does not show it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct StoreSeed(pub [u8; 16]);
+
+impl fmt::Debug for StoreSeed {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        into.write_str("StoreSeed")
+    }
+}
+
+impl fmt::Display for StoreNode {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(into, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(into, "{}:{}", self.host, self.port)
+        }
+    }
+}
 
 /// When a gateway with a store is ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use crate::field::{KeyField, all, quoted, text_of};
 use crate::form::ValueKind;
 use crate::hex::hex_bytes;
 use crate::report::{KeyPlace, PlacedValue};
-use crate::rules::{HostPort, Login, ReadyWhen, StoreSeed, Topology};
+use crate::rules::{ReadyWhen, StoreLogin, StoreNode, StoreSeed, StoreTopology};
 use crate::section::TableSection;
 use crate::store_url::{self, StoreScheme, StoreUrl};
 
@@ -104,9 +104,9 @@ pub struct StoreRules {
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreAccess {
     /// The way to its servers.
-    pub topology: Topology,
+    pub topology: StoreTopology,
     /// The gateway's name and password there.
-    pub login: Login,
+    pub login: StoreLogin,
     /// The encryption of connections; `None`: none.
     pub tls: Option<Tls>,
 }
@@ -129,7 +129,7 @@ fn access(section: &TableSection<'_>) -> Option<StoreAccess> {
         (Some(field), None, None) => of_url(&field, tls_at, written.user.as_ref()),
         (None, Some(topology), None) => topology.map(StoreTarget::without_url),
         (None, None, Some(field)) => {
-            nodes_of(&field).map(|nodes| StoreTarget::without_url(Topology::Cluster { nodes }))
+            nodes_of(&field).map(|nodes| StoreTarget::without_url(StoreTopology::Cluster { nodes }))
         }
         (None, None, None) => {
             section.report.absent(
@@ -159,12 +159,12 @@ fn access(section: &TableSection<'_>) -> Option<StoreAccess> {
 
 /// The way to the servers of the store, and the user that a URL names.
 struct StoreTarget {
-    topology: Topology,
+    topology: StoreTopology,
     user: Option<String>,
 }
 
 impl StoreTarget {
-    fn without_url(topology: Topology) -> Self {
+    fn without_url(topology: StoreTopology) -> Self {
         Self {
             topology,
             user: None,
@@ -207,7 +207,7 @@ fn of_url(
         return written.refuse("the URL names a user too", "name the user in one place");
     }
     Some(StoreTarget {
-        topology: Topology::Single { address, database },
+        topology: StoreTopology::Single { address, database },
         user,
     })
 }
@@ -218,7 +218,7 @@ fn of_sentinel(
     nodes: Option<KeyField<'_>>,
     written: LoginKeys<'_>,
     section: &TableSection<'_>,
-) -> Option<Topology> {
+) -> Option<StoreTopology> {
     if master.is_none() || nodes.is_none() {
         let which = if master.is_none() { "master" } else { "nodes" };
         section.report.absent(
@@ -239,7 +239,7 @@ fn of_sentinel(
         }
         name => name.to_owned(),
     };
-    Some(Topology::Sentinel {
+    Some(StoreTopology::Sentinel {
         master: name,
         nodes: nodes??,
         login: login?,
@@ -247,9 +247,9 @@ fn of_sentinel(
 }
 
 /// Reads hosts with ports, each once.
-fn nodes_of(field: &KeyField<'_>) -> Option<Vec<HostPort>> {
+fn nodes_of(field: &KeyField<'_>) -> Option<Vec<StoreNode>> {
     let elements = field.list()?;
-    let mut seen: Vec<PlacedValue<HostPort>> = Vec::new();
+    let mut seen: Vec<PlacedValue<StoreNode>> = Vec::new();
     let nodes = elements.iter().map(|element| {
         let node = element.parsed(store_url::host_port)?;
         if let Some(earlier) = seen.iter().find(|earlier| earlier.value == node) {

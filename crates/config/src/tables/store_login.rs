@@ -1,11 +1,12 @@
 //! Reads the login of the gateway at a server: `user`, and `password_file` or `password_env`. The store has them, and Sentinels have their
 //! own.
 
+use sluicegate_base::secret::Secret;
+
 use super::store::flipped;
 use crate::field::{KeyField, quoted, text_of};
 use crate::report::{KeyPlace, ProblemReport};
-use crate::rules::Login;
-use crate::rules::Password;
+use crate::rules::StoreLogin;
 use crate::section::TableSection;
 
 /// Examples of both, as TOML.
@@ -21,7 +22,7 @@ pub(super) struct LoginKeys<'d> {
     /// `user`, so that one can point at it.
     pub(super) user: Option<KeyField<'d>>,
     name: Option<Option<String>>,
-    password: Option<Option<Password>>,
+    password: Option<Option<Secret>>,
     examples: LoginExamples,
 }
 
@@ -43,7 +44,7 @@ impl<'d> LoginKeys<'d> {
         elsewhere: Option<String>,
         report: &ProblemReport<'_>,
         place: &KeyPlace,
-    ) -> Option<Login> {
+    ) -> Option<StoreLogin> {
         let user = self.name?.or(elsewhere);
         let password = self.password?;
         if let (Some(name), None) = (&user, &password) {
@@ -55,7 +56,7 @@ impl<'d> LoginKeys<'d> {
             );
             return None;
         }
-        Some(Login { user, password })
+        Some(StoreLogin { user, password })
     }
 }
 
@@ -70,7 +71,7 @@ fn name(field: &KeyField<'_>) -> Option<String> {
 }
 
 /// The password, from a file or the environment; `None` inside where there is none.
-fn password(section: &TableSection<'_>, examples: &LoginExamples) -> Option<Option<Password>> {
+fn password(section: &TableSection<'_>, examples: &LoginExamples) -> Option<Option<Secret>> {
     let file = section.field("password_file", examples.file);
     let variable = section.field("password_env", examples.variable);
     let (field, text) = match (file, variable) {
@@ -108,6 +109,6 @@ fn password(section: &TableSection<'_>, examples: &LoginExamples) -> Option<Opti
             "the password is empty",
             "write one, or leave this out where none is asked for",
         ),
-        password => Some(Some(Password::new(password))),
+        password => Some(Some(Secret::new(password))),
     }
 }
