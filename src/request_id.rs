@@ -16,7 +16,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use arrayvec::ArrayString;
 use siphasher::sip128::SipHasher13;
-use sluicegate_telemetry::hex::digits_of_u128;
+use sluicegate_base::hex::digits_of_u128;
 
 /// The identity of one request: 32 lower-case hexadecimal digits when written, or what a trusted hop called it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

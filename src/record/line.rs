@@ -15,10 +15,10 @@ use std::time::Duration;
 use sluicegate_base::address::address_text;
 use sluicegate_base::bounds::{FAILURE_REASON, LOGGED_FIELD, LOGGED_KEY_VALUE, LOGGED_SUBJECT};
 use sluicegate_base::geo::GeoField;
+use sluicegate_base::hex::digits_of_u64;
 use sluicegate_limiter::{KeyHash, KeyPlacement, Verdict};
 use sluicegate_telemetry::decimal::write_thousandths;
 use sluicegate_telemetry::escape::{ValueTruncation, escape, escape_cut};
-use sluicegate_telemetry::hex::digits_of_u64;
 use sluicegate_telemetry::rfc3339::TimeFormatter;
 
 use crate::admission::LimitEvent;

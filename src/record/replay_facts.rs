@@ -1,7 +1,7 @@
 //! Owns the facts that `sluicegate replay` needs beside those that a line has anyway.
 
+use sluicegate_base::hex::digits_of_u64;
 use sluicegate_limiter::Timestamp;
-use sluicegate_telemetry::hex::digits_of_u64;
 
 use super::line::{number, text};
 use crate::admission::{RecordedKey, RecordedReserve};

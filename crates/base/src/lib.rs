@@ -5,9 +5,9 @@
 //! Rules hold values that were checked when the configuration was read: certificates and trust anchors ([`pki`]), the
 //! keys that verify tokens ([`jwt`]), texts that no log may show ([`secret`]), databases of countries and networks ([`geo`]), the
 //! proofs of crawlers ([`crawler`]). [`reported_cost`] finds a number in a body that passes. [`proxy_fields`] names the fields that
-//! only a proxy may write. [`space_saving`] counts the most frequent items of a stream. [`bounds`] has every cap on the growth that a
-//! client can cause, [`usage_share`] divides the one of them that all limits share, [`clock`] is the only reader of clocks,
-//! and a [`wakeup`](wakeup::TaskWakeup) ends the wait of a task.
+//! only a proxy may write. [`space_saving`] counts the most frequent items of a stream, [`hex`] writes numbers, and [`wakeup`] ends the
+//! wait of a task. [`bounds`] has every cap on the growth that a client can cause, [`usage_share`] divides the one of them that all limits
+//! share, and [`clock`] is the only reader of clocks but for tokio's timers.
 //!
 //! The crate opens no connection, and knows neither limits nor routes.
 #![forbid(unsafe_code)]
@@ -21,6 +21,7 @@ pub mod crawler;
 pub mod credentials;
 pub mod form_encoding;
 pub mod geo;
+pub mod hex;
 pub mod host;
 pub mod jwt;
 pub mod normal_form;

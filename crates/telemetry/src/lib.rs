@@ -27,7 +27,6 @@
 pub mod decimal;
 pub mod escape;
 pub mod exposition;
-pub mod hex;
 pub mod histogram;
 mod line_buffers;
 pub mod line_log;

@@ -5,7 +5,7 @@
 //! # Example
 //!
 //! ```
-//! use sluicegate_telemetry::hex;
+//! use sluicegate_base::hex;
 //!
 //! assert_eq!(&hex::digits_of_u64(0xbcde), b"000000000000bcde");
 //! ```
