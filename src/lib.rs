@@ -5,9 +5,9 @@
 //!
 //! # The life of a request
 //!
-//! A [`listener`] reads the request and hands it to the [`gateway`], which calls one stage after the other: [`client`] finds the client's
-//! address, [`route`] finds the route, [`admission`] checks the limits, [`origin`] chooses a server, [`response`] makes the answer, and
-//! [`record`] writes log and metrics. Each request uses one [`snapshot`] of the configuration from its start to its end.
+//! A [`listener`] reads the request and hands it to the [`gateway`], which calls one stage after the other: those of
+//! [`sluicegate_decide`] find the client and the route, [`admission`] checks the limits, [`origin`] chooses a server, [`response`] makes
+//! the answer, and [`record`] writes log and metrics. Each request uses one [`snapshot`] of the configuration from its start to its end.
 //! `ARCHITECTURE.md` follows a request through the files.
 #![forbid(unsafe_code)]
 // A test that unwraps fails where it should.
@@ -17,20 +17,12 @@ pub mod budgets;
 pub mod cli;
 pub mod server;
 
-pub mod policy_items;
-pub mod url_scheme;
-
-pub mod activation;
 pub mod admission;
-pub mod challenge;
-pub mod client;
 pub mod gateway;
 pub mod listener;
 pub mod origin;
 pub mod record;
-pub mod rejection;
 pub mod response;
-pub mod route;
 
 pub mod cache;
 
@@ -41,23 +33,17 @@ pub mod failure;
 pub mod history;
 mod http2_frames;
 mod http_date;
-mod in_force;
 pub mod load;
 mod name_case;
 pub mod process;
 mod reading_window;
-mod replaced_file;
 pub mod replay;
-pub mod request_id;
-mod retry_after;
 mod reusable_timeout;
 pub mod reverse_dns;
-mod rfc3339;
 pub mod snapshot;
 pub mod state;
 pub mod store;
 mod supervisor;
-pub mod temporary_rules;
 pub mod terminal_text;
 mod thread_buffer;
 mod timer;

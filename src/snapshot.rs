@@ -14,13 +14,18 @@ use http::{HeaderName, HeaderValue};
 use sluicegate_base::crawler::CrawlerRegistry;
 use sluicegate_base::geo::{GeoDatabases, GeoField};
 use sluicegate_base::received::ReceivedFields;
+use sluicegate_decide::challenge::{ChallengeCookies, ChallengePage, OpenChallenge, SigningKeys};
+use sluicegate_decide::client::{ClientLists, FieldPolicy, ListEffect};
+use sluicegate_decide::rejection::{LimitRejection, RejectionReason};
+use sluicegate_decide::request_id::RequestId;
+use sluicegate_decide::route::{RequestListener, RouteTable};
+use sluicegate_decide::temporary_rules::{LimitEdits, TemporaryRules};
+use sluicegate_decide::url_scheme::UrlScheme;
 use sluicegate_limiter::{Seed, Timestamp};
 
 use crate::admission::{
     ActiveLimit, AdmissionReport, KeySeed, KeyTextRules, LimitEnvironment, RouteLimits, ScaledLimit,
 };
-use crate::challenge::{ChallengeCookies, ChallengePage, OpenChallenge, SigningKeys};
-use crate::client::{ClientLists, FieldPolicy, ListEffect};
 use crate::config::Action;
 use crate::config::rules::{
     FixedResponse, ForwardedSource, HeaderCase, KeyPart, Name, Protocol, RedirectRules,
@@ -29,15 +34,10 @@ use crate::config::rules::{
 use crate::origin::ServerPool;
 use crate::record::trace::TRACEPARENT;
 use crate::record::{RequestMetrics, RouteMetrics};
-use crate::rejection::{LimitRejection, RejectionReason};
-use crate::request_id::RequestId;
 use crate::response::{RefusalContext, RefusalResponse, rate_limit_policy, varies};
-use crate::route::{RequestListener, RouteTable};
 use crate::state::CounterStorage;
 use crate::store::Store;
-use crate::temporary_rules::{LimitEdits, TemporaryRules};
 use crate::tls::{self, Certificates, Listeners};
-use crate::url_scheme::UrlScheme;
 
 pub use self::addresses::keep_addresses;
 

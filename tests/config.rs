@@ -22,7 +22,7 @@ use sluicegate::config::rules::{Rules, Segment};
 use sluicegate::config::{
     Environment, Loaded, PathKind, Problems, Severity, known_keys, load, parse_in,
 };
-use sluicegate::route::review;
+use sluicegate_decide::route::review;
 
 #[path = "config/reference.rs"]
 mod reference;

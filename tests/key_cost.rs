@@ -16,16 +16,16 @@ use std::process::Command;
 use http::header::{CONTENT_TYPE, COOKIE};
 use http::{HeaderValue, Method};
 use sluicegate::admission::{KnownBody, RequestFacts, normal_value};
-use sluicegate::client::PeerTrust;
 use sluicegate::config::rules::{KeyPart, Rules, ValuePart};
 use sluicegate::config::{no_review, parse};
-use sluicegate::route::{RequestFields, RequestListener, RouteTable};
 use sluicegate_base::bounds;
 use sluicegate_base::crawler::{ClientCrawler, CrawlerRegistry, CrawlerRequest};
 use sluicegate_base::geo::{ClientPlace, GeoDatabases};
 use sluicegate_base::jwt::PresentedToken;
 use sluicegate_base::path::NormalPath;
 use sluicegate_base::received::ReceivedFields;
+use sluicegate_decide::client::PeerTrust;
+use sluicegate_decide::route::{RequestFields, RequestListener, RouteTable};
 use sluicegate_limiter::Timestamp;
 
 /// The most that a message may cost, as a multiple of a plain one of its length.

@@ -16,9 +16,7 @@ use http::{HeaderValue, Method};
 use libfuzzer_sys::{Corpus, fuzz_target};
 use serde_json::Value as Json;
 use sluicegate::admission::{BodyKind, KnownBody, RequestFacts, body_kind, normal_value};
-use sluicegate::client::PeerTrust;
 use sluicegate::config::rules::{Pointer, ValuePart, ValueSource};
-use sluicegate::rejection::MissingReason;
 use sluicegate_base::bounds::{BODY_KEY_BYTES, KEY_VALUE_BYTES, POINTER_STEPS};
 use sluicegate_base::crawler::{ClientCrawler, CrawlerRegistry, CrawlerRequest};
 use sluicegate_base::geo::{ClientPlace, GeoDatabases};
@@ -26,6 +24,8 @@ use sluicegate_base::jwt::PresentedToken;
 use sluicegate_base::normal_form::trimmed;
 use sluicegate_base::parameter_name::{OtherNames, is_canonical};
 use sluicegate_base::received::ReceivedFields;
+use sluicegate_decide::client::PeerTrust;
+use sluicegate_decide::rejection::MissingReason;
 use sluicegate_limiter::Timestamp;
 
 fuzz_target!(|bytes: &[u8]| -> Corpus { run(bytes).map_or(Corpus::Reject, |()| Corpus::Keep) });

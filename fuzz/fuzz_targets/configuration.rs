@@ -12,9 +12,9 @@ use sluicegate::admission::KeySeed;
 use sluicegate::config::{Environment, Loaded, Problems, Severity, parse_in};
 use sluicegate::explain::ConfigExplanation;
 use sluicegate::record::RequestMetrics;
-use sluicegate::route::review;
 use sluicegate::snapshot::Snapshot;
 use sluicegate::state::CounterStorage;
+use sluicegate_decide::route::review;
 use sluicegate_limiter::{Capacity, Seed, Timestamp};
 
 /// The machine that a text is read on.

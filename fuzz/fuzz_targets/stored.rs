@@ -17,9 +17,9 @@ use sluicegate::cache::request_directives::{
     FreshnessLeft, RequestCacheControl, StoredAge, StoredUse,
 };
 use sluicegate::cache::vary;
-use sluicegate::challenge::ChallengeCookies;
 use sluicegate::config::rules::{ClientNoCache, CookieMeaning, RouteCacheRules};
 use sluicegate_base::received::ReceivedFields;
+use sluicegate_decide::challenge::ChallengeCookies;
 
 const DEFAULT_TTL: Duration = Duration::from_secs(60);
 const LARGEST: usize = 1 << 20;

@@ -21,11 +21,10 @@ use rustls::pki_types::ServerName;
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
 use sluicegate_base::pki::Tls;
+use sluicegate_decide::retry_after::retry_after;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-
-use crate::retry_after::retry_after;
 
 /// The client of one ACME server.
 pub(super) struct HttpsClient {

@@ -14,6 +14,8 @@ use pingora::services::background::BackgroundService;
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
 use sluicegate_base::pki::Validity;
+use sluicegate_decide::in_force::InForce;
+use sluicegate_decide::rfc3339;
 use sluicegate_limiter::Timestamp;
 use tokio::sync::Mutex;
 use tracing::{error, info, warn};
@@ -27,8 +29,6 @@ use super::renewal::{self, JitterFraction, RetryAdvice};
 use super::storage::CertificateStorage;
 use super::{AcmeState, OrderOutcome, RenewalStatus, account, order};
 use crate::config::rules::{AcmeChallenge, AcmeRules, Name, NameSet};
-use crate::in_force::InForce;
-use crate::rfc3339;
 use crate::tls::Certificates;
 
 /// The interval at which the service checks for due orders and for names that a reload added.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use serde::Serialize;
+use sluicegate_decide::rfc3339;
 use sluicegate_telemetry::exposition::SampledFamily;
 
 use crate::acme::{AcmeState, OrderOutcome, RenewalStatus};
 use crate::config::rules::Rules;
 use crate::config::without_url_secrets;
-use crate::rfc3339;
 
 /// The certificates that are ordered.
 #[derive(Clone, Debug, PartialEq, Eq)]

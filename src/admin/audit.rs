@@ -8,12 +8,12 @@ use http::StatusCode;
 use http::request::Parts;
 use serde::Serialize;
 use sluicegate_base::clock;
+use sluicegate_decide::rfc3339;
 use tracing::{info, warn};
 
 use super::{AdminPage, Operator};
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
-use crate::rfc3339;
 
 /// A change by an operator, done or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

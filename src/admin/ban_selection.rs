@@ -15,6 +15,7 @@ use ipnet::IpNet;
 use serde::{Serialize, Serializer};
 use sluicegate_base::bounds::UNBANNED_ADDRESSES;
 use sluicegate_base::clock;
+use sluicegate_decide::temporary_rules::{RuleScope, TemporaryRule, check_reason};
 use sluicegate_limiter::{ActiveBan, Bans, KeyHash, Timestamp};
 
 use super::key_edit::wait_for;
@@ -25,7 +26,6 @@ use crate::config::read_duration;
 use crate::config::rules::KeyPart;
 use crate::process::GatewayProcess;
 use crate::store::KeyChange;
-use crate::temporary_rules::{RuleScope, TemporaryRule, check_reason};
 
 /// The bans that an operator means; every condition that is set holds for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -185,7 +185,7 @@ impl BanSelection {
             .map(|network| format!(" of clients in {network}"));
         let since = self
             .since
-            .map(|since| format!(" since {}", crate::rfc3339::format(since)));
+            .map(|since| format!(" since {}", sluicegate_decide::rfc3339::format(since)));
         [limit, network, since].into_iter().flatten().collect()
     }
 

@@ -14,6 +14,8 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use serde::Serialize;
 use sluicegate_base::clock;
+use sluicegate_decide::rfc3339;
+use sluicegate_decide::temporary_rules::TemporaryRule;
 use sluicegate_limiter::{ActiveBan, KeyHash, Timestamp};
 use tracing::warn;
 
@@ -29,9 +31,7 @@ use super::{AdminAction, AdminPage, AdminTask, JSON, Operator, limit_named};
 use crate::admission::{ActiveLimit, KeyNamer, NamedKey};
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
-use crate::rfc3339;
 use crate::store::KeyChange;
-use crate::temporary_rules::TemporaryRule;
 
 /// The page of `/limits/NAME/bans` with up to `most` keys, those with the longest ban first, and their values in this form. Walks the whole
 /// table.

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::Serialize;
 use sluicegate_base::clock;
 use sluicegate_base::pki::Validity;
+use sluicegate_decide::rfc3339;
 use sluicegate_limiter::Timestamp;
 use sluicegate_telemetry::exposition::SampledFamily;
 
-use crate::rfc3339;
 use crate::snapshot::Snapshot;
 
 const LAST_DAY: Duration = Duration::from_secs(24 * 60 * 60);

@@ -10,6 +10,7 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use serde::Serialize;
 use sluicegate_base::clock;
+use sluicegate_decide::temporary_rules::check_reason;
 
 use super::audit::{self, AuditEntry};
 use super::key_edit::wait_for;
@@ -21,7 +22,6 @@ use crate::explain::counted;
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
 use crate::store::KeyChange;
-use crate::temporary_rules::check_reason;
 
 /// A request to clear a limit, or to count what it would clear.
 #[derive(Clone, Debug, PartialEq, Eq)]

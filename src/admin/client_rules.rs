@@ -14,12 +14,12 @@ use sluicegate_base::address::{PrefixBits, folded_block, prefix};
 use sluicegate_base::crawler::{ClientCrawler, CrawlerRequest};
 use sluicegate_base::geo::ClientPlace;
 use sluicegate_base::received::ReceivedFields;
+use sluicegate_decide::client::{ClientLists, ListEffect, ListMatch, ListSource, TemporaryLists};
+use sluicegate_decide::rfc3339;
 use sluicegate_limiter::KeyHash;
 
 use crate::admission::{ActiveLimit, KeySeed};
-use crate::client::{ClientLists, ListEffect, ListMatch, ListSource, TemporaryLists};
 use crate::config::rules::{KeyPart, ListUse, Name};
-use crate::rfc3339;
 use crate::snapshot::Snapshot;
 
 /// Routes that are named with a list.

@@ -9,6 +9,7 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use serde::Serialize;
 use sluicegate_base::bounds::RELOAD_PATIENCE;
+use sluicegate_decide::rfc3339;
 use sluicegate_limiter::Timestamp;
 
 use super::audit::{self, AuditEntry};
@@ -16,7 +17,6 @@ use super::{AdminAction, AdminPage, AdminTask, JSON, Operator};
 use crate::config::rules::BrokenFile;
 use crate::explain::{RouteExplained, counted};
 use crate::process::{GatewayProcess, ReloadReport, Reloader};
-use crate::rfc3339;
 use crate::snapshot::Snapshot;
 
 /// The configuration in use.

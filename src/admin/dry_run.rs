@@ -8,10 +8,10 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use serde::Serialize;
 use sluicegate_base::clock;
+use sluicegate_decide::rfc3339;
 
 use super::{AdminAction, AdminPage, AdminTask, is_reading};
 use crate::process::GatewayProcess;
-use crate::rfc3339;
 
 #[derive(Serialize)]
 struct DryRunPage<'a> {

@@ -11,6 +11,8 @@ use http::header::ALLOW;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
+use sluicegate_decide::rfc3339;
+use sluicegate_decide::temporary_rules::{LimitKey, RuleId, TemporaryRule, check_reason};
 use sluicegate_limiter::{ActiveBan, Cost, KeyHash, KeyPlacement, NEVER, Timestamp};
 
 use super::audit::{self, AuditEntry};
@@ -23,8 +25,6 @@ use crate::config::read_duration;
 use crate::config::rules::KeyPart;
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
-use crate::rfc3339;
-use crate::temporary_rules::{LimitKey, RuleId, TemporaryRule, check_reason};
 
 /// The maximum of values of a key; no key has more parts.
 const VALUES: usize = 16;

@@ -11,6 +11,7 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use serde::Serialize;
 use sluicegate_base::clock;
+use sluicegate_decide::rfc3339;
 use tracing::info;
 
 use super::audit::{self, AuditEntry};
@@ -21,7 +22,6 @@ use crate::config::rules::{OriginAddress, Role};
 use crate::history::MarkKind;
 use crate::origin::LatestFailure;
 use crate::process::GatewayProcess;
-use crate::rfc3339;
 
 /// The page of `/origins`.
 pub(super) fn page(process: &GatewayProcess) -> AdminPage {

@@ -10,12 +10,12 @@ use sluicegate_base::bounds::REJECTED_CLIENTS;
 use sluicegate_base::clock;
 use sluicegate_base::geo::GeoField;
 use sluicegate_base::space_saving::FrequentItem;
+use sluicegate_decide::rfc3339;
 use sluicegate_limiter::Timestamp;
 
 use super::{AdminPage, AdminTask, is_reading, only_reading};
 use crate::process::GatewayProcess;
 use crate::record::{ClientGroups, RejectedClientsView};
-use crate::rfc3339;
 
 /// The number of clients that are shown by default.
 const USUAL: usize = 20;

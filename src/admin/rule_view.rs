@@ -7,15 +7,17 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use sluicegate_base::clock;
+use sluicegate_decide::rfc3339;
+use sluicegate_decide::temporary_rules::{
+    RateFactor, RuleEffect, RuleTarget, TemporaryRule, written_key,
+};
 use sluicegate_limiter::{KeyHash, Timestamp};
 
 use super::top::seconds;
 use crate::admission::{ActiveLimit, KeySeed};
 use crate::config::rules::LoggedKeys;
 use crate::process::GatewayProcess;
-use crate::rfc3339;
 use crate::snapshot::Snapshot;
-use crate::temporary_rules::{RateFactor, RuleEffect, RuleTarget, TemporaryRule, written_key};
 
 /// Rules that are named in a line about several.
 const NAMED: usize = 20;

@@ -13,6 +13,11 @@ use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use sluicegate_base::bounds::{TEMPORARY_RULE_LENGTH, TEMPORARY_RULES};
 use sluicegate_base::clock;
+use sluicegate_decide::rfc3339;
+use sluicegate_decide::temporary_rules::{
+    LimitKey, RateFactor, RuleEffect, RuleId, RuleLifetime, RuleScope, RuleTarget, RuleWords,
+    TemporaryRule, check_reason, key_danger,
+};
 use sluicegate_limiter::{MAX_COUNT, Timestamp};
 use sluicegate_redis_link::ConnectionState;
 use sluicegate_telemetry::exposition::SampledFamily;
@@ -26,12 +31,7 @@ use crate::config::read_duration;
 use crate::config::rules::{LimitRules, Name, Tier};
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
-use crate::rfc3339;
 use crate::snapshot::Snapshot;
-use crate::temporary_rules::{
-    LimitKey, RateFactor, RuleEffect, RuleId, RuleLifetime, RuleScope, RuleTarget, RuleWords,
-    TemporaryRule, check_reason, key_danger,
-};
 
 /// A change of the rules.
 #[derive(Debug)]

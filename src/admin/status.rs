@@ -3,6 +3,7 @@
 //! The shape is documented in `docs/operations/admin-api.md`; fields are added.
 
 use serde::Serialize;
+use sluicegate_decide::rfc3339;
 
 use super::acme::AcmeSection;
 use super::cache::CacheSection;
@@ -20,7 +21,6 @@ use super::{AdminPage, advice};
 use crate::config::MemoryPlan;
 use crate::record::access_log::AccessLogCounts;
 use crate::record::{RequestFigures, RequestTotals};
-use crate::rfc3339;
 use crate::state::{DirectoryHealth, Persistence};
 
 /// Returns the page of `/status`, with these clients.

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 use sluicegate_base::clock;
+use sluicegate_decide::rfc3339;
 use sluicegate_redis_link::{ConnectionState, LinkStatus, ServerStatus};
 use sluicegate_telemetry::exposition::SampledFamily;
 
-use crate::rfc3339;
 use crate::store::timestamp;
 
 /// The state of a server that decides.

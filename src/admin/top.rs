@@ -12,6 +12,7 @@ use http::request::Parts;
 use serde::Serialize;
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
+use sluicegate_decide::rfc3339;
 use sluicegate_limiter::{KeyHash, RateStatus, Timestamp};
 
 use super::client_rules::{ClientRules, KeyNetworks};
@@ -22,7 +23,6 @@ use super::status::OverflowSection;
 use super::{AdminAction, AdminPage, AdminTask, JSON, bans, is_reading, limit_named, only_reading};
 use crate::admission::{ActiveLimit, KeyNamer, NextRequest, RankedKey, ScaledRates};
 use crate::process::GatewayProcess;
-use crate::rfc3339;
 
 /// The number of keys that are shown by default.
 const USUAL: usize = 20;

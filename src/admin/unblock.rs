@@ -8,15 +8,15 @@ use http::StatusCode;
 use ipnet::IpNet;
 use serde::Serialize;
 use sluicegate_base::clock;
+use sluicegate_decide::rfc3339;
+use sluicegate_decide::temporary_rules::{LimitKey, RuleEffect, RuleTarget, TemporaryRule};
 
 use super::query::decoded;
 use super::rule_view::{self, RuleRow, RuleViewer};
 use super::{AdminPage, Operator, rules};
 use crate::config::rules::{ListRules, Name};
 use crate::process::GatewayProcess;
-use crate::rfc3339;
 use crate::snapshot::Snapshot;
-use crate::temporary_rules::{LimitKey, RuleEffect, RuleTarget, TemporaryRule};
 
 #[derive(Serialize)]
 struct UnblockedPage {

@@ -9,6 +9,7 @@ use http::request::Parts;
 use ipnet::IpNet;
 use serde::Serialize;
 use sluicegate_base::{bounds, clock};
+use sluicegate_decide::rfc3339;
 
 use super::client_rules::{ClientRuleRow, ClientRules, network_of_text};
 use super::key_edit;
@@ -16,7 +17,6 @@ use super::keys::{KeyEdit, KeyPage, KeyRequestError, KeySelector, values};
 use super::{AdminAction, AdminPage, AdminTask, is_reading, limit_named, only_reading};
 use crate::config::rules::{KeyPart, Name};
 use crate::process::GatewayProcess;
-use crate::rfc3339;
 
 /// The values to look up.
 #[derive(Debug)]

@@ -4,13 +4,13 @@
 //! another type, or a longer one than is read. Such a request reserves the most that it can cost. One that announces more than the limit
 //! ever admits reserves just that, for which no counter has room: with a smaller reserve it could spend more than was left.
 
+use sluicegate_decide::rejection::MissingReason;
 use sluicegate_limiter::Cost;
 
 use super::body;
 use super::key::RequestFacts;
 use super::settlement::digits;
 use crate::config::rules::{CostRules, MeasuredCost, ReservePart};
-use crate::rejection::MissingReason;
 
 /// The reserve that requests announce.
 #[derive(Clone, Debug)]

@@ -13,13 +13,13 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderName, Method};
 use sluicegate_base::parameter_name::WantedName;
 use sluicegate_base::received::ReceivedFields;
+use sluicegate_decide::rejection::MissingReason;
 
 use super::content_type::{self, Charset, ContentType};
 use super::json::value_at;
 use super::multipart;
 use super::value::{self, Value};
 use crate::config::rules::Pointer;
-use crate::rejection::MissingReason;
 
 /// The part of a request's body that is read when the request is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

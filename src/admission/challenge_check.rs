@@ -4,16 +4,16 @@
 //! ordinary quota, however many clients copy it, and the key for which it was given is not asked: a person behind a busy address is
 //! counted apart from the others there.
 
+use sluicegate_decide::challenge::{
+    ActiveChallenge, KeyBinding, OpenChallenge, PageAudience, PageVisit, PresentedSolution,
+};
+use sluicegate_decide::rejection::MissingKeys;
 use sluicegate_limiter::{KeyHash, Seed, Timestamp, Verdict};
 
 use super::key::{KeySeed, RequestFacts};
 use super::limit_check::LimitCheck;
 use super::report::LimitEvent;
 use super::request_key::request_key;
-use crate::challenge::{
-    ActiveChallenge, KeyBinding, OpenChallenge, PageAudience, PageVisit, PresentedSolution,
-};
-use crate::rejection::MissingKeys;
 
 /// A request and the challenge of one limit.
 #[derive(Clone, Copy)]

@@ -14,9 +14,9 @@ use http::header::COOKIE;
 use sluicegate_base::bounds;
 use sluicegate_base::parameter_name::WantedName;
 use sluicegate_base::received::ReceivedFields;
+use sluicegate_decide::rejection::MissingReason;
 
 use super::value::{Value, cut_at, text};
-use crate::rejection::MissingReason;
 
 /// Returns the value of the cookie with the wanted name. RFC 9113 §8.2.3: in HTTP/2 cookies may come in several fields.
 pub(super) fn find<'a>(

@@ -23,6 +23,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
+use sluicegate_decide::challenge::PageVisit;
+use sluicegate_decide::rejection::{LimitRejection, MissingKeys, Rejection, RejectionReason};
+use sluicegate_decide::temporary_rules::{RuleEffect, TemporaryRule};
 use sluicegate_limiter::{
     ActiveBan, Cost, Decision, KeyHash, KeyPlacement, MAX_ASKS, NEVER, Outcome, Rate, Timestamp,
     Verdict,
@@ -38,10 +41,7 @@ use super::report::{
 use super::route::RouteLimits;
 use super::transaction::{JointDecision, RequestProgress, Transaction};
 use super::{Admission, rate_limited};
-use crate::challenge::PageVisit;
 use crate::config::rules::{Name, OnMissing};
-use crate::rejection::{LimitRejection, MissingKeys, Rejection, RejectionReason};
-use crate::temporary_rules::{RuleEffect, TemporaryRule};
 
 /// The limits of a route and the fallback limits of some of them.
 const MAX_CHECKS: usize = 2 * MAX_ASKS;

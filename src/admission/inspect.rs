@@ -6,6 +6,8 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use sluicegate_base::address::{PrefixBits, prefix};
+use sluicegate_decide::client::ListEffect;
+use sluicegate_decide::temporary_rules::{RuleEffect, RuleId};
 use sluicegate_limiter::{
     ActiveBan, Cost, Decision, InFlight, KeyHash, KeyPlacement, Limit, Timestamp,
 };
@@ -15,11 +17,9 @@ use super::key::KeySeed;
 use super::limit::ActiveLimit;
 use super::next_request::{KeyStanding, NextRequest};
 use super::overrides::ActiveTier;
-use crate::client::ListEffect;
 use crate::config;
 use crate::config::rules::{KeyPart, OnStoreFailure};
 use crate::store::{KeyChange, StoreKey};
-use crate::temporary_rules::{RuleEffect, RuleId};
 
 /// A key of one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,9 +11,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use sluicegate_decide::rejection::MissingReason;
 
 use super::value::Value;
-use crate::rejection::MissingReason;
 
 /// Returns the value to which the steps of a pointer lead.
 pub(super) fn value_at<'a>(text: &[u8], steps: &[Arc<str>]) -> Result<Value<'a>, MissingReason> {

@@ -11,14 +11,14 @@ use sluicegate_base::geo::ClientPlace;
 use sluicegate_base::jwt::PresentedToken;
 use sluicegate_base::normal_form::{in_lower_case, in_upper_case};
 use sluicegate_base::received::ReceivedFields;
+use sluicegate_decide::client::{PeerTrust, TlsFacts};
+use sluicegate_decide::rejection::MissingReason;
 use sluicegate_limiter::{KeyHash, KeyHasher, Seed, Timestamp};
 
 use super::body::KnownBody;
 use super::recorded_keys::{RecordedKey, RecordedReserve};
 use super::value;
-use crate::client::{PeerTrust, TlsFacts};
 use crate::config::rules::{KeyPart, KeyTemplate, PathPattern, ValuePart, ValueSource};
-use crate::rejection::MissingReason;
 
 /// The parts of a request that can be in keys. Client, host, path and method are in their normal form, so that two spellings share a
 /// counter; other values are normalized when a key reads them.

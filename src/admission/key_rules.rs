@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use sluicegate_decide::temporary_rules::{LimitEdits, RuleEffect, RuleTarget, TemporaryRule};
 use sluicegate_limiter::KeyHash;
 
 use super::inspect::NamedKey;
 use super::key::KeySeed;
 use super::limit::ActiveLimit;
 use super::overrides::AsItIs;
-use crate::temporary_rules::{LimitEdits, RuleEffect, RuleTarget, TemporaryRule};
 
 /// The temporary rules about keys of a limit, by keyed hashes.
 #[derive(Debug)]

@@ -5,6 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sluicegate_base::address::PrefixBits;
+use sluicegate_decide::activation::LoadActivation;
+use sluicegate_decide::challenge::{ActiveChallenge, SigningKeys};
+use sluicegate_decide::policy_items::PolicyItems;
+use sluicegate_decide::rejection::MissingKeys;
+use sluicegate_decide::retry_after::jitter;
+use sluicegate_decide::temporary_rules::{LimitEdits, TemporaryRule};
 use sluicegate_limiter::{Ask, Bans, Cost, KeyHash, Limit, Permits, Policy, TableId, Timestamp};
 
 use super::announced::AnnouncedCost;
@@ -19,18 +25,12 @@ use super::request_key::{RequestKey, request_key};
 use super::reserved_units::ReservedUnits;
 use super::settlement::SettlementRule;
 use super::share_news::OverShareLog;
-use crate::activation::LoadActivation;
-use crate::challenge::{ActiveChallenge, SigningKeys};
 use crate::config::rules::{
     KeyTemplate, LimitRules, Name, OnMissing, SharedMode, SharedRules, TierIndex,
 };
 use crate::config::{Action, Share};
-use crate::policy_items::PolicyItems;
-use crate::rejection::MissingKeys;
-use crate::retry_after::jitter;
 use crate::state::{BanTable, CounterStorage, CounterTable, Persistence};
 use crate::store::{RemoteBackend, ReplicatedBackend, Revalidation, Store};
-use crate::temporary_rules::{LimitEdits, TemporaryRule};
 
 /// The bans of a limit.
 #[derive(Debug)]

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
+use sluicegate_decide::rejection::MissingKeys;
+use sluicegate_decide::temporary_rules::TemporaryRule;
 use sluicegate_limiter::{Ask, Decision, KeyHash, MAX_ASKS, Outcome, Timestamp, Verdict};
 
 use super::backend::{Backend, BackendKind};
@@ -14,9 +16,7 @@ use super::request_key::request_key;
 use super::transaction::{JointDecision, RequestProgress, Transaction};
 use crate::config::Action;
 use crate::config::rules::TierIndex;
-use crate::rejection::MissingKeys;
 use crate::store::{RemoteBackend, ReplicatedBackend, StoreCheck};
-use crate::temporary_rules::TemporaryRule;
 
 /// The checks of a request that are decided together.
 pub(super) type LimitChecks<'a> = ArrayVec<LimitCheck<'a>, MAX_ASKS>;

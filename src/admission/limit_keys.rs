@@ -1,11 +1,11 @@
 //! Computes the keys by which all limits of a route count a request, for those that report about keys.
 
+use sluicegate_decide::rejection::MissingKeys;
 use sluicegate_limiter::{KeyHash, MAX_ASKS};
 
 use super::key::{KeySeed, RequestFacts};
 use super::request_key::request_key;
 use super::route::RouteLimits;
-use crate::rejection::MissingKeys;
 
 /// Most keys of a request: of the limits of a route, and of the fallback limits of some of them.
 pub const MAX_LIMIT_KEYS: usize = 2 * MAX_ASKS;

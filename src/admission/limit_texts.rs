@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use sluicegate_decide::rejection::{LimitRejection, MissingKeys, RejectionReason};
 use sluicegate_limiter::{KeyHash, Timestamp};
 
 use super::inspect::NamedKey;
@@ -12,7 +13,6 @@ use super::key_values::{
 };
 use super::limit::ActiveLimit;
 use crate::config::rules::OnMissing;
-use crate::rejection::{LimitRejection, MissingKeys, RejectionReason};
 
 /// The key of a rejected request.
 #[derive(Clone, Copy, Debug)]

@@ -75,8 +75,8 @@ pub use settlement::{
 };
 pub use share_news::OverShare;
 
-use crate::rejection::{LimitRejection, MissingKeys, Rejection, RejectionReason};
 use request_key::request_key;
+use sluicegate_decide::rejection::{LimitRejection, MissingKeys, Rejection, RejectionReason};
 
 /// The decision of admission over a request.
 #[derive(Debug)]

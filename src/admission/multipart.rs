@@ -11,10 +11,10 @@ use std::borrow::Cow;
 
 use memchr::{memchr, memchr2, memmem};
 use sluicegate_base::parameter_name::{NameMatch, WantedName};
+use sluicegate_decide::rejection::MissingReason;
 
 use super::content_type::ContentType;
 use super::value::{Value, agreed, cut_at};
-use crate::rejection::MissingReason;
 
 /// Most parts of a form: Django, Litestar and PHP read a thousand.
 const PARTS: usize = 1000;

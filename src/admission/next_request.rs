@@ -1,9 +1,9 @@
 //! Says what a limit does with the next request of a key, for those who look at the key.
 
+use sluicegate_decide::client::ListEffect;
 use sluicegate_limiter::KeyHash;
 
 use super::limit::ActiveLimit;
-use crate::client::ListEffect;
 use crate::config::Action;
 use crate::config::rules::OnStoreFailure;
 

@@ -8,13 +8,13 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
+use sluicegate_decide::activation::LoadActivation;
+use sluicegate_decide::policy_items::PolicyItems;
 use sluicegate_limiter::{KeyHash, Limit};
 
 use super::key::{KeySeed, RequestFacts};
 use super::tier::NamedTiers;
-use crate::activation::LoadActivation;
 use crate::config::rules::{LimitRules, Name, OverrideRows, Tier, TierIndex};
-use crate::policy_items::PolicyItems;
 
 /// The overrides and tiers of a limit in force.
 #[derive(Debug)]

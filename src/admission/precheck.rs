@@ -9,10 +9,10 @@
 
 use std::time::Duration;
 
+use sluicegate_decide::rejection::{LimitRejection, RejectionReason};
 use sluicegate_limiter::{Permit, StrikeOutcome, Timestamp};
 
 use super::limit_check::LimitCheck;
-use crate::rejection::{LimitRejection, RejectionReason};
 
 impl LimitCheck<'_> {
     /// Returns the rejection by this limit.

@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
+use sluicegate_decide::temporary_rules::RuleId;
 use sluicegate_limiter::{ActiveBan, Cost, Decision, KeyHash, KeyUsage, Timestamp};
 
 use super::inspect::{has_room, used_of};
 use super::limit::ActiveLimit;
 use super::next_request::{KeyStanding, NextRequest};
-use crate::temporary_rules::RuleId;
 
 /// A key among those with the highest use.
 #[derive(Clone, Debug)]

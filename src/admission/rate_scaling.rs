@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use sluicegate_decide::rfc3339;
+use sluicegate_decide::temporary_rules::{LimitEdits, RateFactor, TemporaryRule};
 use sluicegate_limiter::Policy;
 use tracing::warn;
 
 use crate::config::rules::{LimitRules, Name};
-use crate::rfc3339;
-use crate::temporary_rules::{LimitEdits, RateFactor, TemporaryRule};
 
 /// The rule that multiplies the rates of a limit, and the rates of the configuration.
 #[derive(Clone, Debug)]

@@ -4,13 +4,13 @@
 //! are recorded by the template of the key, not by the limit: a configuration in which limits have other names, rates or actions can be
 //! judged by them. What a request announces as its cost is in the body too; it is recorded in units, by the limit.
 
+use sluicegate_decide::rejection::MissingReason;
 use sluicegate_limiter::{Cost, KeyHash};
 
 use super::key::{KeySeed, RequestFacts};
 use super::limit::ActiveLimit;
 use super::route::RouteLimits;
 use crate::config::rules::{KeyTemplate, Name};
-use crate::rejection::MissingReason;
 
 /// The key of a request under one template, or why it has none.
 #[derive(Clone, Debug, PartialEq)]

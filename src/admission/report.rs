@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use http::{HeaderName, HeaderValue};
+use sluicegate_decide::policy_items::PolicyItems;
 use sluicegate_limiter::{KeyHash, KeyPlacement, MAX_ASKS, Outcome, Verdict};
 
 use super::limit::ActiveLimit;
 use crate::config::rules::{Name, TierIndex};
-use crate::policy_items::PolicyItems;
 use crate::store::DecisionSource;
 
 /// The decisions of a route's limits over one request.

@@ -1,12 +1,12 @@
 //! Computes the key of a request for one limit, by the limit's rule for requests that lack a part of it.
 
+use sluicegate_decide::rejection::{MissingKey, MissingKeys, MissingReason};
 use sluicegate_limiter::KeyHash;
 
 use super::key::{KeySeed, KeySubstitute, MissingPart, RequestFacts};
 use super::key_values::SubstitutedPart;
 use super::limit::ActiveLimit;
 use crate::config::rules::{KeyTemplate, OnMissing, ValueSource};
-use crate::rejection::{MissingKey, MissingKeys, MissingReason};
 
 /// The key of a request for one limit.
 pub(super) struct RequestKey {

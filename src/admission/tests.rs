@@ -8,10 +8,10 @@ use sluicegate_base::crawler::{ClientCrawler, CrawlerRegistry, CrawlerRequest};
 use sluicegate_base::geo::{ClientPlace, GeoDatabases};
 use sluicegate_base::jwt::PresentedToken;
 use sluicegate_base::received::ReceivedFields;
+use sluicegate_decide::client::PeerTrust;
 use sluicegate_limiter::{Cost, KeyHash, Timestamp};
 
 use super::*;
-use crate::client::PeerTrust;
 use crate::config::rules::StoreSeed;
 use crate::config::{no_review, parse};
 use crate::record::StoreCallCounts;

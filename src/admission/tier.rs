@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use ahash::HashMap;
+use sluicegate_decide::activation::LoadActivation;
+use sluicegate_decide::client::PeerTrust;
 
 use super::key::{RequestFacts, normal_value};
 use super::overrides::TierMatch;
-use crate::activation::LoadActivation;
-use crate::client::PeerTrust;
 use crate::config::rules::{Name, TierIndex, TierRules, TierSource, ValueSource};
 
 /// The tiers of a limit that requests name.

@@ -16,14 +16,14 @@ use sluicegate_base::bounds;
 use sluicegate_base::form_encoding::{PlusMeaning, decode};
 use sluicegate_base::jwt::NoClaims;
 use sluicegate_base::parameter_name::{NameMatch, OtherNames, WantedName};
+use sluicegate_decide::client::ClientCertificate;
+use sluicegate_decide::rejection::MissingReason;
 
 use super::body;
 use super::cookie;
 use super::json;
 use super::key::RequestFacts;
-use crate::client::ClientCertificate;
 use crate::config::rules::{Pointer, ValuePart, ValueSource};
-use crate::rejection::MissingReason;
 
 /// The value, as far as it counts.
 pub(super) type Value<'a> = Cow<'a, [u8]>;

@@ -23,8 +23,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use ahash::{HashMap, RandomState};
 use sluicegate_base::address::{AddressPrefix, PrefixBits, prefix};
 use sluicegate_base::bounds::ACCOUNT_SHARDS;
+use sluicegate_decide::client::{PeerTrust, hop};
 
-use crate::client::{PeerTrust, hop};
 use crate::config::rules::ClientRules;
 
 /// One address of either family.

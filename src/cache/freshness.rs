@@ -18,9 +18,9 @@ use pingora::Result;
 use pingora::cache::NoCacheReason;
 use pingora::cache::cache_control::{CacheControl, DirectiveKey};
 use sluicegate_base::received::ReceivedFields;
+use sluicegate_decide::challenge::ChallengeCookies;
 
 use super::vary;
-use crate::challenge::ChallengeCookies;
 use crate::config::rules::{CookieMeaning, RouteCacheRules};
 
 /// The audience of a response, as far as its request shows.

@@ -16,8 +16,7 @@
 
 use http::HeaderName;
 use sluicegate_base::received::ReceivedFields;
-
-use crate::url_scheme::UrlScheme;
+use sluicegate_decide::url_scheme::UrlScheme;
 
 /// A URL in the form in which stored answers are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

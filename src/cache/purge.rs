@@ -1,7 +1,8 @@
 //! Decides which stored responses a purge removes: those of one URL, those of a prefix, or all.
 
+use sluicegate_decide::url_scheme::UrlScheme;
+
 use super::key::{CacheUrl, url_of};
-use crate::url_scheme::UrlScheme;
 
 /// The scope of a purge.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::Args;
 use serde::Serialize;
 use sluicegate_base::bounds::CONFIGURATION_BYTES;
+use sluicegate_decide::route;
 use sluicegate_limiter::StateDir;
 
 use super::against::AgainstGateway;
@@ -16,7 +17,6 @@ use crate::budgets::OpenFiles;
 use crate::config::rules::{AccessLogTarget, AuditLogTarget, Rules};
 use crate::config::{self, Loaded, MADE_BY_UNIT, MemoryPlan, Problem, Problems, Severity};
 use crate::explain::counted;
-use crate::route;
 use crate::server;
 
 /// The name of the standard input in reports.

@@ -13,12 +13,12 @@ use pingora::apps::http_app::ServeHttp;
 use pingora::protocols::http::ServerSession;
 use pingora::server::Server;
 use pingora::services::listening::Service;
+use sluicegate_decide::route;
 
 use super::{FAILED, tell};
 use crate::config;
 use crate::record::live_view::ColorMode;
 use crate::record::{AccessLog, RequestRecorder};
-use crate::route;
 use crate::server::{self, ServerExtras, StartError, StartMode};
 
 /// Names that are tried for the directory of the rules.

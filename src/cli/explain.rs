@@ -4,12 +4,12 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use clap::Args;
+use sluicegate_decide::route;
 
 use super::config_file::ConfigFile;
 use super::{FAILED, SUCCESS, USAGE, print, tell};
 use crate::config;
 use crate::explain::{ConfigExplanation, RequestQuestion};
-use crate::route;
 
 /// The arguments of `explain`.
 #[derive(Args)]

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
+use sluicegate_decide::route;
 
 use super::config_file::named_or_packaged;
 use super::{FAILED, NO_ADMIN, USAGE};
 use crate::admin_client::AdminClient;
+use crate::config;
 use crate::config::rules::{AdminTokens, Rules};
 use crate::listener::reachable;
-use crate::{config, route};
 
 /// The URL of a gateway that listens where the default configuration says.
 const DEFAULT_URL: &str = "http://127.0.0.1:9180";

@@ -5,12 +5,12 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use sluicegate_decide::route;
 use sluicegate_import::bounds::INPUT_BYTES;
 use sluicegate_import::{Format, Imported, IncludedFile, IncludedFiles, import};
 
 use super::{FAILED, INCOMPLETE, SUCCESS, USAGE, tell};
 use crate::config::{self, Severity};
-use crate::route;
 
 /// The names of the standard streams in reports.
 const STDIN: &str = "<stdin>";

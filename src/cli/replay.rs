@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use sluicegate_access_log::{LogFormat, TimeSpread};
+use sluicegate_decide::route;
 
 use super::config_file::{is_config_name, named_or_packaged};
 use super::progress::ProgressBar;
 use super::{FAILED, SUCCESS, USAGE, print, tell};
 use crate::config;
 use crate::replay::{DecisionLog, HtmlReport, ReplayConfig, ReplayRun};
-use crate::route;
 
 /// The lines of usage.
 pub(super) const USAGE_LINES: &str = "sluicegate replay [OPTIONS] [FILE] <LOG>...\n       \

@@ -8,10 +8,10 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sluicegate_decide::temporary_rules::{RateFactor, RuleTarget};
 
 use super::gateway_target::{RunningGateway, TargetError, encoded, failed, send};
 use super::{FAILED, SUCCESS, USAGE, print, tell};
-use crate::temporary_rules::{RateFactor, RuleTarget};
 use crate::terminal_text::printable;
 
 /// The timeout of each answer: the gateway writes a file.

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use sluicegate_decide::route;
 use tracing::Level;
 
 use super::process_log::ProcessLog;
 use super::{FAILED, USAGE, tell};
 use crate::config::{self, Loaded};
-use crate::route;
 use crate::server::{self, StartMode};
 
 /// Runs until a signal ends it. Fails to start with an invalid configuration.

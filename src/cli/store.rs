@@ -3,11 +3,12 @@
 use std::io::Write;
 use std::path::Path;
 
+use sluicegate_decide::route;
+
 use super::{FAILED, SUCCESS, USAGE, tell};
 use sluicegate_redis_link::check::Severity;
 
 use crate::config;
-use crate::route;
 use crate::store;
 use crate::terminal_text::printable;
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use ipnet::IpNet;
 use sluicegate_access_log::{LogFormat, TimeSpread};
+use sluicegate_decide::route;
 
 use super::gateway_target::of_url;
 use super::progress::ProgressBar;
@@ -17,7 +18,6 @@ use crate::replay::{
     LimitSuggestion, ReplayConfig, ReplayReport, ReplayRun, SuggestError, SuggestLogs,
     SuggestQuestion, suggest, suggest_config,
 };
-use crate::route;
 use crate::usage::UsagePage;
 
 /// The timeout of a gateway's answer.

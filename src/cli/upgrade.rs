@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use sluicegate_decide::route;
+
 use super::{FAILED, SUCCESS, USAGE, tell};
 use crate::config;
-use crate::route;
 use crate::server::NO_UPGRADE_SOCKET;
 use crate::server::upgrade::ask;
 

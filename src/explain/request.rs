@@ -17,22 +17,24 @@ use sluicegate_base::host;
 use sluicegate_base::path::NormalPath;
 use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 use sluicegate_base::received::ReceivedFields;
+use sluicegate_decide::client::{
+    AddressSource, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, hop, identify,
+};
+use sluicegate_decide::request_id::RequestId;
+use sluicegate_decide::rfc3339;
+use sluicegate_decide::route::{
+    RankCriterion, RequestFields, RequestListener, RouteCandidate, RouteCondition,
+};
+use sluicegate_decide::temporary_rules::RuleEffect;
 
 use super::effect::{EnforcedKeys, LimitEffect, LimitEffects, effect, effect_text};
 use super::rule_text::{key_rule_text, list_text};
 use super::{activation, key, tier};
 use crate::admission::{ActiveLimit, KeySeed, KnownBody, TierMatch};
-use crate::client::{
-    AddressSource, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, hop, identify,
-};
 use crate::config::rules::Tier;
 use crate::gateway::{Located, RequestHead, crawler_request, locate};
-use crate::request_id::RequestId;
 use crate::response::GatewayProblem;
-use crate::rfc3339;
-use crate::route::{RankCriterion, RequestFields, RequestListener, RouteCandidate, RouteCondition};
 use crate::snapshot::{ActiveAction, Snapshot};
-use crate::temporary_rules::RuleEffect;
 
 /// A request to explain.
 #[derive(Clone, Debug)]

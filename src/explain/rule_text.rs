@@ -1,9 +1,10 @@
 //! Says what lists and temporary rules make of a request.
 
-use crate::client::{ListMatch, ListSource};
-use crate::rfc3339;
+use sluicegate_decide::client::{ListMatch, ListSource};
+use sluicegate_decide::rfc3339;
+use sluicegate_decide::temporary_rules::{RuleEffect, TemporaryRule};
+
 use crate::snapshot::Snapshot;
-use crate::temporary_rules::{RuleEffect, TemporaryRule};
 
 /// Returns what the list or temporary rule that contains the client does; `None` where none does.
 pub(super) fn list_text(list: &ListMatch, snapshot: &Snapshot) -> Option<String> {

@@ -16,6 +16,7 @@ use sluicegate_base::address::{AddressPrefix, PrefixBits, prefix};
 use sluicegate_base::bounds::MAX_ATTEMPTS;
 use sluicegate_base::clock;
 use sluicegate_base::received::ReceivedHead;
+use sluicegate_decide::url_scheme::UrlScheme;
 use sluicegate_limiter::Timestamp;
 
 use super::cause::Cause;
@@ -32,7 +33,6 @@ use crate::origin::{
     cookie_for, tag_in,
 };
 use crate::process::SharedState;
-use crate::url_scheme::UrlScheme;
 
 /// The parts of a request that decide about its attempts.
 #[derive(Clone, Copy)]

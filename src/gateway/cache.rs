@@ -19,6 +19,8 @@ use sluicegate_base::clock;
 use sluicegate_base::proxy_fields::{OVERRIDES, X_FORWARDED_PROTO};
 use sluicegate_base::received::ReceivedHead;
 
+use sluicegate_decide::client::fields_about_url;
+use sluicegate_decide::url_scheme::UrlScheme;
 pub(super) use stored::{storable_head, update};
 
 use super::Gateway;
@@ -31,12 +33,10 @@ use crate::cache::freshness::{self};
 use crate::cache::key::{CacheUrl, key};
 use crate::cache::moment;
 use crate::cache::request_directives::{FreshnessLeft, StoredAge};
-use crate::client::fields_about_url;
 use crate::config::rules::RouteCacheRules;
 use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
 use crate::snapshot::ActiveRoute;
-use crate::url_scheme::UrlScheme;
 
 /// The field by which some origins override the scheme of a request.
 const X_FORWARDED_SCHEME: HeaderName = HeaderName::from_static("x-forwarded-scheme");

@@ -25,12 +25,12 @@ use crate::admission::{
     ResponseSource,
 };
 use crate::budgets::BytesPermit;
-use crate::client::{AddressSource, ConnectionPeer, PeerAddress, TlsFacts};
 use crate::record::{InFlight, RequestDisposition, TraceContext};
-use crate::rejection::{MissingKeys, Rejection};
-use crate::request_id::RequestId;
 use crate::snapshot::Snapshot;
-use crate::url_scheme::UrlScheme;
+use sluicegate_decide::client::{AddressSource, ConnectionPeer, PeerAddress, TlsFacts};
+use sluicegate_decide::rejection::{MissingKeys, Rejection};
+use sluicegate_decide::request_id::RequestId;
+use sluicegate_decide::url_scheme::UrlScheme;
 
 /// The state of one request.
 pub struct Context {
@@ -153,10 +153,12 @@ impl Context {
         }
     }
 
-    pub(super) fn client_or_unspecified(&self) -> (IpAddr, crate::client::AddressSource) {
+    pub(super) fn client_or_unspecified(
+        &self,
+    ) -> (IpAddr, sluicegate_decide::client::AddressSource) {
         self.client.unwrap_or((
             self.peer_address(),
-            crate::client::AddressSource::Connection,
+            sluicegate_decide::client::AddressSource::Connection,
         ))
     }
 

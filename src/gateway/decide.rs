@@ -19,14 +19,14 @@ use super::request_head::RequestHead;
 use super::step::{AnswerStep, DecidedStep, PendingDecision, RefusedRequest, Step};
 use super::wait::{self, WaitEnd};
 use crate::admission::{Admission, ChargeTiming, KnownBody, admit, admit_as, plan};
-use crate::client::{AddressSource, ListMatch, TlsFacts, given_request_id};
 use crate::failure::{ClientFailure, Result};
 use crate::origin::AdmittedPool;
 use crate::process::warn_of_overflow;
 use crate::record::{RequestDisposition, TraceContext};
-use crate::rejection::Rejection;
 use crate::response::GatewayProblem;
 use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
+use sluicegate_decide::client::{AddressSource, ListMatch, TlsFacts, given_request_id};
+use sluicegate_decide::rejection::Rejection;
 
 impl Gateway {
     /// Runs stages 2 to 4: finds the client and the route, and evaluates the limits.

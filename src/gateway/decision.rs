@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use sluicegate_decide::rejection::Rejection;
+
 use crate::admission::{AdmissionReport, Admitted};
-use crate::rejection::Rejection;
 
 /// The decision about a request whose route was found.
 pub(super) struct RequestDecision {

@@ -20,10 +20,10 @@ use http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{Method, StatusCode};
 use sluicegate_base::received::{FieldValue, ReceivedFields, ReceivedHead};
+use sluicegate_decide::client::{AddressSource, PeerTrust, hop, identify};
 use sluicegate_http1::{HeadLimits, HeadProgress, RequestHead};
 
 use super::shape::Kind;
-use crate::client::{AddressSource, PeerTrust, hop, identify};
 use crate::config::rules::{ListenerProtocol, Rules};
 use crate::response::{ForwardAuthFault, GatewayProblem, HttpViolation, OriginalPart};
 

@@ -7,9 +7,9 @@ use http::Uri;
 use http::header::{COOKIE, HOST, HeaderValue};
 use http::uri::PathAndQuery;
 use sluicegate_base::received::ReceivedHead;
+use sluicegate_decide::challenge::{ChallengeCookies, SiteCookies};
 use sluicegate_http1::{is_framing_lookalike, raw_query};
 
-use crate::challenge::{ChallengeCookies, SiteCookies};
 use crate::failure::{RequestFailure, Result};
 use crate::origin::FieldEdit;
 

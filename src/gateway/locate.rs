@@ -23,16 +23,16 @@ use sluicegate_limiter::Timestamp;
 
 use super::request_head::{ASTERISK, RequestHead};
 use crate::admission::{KnownBody, RequestFacts, RouteLimits};
-use crate::client::{
-    self, ClientAddress, ConnectionPeer, ListMatch, ListSource, PeerTrust, TemporaryLists, TlsFacts,
-};
 use crate::config::rules::{Name, PathPattern};
-use crate::request_id::RequestId;
 use crate::response::template::{self, SentPath, TemplateValues};
 use crate::response::{GatewayProblem, cors};
-use crate::route::{RequestFields, RequestListener};
 use crate::snapshot::{ActiveRoute, Snapshot};
-use crate::url_scheme::UrlScheme;
+use sluicegate_decide::client::{
+    self, ClientAddress, ConnectionPeer, ListMatch, ListSource, PeerTrust, TemporaryLists, TlsFacts,
+};
+use sluicegate_decide::request_id::RequestId;
+use sluicegate_decide::route::{RequestFields, RequestListener};
+use sluicegate_decide::url_scheme::UrlScheme;
 
 /// The facts of a client that are known before its request is located: by an earlier look at the request, or by a log.
 #[derive(Clone, Debug, Default)]

@@ -2,11 +2,11 @@
 //! edits of the route.
 
 use sluicegate_base::received::ReceivedHead;
+use sluicegate_decide::client::ClientAddress;
 
 use super::context::Context;
 use super::forwarded::ForwardedRequest;
 use super::{Gateway, labels, max_forwards, shape};
-use crate::client::ClientAddress;
 use crate::origin::{CDN_LOOP, ClientHeaders, FieldEdit, set_client_headers};
 
 impl Gateway {

@@ -15,7 +15,7 @@ use super::request_head::RequestHead;
 use crate::admission::{RejectedKey, key_values, record_keys, record_reserves};
 use crate::config::rules::LoggedKeys;
 use crate::record::{CacheUse, OriginUse, Outcome, ReplayFacts, RequestDisposition};
-use crate::rejection::{LimitRejection, Rejection};
+use sluicegate_decide::rejection::{LimitRejection, Rejection};
 
 /// The response that the client got, for the record.
 pub(super) struct ClientResponse<'a> {

@@ -10,12 +10,12 @@ use super::cause::Cause;
 use super::context::Context;
 use super::forwarded::{OriginRoute, OriginTarget};
 use super::locate::{Located, NormalForms, RequestRoute};
-use crate::client::AddressSource;
 use crate::config::rules::{FixedResponse, RedirectRules};
 use crate::record::RequestDisposition;
-use crate::rejection::LimitRejection;
 use crate::response::GatewayProblem;
 use crate::snapshot::ActiveRoute;
+use sluicegate_decide::client::AddressSource;
+use sluicegate_decide::rejection::LimitRejection;
 
 /// The next step of a request.
 pub(super) enum Step {

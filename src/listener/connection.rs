@@ -15,6 +15,7 @@ use pingora::prelude::timeout;
 use pingora::protocols::{GetSocketDigest, Ssl, Stream};
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
+use sluicegate_decide::client::PeerAddress;
 use sluicegate_http1::{
     BodyFraming, ChunkDecoder, HeadError, HeadLimits, HeadProgress, RequestHead, leading_line_end,
 };
@@ -25,7 +26,6 @@ use super::guarded_stream::{GuardedStream, ReadPace};
 use super::reset::reset_on_close;
 use crate::body_end::BodyEnd;
 use crate::budgets::{BudgetCap, BytesPermit, ClientAccount, ClientBytes, ClientConnectionPermit};
-use crate::client::PeerAddress;
 use crate::config::rules::ServerRules;
 use crate::failure::{ClientFailure, GatewayFailure};
 use crate::gateway::{AnswerHead, CHUNK_LIMITS, ConnectionFacts, RequestClient, connection_closed};

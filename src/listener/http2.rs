@@ -33,6 +33,8 @@ use pingora::server::ShutdownWatch;
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
 use sluicegate_base::received::{ReceivedFields, ReceivedHead};
+use sluicegate_decide::client::{PeerAddress, TlsFacts, identify, identify_in_map};
+use sluicegate_decide::request_id::RequestId;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -48,12 +50,10 @@ use crate::budgets::cancelled_streams::CancelledStreams;
 use crate::budgets::{
     BudgetCap, ClientAccount, ClientConnectionPermit, ClientStreams, StreamCaps, StreamPermit,
 };
-use crate::client::{PeerAddress, TlsFacts, identify, identify_in_map};
 use crate::config::rules::{ListenerProtocol, ServerRules};
 use crate::gateway::{ConnectionFacts, Gateway};
 use crate::process::SharedState;
 use crate::record::Outcome;
-use crate::request_id::RequestId;
 use crate::response::{GatewayProblem, HttpViolation};
 
 /// Serves a connection that speaks HTTP/2 until it ends.

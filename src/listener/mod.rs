@@ -24,7 +24,6 @@ use std::sync::Arc;
 use pingora::protocols::IO;
 
 use crate::budgets::ClientAccount;
-use crate::client::{PeerAddress, TlsFacts};
 use crate::config::rules::ListenerProtocol;
 use crate::gateway::ConnectionFacts;
 use crate::tls::secured_by;
@@ -33,6 +32,7 @@ pub use accept::ConnectionApp;
 pub(crate) use accept::{Acceptor, QueuedConnections};
 pub use admin::AdminApp;
 pub use intake::Intake;
+use sluicegate_decide::client::{PeerAddress, TlsFacts};
 
 /// Returns the connection's other end.
 fn peer(stream: &dyn IO) -> Option<SocketAddr> {

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sluicegate_base::bounds::LOAD_SAMPLES;
+use sluicegate_decide::activation::{ActivationChange, LoadActivation};
 use sluicegate_limiter::Timestamp;
 
-use crate::activation::{ActivationChange, LoadActivation};
 use crate::admission::{ActiveLimit, KeySeed};
 use crate::config::rules::Name;
 use crate::config::{LimitFigure, LoadFigure, OriginFigure};

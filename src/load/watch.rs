@@ -7,10 +7,10 @@ use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 use sluicegate_base::bounds::LOAD_LOOK;
 use sluicegate_base::clock;
+use sluicegate_decide::activation::ActivationChange;
 use tracing::info;
 
 use super::monitor::{ActivationEvent, LoadMonitor, LoadSources};
-use crate::activation::ActivationChange;
 use crate::process::SharedState;
 
 /// The background service.

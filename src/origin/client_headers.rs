@@ -1,7 +1,7 @@
 //! Decides which fields describe the client to the origin, and which fields of either side are not forwarded.
 //!
 //! Fields about the client come from the gateway, never from an untrusted peer. Such fields of an untrusted peer were removed before
-//! ([`FieldPolicy`](crate::client::FieldPolicy)); the remaining ones come from trusted proxies.
+//! ([`FieldPolicy`](sluicegate_decide::client::FieldPolicy)); the remaining ones come from trusted proxies.
 //! Hop-by-hop fields (RFC 9110 §7.6.1) are removed here too.
 
 use std::fmt::Write as _;
@@ -15,13 +15,13 @@ use http::header::{
 };
 use sluicegate_base::proxy_fields::{X_FORWARDED_FOR, X_FORWARDED_PROTO};
 use sluicegate_base::received::{FieldValue, ReceivedFields};
+use sluicegate_decide::client::{AddressSource, ClientAddress, PeerAddress, address_value};
+use sluicegate_decide::request_id::RequestId;
+use sluicegate_decide::url_scheme::UrlScheme;
 use sluicegate_http1::{is_hop_by_hop, nominated_by};
 
 use super::header_edit::FieldEdit;
-use crate::client::{AddressSource, ClientAddress, PeerAddress, address_value};
 use crate::config::rules::{ClientRules, ForwardedSource, HostPolicy, OriginAddress};
-use crate::request_id::RequestId;
-use crate::url_scheme::UrlScheme;
 
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

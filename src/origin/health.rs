@@ -12,6 +12,7 @@ use futures_util::future::join_all;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 use sluicegate_base::clock;
+use sluicegate_decide::in_force::InForce;
 use tracing::{info, warn};
 
 use super::balancer::mix;
@@ -21,7 +22,6 @@ use super::resolver;
 use super::server::OriginServer;
 use super::server_state::CheckResult;
 use crate::config::rules::HealthRules;
-use crate::in_force::InForce;
 
 /// Interval at which the loop looks for pools that are due: the shortest interval that a pool can keep.
 const TICK: Duration = Duration::from_millis(50);

@@ -1,9 +1,10 @@
 //! Reads the configuration as a reload does and reports the change, without putting it in force.
 
+use sluicegate_decide::route;
+
 use super::reload::Reloader;
 use super::shared_state::SharedState;
 use crate::config::{self, Loaded};
-use crate::route;
 use crate::snapshot::keep_addresses;
 
 /// The change that a reload would make now.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use sluicegate_base::bounds::{RELOAD_CHANGES_KEPT, RELOAD_ERROR_KEPT, RELOADS_KEPT};
 use sluicegate_base::clock;
+use sluicegate_decide::route;
 use sluicegate_limiter::Timestamp;
 use tracing::{error, info, warn};
 
@@ -18,7 +19,6 @@ use super::watch::FilesVersion;
 use crate::config::rules::Rules;
 use crate::config::{self, Loaded, MemoryPlan, Problems};
 use crate::history::MarkKind;
-use crate::route;
 use crate::snapshot::keep_addresses;
 use crate::state::CounterStorage;
 use crate::supervisor;

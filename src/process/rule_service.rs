@@ -12,15 +12,15 @@ use async_trait::async_trait;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 use sluicegate_base::clock;
+use sluicegate_decide::in_force::InForce;
+use sluicegate_decide::temporary_rules::{RuleEntry, RuleId, TemporaryRules, WrittenEntry};
 use sluicegate_limiter::Timestamp;
 use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 
 use super::GatewayProcess;
 use crate::history::MarkKind;
-use crate::in_force::InForce;
 use crate::store::{SharedRules, Store};
-use crate::temporary_rules::{RuleEntry, RuleId, TemporaryRules, WrittenEntry};
 
 /// The period of looks for rules that have ended, and for those of other gateways.
 const TICK: Duration = Duration::from_secs(1);
@@ -196,8 +196,11 @@ impl StoreView {
 
 #[cfg(test)]
 mod tests {
+    use sluicegate_decide::temporary_rules::{
+        RuleEffect, RuleLifetime, RuleScope, RuleTarget, TemporaryRule,
+    };
+
     use super::*;
-    use crate::temporary_rules::{RuleEffect, RuleLifetime, RuleScope, RuleTarget, TemporaryRule};
 
     const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 

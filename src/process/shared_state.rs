@@ -8,6 +8,8 @@ use sluicegate_base::bounds::{
     UNREAD_WITHOUT_MEMORY,
 };
 use sluicegate_base::clock;
+use sluicegate_decide::in_force::InForce;
+use sluicegate_decide::temporary_rules::{TemporaryRule, TemporaryRules};
 use sluicegate_limiter::Timestamp;
 use tokio::sync::Semaphore;
 
@@ -22,12 +24,10 @@ use crate::cache::ResponseCache;
 use crate::config::AvailableMemory;
 use crate::config::rules::Rules;
 use crate::history::{CounterReading, GatewayHistory, MarkKind};
-use crate::in_force::InForce;
 use crate::origin::{HopName, OriginConnector};
 use crate::record::{Outcome, RequestRecorder};
 use crate::snapshot::Snapshot;
 use crate::state::CounterStorage;
-use crate::temporary_rules::{TemporaryRule, TemporaryRules};
 use crate::tls::Certificates;
 use crate::usage::UsageSamples;
 

@@ -5,6 +5,9 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use sluicegate_base::received::ReceivedFields;
+use sluicegate_decide::client::TlsFacts;
+use sluicegate_decide::rejection::{LimitRejection, MissingKey, RejectionReason};
+use sluicegate_decide::request_id::RequestId;
 use sluicegate_limiter::{
     Ask, Capacity, Cost, KeyHash, Limit, Outcome as Answer, Period, Rate, Rates, Seed, Timestamp,
     Verdict, decide,
@@ -13,9 +16,6 @@ use sluicegate_limiter::{
 use super::metrics::{RequestMetrics, RouteMetrics};
 use super::outcome::{CacheUse, OriginUse, Outcome, RequestDisposition};
 use crate::admission::ReportDetails;
-use crate::client::TlsFacts;
-use crate::rejection::{LimitRejection, MissingKey, RejectionReason};
-use crate::request_id::RequestId;
 
 /// The time of the request.
 pub(crate) const NOW: Timestamp = Timestamp::from_nanos(1_795_245_038_042_000_000);

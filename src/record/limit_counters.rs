@@ -4,8 +4,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use sluicegate_decide::rejection::RejectionReason;
+
 use crate::admission::LimitEvent;
-use crate::rejection::RejectionReason;
 use crate::store::DecisionSource;
 
 macro_rules! limit_counters {

@@ -16,15 +16,15 @@ use sluicegate_base::address::address_text;
 use sluicegate_base::bounds::{FAILURE_REASON, LOGGED_FIELD, LOGGED_KEY_VALUE, LOGGED_SUBJECT};
 use sluicegate_base::geo::GeoField;
 use sluicegate_base::hex::digits_of_u64;
+use sluicegate_decide::client::TlsFacts;
+use sluicegate_decide::rejection::{LimitRejection, RejectionReason};
 use sluicegate_limiter::{KeyHash, KeyPlacement, Verdict};
 use sluicegate_telemetry::decimal::write_thousandths;
 use sluicegate_telemetry::escape::{ValueTruncation, escape, escape_cut};
 use sluicegate_telemetry::rfc3339::TimeFormatter;
 
 use crate::admission::LimitEvent;
-use crate::client::TlsFacts;
 use crate::config::rules::{LogFormat, LogRules, OriginAddress};
-use crate::rejection::{LimitRejection, RejectionReason};
 
 use super::outcome::{OriginUse, Outcome};
 use super::{combined, crawler_fields};

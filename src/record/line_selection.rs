@@ -176,13 +176,13 @@ fn facts<'a>(outcome: &'a Outcome<'_>) -> LineFacts<'a> {
 
 #[cfg(test)]
 mod tests {
+    use sluicegate_decide::rejection::LimitRejection;
     use sluicegate_limiter::{KeyHash, Timestamp};
 
     use super::super::example::{Example, NOW, refused};
     use super::*;
     use crate::config::OUTCOMES;
     use crate::config::rules::AccessLogTarget;
-    use crate::rejection::LimitRejection;
 
     fn rules(refused: RefusedLines) -> LogRules {
         LogRules {

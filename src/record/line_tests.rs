@@ -8,6 +8,8 @@ use http::HeaderValue;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use sluicegate_base::bounds::LOGGED_SUBJECT;
+use sluicegate_decide::client::{ClientCertPolicy, ClientCertificate, TlsFacts};
+use sluicegate_decide::rejection::{LimitRejection, MissingKey, MissingReason, RejectionReason};
 use sluicegate_limiter::{ActiveBan, Capacity, Concurrency, KeyHash, Permits};
 use sluicegate_telemetry::rfc3339::TimeFormatter;
 
@@ -16,9 +18,7 @@ use super::super::metrics::RequestMetrics;
 use super::super::outcome::{OriginUse, Outcome};
 use super::*;
 use crate::admission::{LimitEvent, LimitNote, ReportDetails};
-use crate::client::{ClientCertPolicy, ClientCertificate, TlsFacts};
 use crate::config::rules::{AccessLogTarget, OnMissing, ValueSource};
-use crate::rejection::{LimitRejection, MissingKey, MissingReason, RejectionReason};
 
 fn line(outcome: &Outcome<'_>) -> String {
     let mut into = Vec::new();

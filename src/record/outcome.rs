@@ -9,6 +9,9 @@ use http::HeaderValue;
 use sluicegate_base::crawler::CrawlerStatus;
 use sluicegate_base::geo::{GeoDatabases, GeoField, GeoPlace};
 use sluicegate_base::received::ReceivedFields;
+use sluicegate_decide::client::TlsFacts;
+use sluicegate_decide::rejection::{LimitRejection, MissingKey, Rejection, RejectionReason};
+use sluicegate_decide::request_id::RequestId;
 use sluicegate_limiter::{Decision, KeyHash, KeyPlacement, Timestamp, Verdict};
 
 use super::metrics::RouteMetrics;
@@ -16,10 +19,7 @@ use super::own_failure::OwnFailure;
 use super::replay_facts::ReplayFacts;
 use super::trace::TraceContext;
 use crate::admission::{LimitEvent, ReportDetails};
-use crate::client::TlsFacts;
 use crate::config::rules::OriginAddress;
-use crate::rejection::{LimitRejection, MissingKey, Rejection, RejectionReason};
-use crate::request_id::RequestId;
 
 /// The facts of one request that log, metrics and spans need.
 #[derive(Debug)]

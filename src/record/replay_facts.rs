@@ -52,11 +52,11 @@ impl ReplayFacts<'_> {
 
 #[cfg(test)]
 mod tests {
+    use sluicegate_decide::rejection::MissingReason;
     use sluicegate_limiter::{Cost, KeyHash};
 
     use super::*;
     use crate::config::rules::{KeyPart, KeyTemplate};
-    use crate::rejection::MissingReason;
 
     /// Goal: replay reads what is written here. Method: a hash, the reason for a missing key, a reserve, and a route
     /// without limits.

@@ -11,15 +11,15 @@ use http::HeaderMap;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 use sluicegate_base::clock;
+use sluicegate_decide::in_force::InForce;
+use sluicegate_decide::request_id::draw;
+use sluicegate_decide::retry_after::retry_after;
 use sluicegate_telemetry::otlp::{
     CollectorAddress, ExportContext, ExportSettings, SoftwareName, TlsSettings, export,
 };
 
 use super::export_queues::ExportQueues;
 use crate::config::rules::{OtlpRules, OtlpSignal};
-use crate::in_force::InForce;
-use crate::request_id::draw;
-use crate::retry_after::retry_after;
 
 /// The attribute by which series and lines of several gateways differ.
 const INSTANCE_ID: &str = "service.instance.id";

@@ -10,6 +10,7 @@ use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span};
 use proptest::prelude::*;
 use prost::Message;
 use sluicegate_base::received::ReceivedFields;
+use sluicegate_decide::request_id::RequestId;
 use sluicegate_telemetry::otlp::{SoftwareName, body, first_batch};
 
 use super::super::conventions::without_methods;
@@ -18,7 +19,6 @@ use crate::config::Share;
 use crate::record::RequestMetrics;
 use crate::record::example::{Example, NOW, verdict_of};
 use crate::record::trace::{FlagAuthority, SpanExport, TRACEPARENT};
-use crate::request_id::RequestId;
 
 const ENDED: Timestamp = Timestamp::from_secs(1_800_000_000);
 

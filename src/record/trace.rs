@@ -12,11 +12,11 @@ use std::net::IpAddr;
 use http::{HeaderName, HeaderValue};
 use sluicegate_base::bounds;
 use sluicegate_base::received::{FieldValue, ReceivedFields};
+use sluicegate_decide::client::{PeerTrust, hop};
+use sluicegate_decide::request_id::{RequestId, draw};
 
-use crate::client::{PeerTrust, hop};
 use crate::config::Share;
 use crate::config::rules::{OtlpSignal, Rules};
-use crate::request_id::{RequestId, draw};
 
 /// `traceparent`
 pub static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");

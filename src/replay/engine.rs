@@ -5,6 +5,8 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 use http::StatusCode;
 use sluicegate_access_log::{LogFacts, LoggedRequest, LoggedTreatment};
+use sluicegate_decide::client::ListMatch;
+use sluicegate_decide::rejection::MissingKeys;
 use sluicegate_limiter::Timestamp;
 
 use super::conditions::LoggedConditions;
@@ -21,10 +23,8 @@ use super::route_tallies::{RouteTallies, RouteTally, count_decisions, count_repo
 use crate::admission::{
     Admission, Admitted, ChargeTiming, KeySeed, RequestEnd, ResponseSource, admit, admit_as,
 };
-use crate::client::ListMatch;
 use crate::config::rules::{Name, Rules};
 use crate::record::{RequestDisposition, RequestMetrics};
-use crate::rejection::MissingKeys;
 use crate::snapshot::{ActiveRoute, Snapshot};
 use crate::state::CounterStorage;
 

@@ -4,6 +4,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use sluicegate_decide::rfc3339;
 use sluicegate_limiter::Timestamp;
 
 use super::compare::ConfigComparison;
@@ -11,7 +12,6 @@ use super::report::{KeyReport, LimitReport, ReplayReport};
 use super::text::{WAS, share};
 use super::timeline::EventTimeline;
 use crate::explain::{count, counted, counted_with, span};
-use crate::rfc3339;
 
 const STYLE: &str = include_str!("report.css");
 

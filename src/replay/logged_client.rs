@@ -10,10 +10,10 @@ use sluicegate_base::crawler::{
 use sluicegate_limiter::Timestamp;
 
 use super::logged_head::LoggedHead;
-use crate::client::ConnectionPeer;
 use crate::gateway::{KnownClient, Located, RequestHead, locate_known};
 use crate::response::GatewayProblem;
 use crate::snapshot::Snapshot;
+use sluicegate_decide::client::ConnectionPeer;
 
 /// Finds client and route of `request`, whose head is `head`.
 ///

@@ -19,11 +19,11 @@ use crate::admission::{
     KeySeed, KnownBody, RecordedKey, RecordedReserve, RequestFacts, RouteLimits, limit_keys,
     own_key,
 };
-use crate::client::{AddressSource, PeerTrust, hop};
 use crate::gateway::Located;
 use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
 use crate::snapshot::{ActiveRoute, Snapshot};
+use sluicegate_decide::client::{AddressSource, PeerTrust, hop};
 
 /// Requests that are prepared together: enough that their misses overlap, and few enough that they stay in the nearest cache.
 pub(super) const MAX_BATCH: usize = 16;

@@ -1,11 +1,11 @@
 //! Finds the keys that a line has as hashes, under `[log] replay = true`.
 
 use sluicegate_access_log::{FieldKind, LogFacts, LoggedRequest};
+use sluicegate_decide::rejection::MissingReason;
 use sluicegate_limiter::KeyHash;
 
 use crate::admission::RecordedKey;
 use crate::config::rules::{KeyTemplate, Rules};
-use crate::rejection::MissingReason;
 
 /// The templates of the configuration whose keys the log has as hashes.
 #[derive(Debug)]

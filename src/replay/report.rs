@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use sluicegate_access_log::{BrokenLine, LogFacts, MAX_FIELDS, ReadStats, TimeSpread};
+use sluicegate_decide::rfc3339;
 use sluicegate_limiter::{Policy, Timestamp};
 
 use super::compare::ConfigComparison;
@@ -17,7 +18,6 @@ use super::timeline::EventTimeline;
 use crate::config::algorithm_name;
 use crate::config::rules::LimitRules;
 use crate::explain::{count, counted, counted_with, span};
-use crate::rfc3339;
 
 /// Keys that a report lists of each kind.
 const LISTED_KEYS: usize = 10;

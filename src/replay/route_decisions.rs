@@ -1,10 +1,10 @@
 //! Reads the decision of each limit of a route out of the answer of admission.
 
 use arrayvec::ArrayVec;
+use sluicegate_decide::rejection::{LimitRejection, MissingKeys, Rejection, RejectionReason};
 
 use super::limit_counts::LimitDecision;
 use crate::admission::{AdmissionReport, LimitEvent, LimitNote, MAX_LIMIT_KEYS, RouteLimits};
-use crate::rejection::{LimitRejection, MissingKeys, Rejection, RejectionReason};
 
 /// The decisions of all limits of a route over one request, by their index on the route.
 pub(super) type RouteDecisions = ArrayVec<LimitDecision, MAX_LIMIT_KEYS>;

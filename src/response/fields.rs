@@ -8,10 +8,10 @@
 use std::cell::RefCell;
 
 use http::{HeaderName, HeaderValue};
+use sluicegate_decide::policy_items::PolicyItems;
 use sluicegate_limiter::Verdict;
 
 use super::x_rate_limit::XRateLimit;
-use crate::policy_items::PolicyItems;
 
 /// `RateLimit`
 pub static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");

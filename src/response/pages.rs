@@ -5,11 +5,11 @@
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, StatusCode};
 use sluicegate_base::received::ReceivedFields;
+use sluicegate_decide::request_id::RequestId;
 
 use super::negotiate;
 use super::problem::PROBLEM_JSON;
 use crate::config::rules::{ErrorPages, Failing, Page, PagePiece};
-use crate::request_id::RequestId;
 
 /// The page that `Accept` selects.
 #[derive(Clone, Debug, PartialEq, Eq)]

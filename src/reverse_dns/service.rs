@@ -14,6 +14,7 @@ use pingora::services::background::BackgroundService;
 use sluicegate_base::bounds::{LOOK_UP_PATIENCE, LOOK_UPS_IN_FLIGHT, LOOK_UPS_PER_SECOND};
 use sluicegate_base::clock;
 use sluicegate_base::crawler::{LookUp, LookUpResult, ReverseDns};
+use sluicegate_decide::in_force::InForce;
 use sluicegate_limiter::Timestamp;
 use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -22,7 +23,6 @@ use tracing::warn;
 use super::confirm::confirm;
 use super::system_servers::SystemServers;
 use super::transport::ask;
-use crate::in_force::InForce;
 use crate::record::LookUpDurations;
 
 /// The pause after which a reload is noticed while nothing is to do.

@@ -9,9 +9,8 @@ use std::io;
 use std::num::NonZeroU32;
 use std::path::Path;
 
+use sluicegate_decide::replaced_file::ReplacedFile;
 use tracing::warn;
-
-use crate::replaced_file::ReplacedFile;
 
 /// The name of the file.
 const FILE: &str = "gateways";

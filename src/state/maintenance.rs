@@ -12,12 +12,12 @@ use async_trait::async_trait;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 use sluicegate_base::clock;
+use sluicegate_decide::in_force::InForce;
 use sluicegate_limiter::ClockDrift;
 use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 
 use super::{CounterStorage, Persistence};
-use crate::in_force::InForce;
 
 /// Interval at which the clock is stored. After a restart on the same boot any mark is exact; after a reboot up to this interval may be
 /// missing.

@@ -4,6 +4,7 @@
 //! nodes together admit about what one store would. Charges are queued, and sent when the store is back.
 
 use arrayvec::ArrayVec;
+use sluicegate_decide::rejection::LimitRejection;
 use sluicegate_limiter::{Ask, Decision, Limit, MAX_ASKS, Outcome, Reservation, Timestamp, peek};
 use sluicegate_redis_link::StoreError;
 
@@ -12,7 +13,6 @@ use super::store_check::{
     BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, reserve_one,
 };
 use super::strict::{RemoteBackend, RemoteCheck, SlotGroup};
-use crate::rejection::LimitRejection;
 
 /// The shares of limits, by check; `None` for those that admit every request.
 type NodeShares = ArrayVec<Option<Limit>, MAX_ASKS>;

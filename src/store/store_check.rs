@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
+use sluicegate_decide::rejection::{LimitRejection, RejectionReason};
 use sluicegate_limiter::{
     Ask, Decision, KeyHash, Limit, MAX_ASKS, Policy, RemoteOutcome, RemoteState, Reservation,
     Timestamp,
@@ -11,7 +12,6 @@ use sluicegate_limiter::{
 
 use super::Store;
 use crate::config::rules::OnStoreFailure;
-use crate::rejection::{LimitRejection, RejectionReason};
 
 /// The check of a request against one limit of the backend `B`.
 pub struct StoreCheck<'a, B> {

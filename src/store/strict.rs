@@ -19,6 +19,7 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
+use sluicegate_decide::rejection::LimitRejection;
 use sluicegate_limiter::{
     Ask, Capacity, Cost, Decision, KeyHash, KeyPlacement, Limit, MAX_ASKS, Outcome, Period, Policy,
     Rate, Rates, Reservation, Timestamp, charge_unchecked, decide,
@@ -35,7 +36,6 @@ use sluicegate_redis_link::StoreError;
 
 use super::Store;
 use crate::config::rules::{Name, OnStoreFailure};
-use crate::rejection::LimitRejection;
 
 /// The part of a limit that only remote limits have.
 #[derive(Debug)]

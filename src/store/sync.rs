@@ -19,6 +19,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
+use sluicegate_decide::in_force::InForce;
 use sluicegate_limiter::Timestamp;
 use tracing::{info, warn};
 
@@ -27,7 +28,6 @@ use super::change_feed::READ;
 use super::replication::{PendingPush, SyncQueues, SyncResult, SyncSession};
 use super::store_switch::flush_and_close;
 use crate::config::rules::Name;
-use crate::in_force::InForce;
 use sluicegate_base::clock;
 use sluicegate_redis_link::{BATCH, NewEpoch, RecoveryBarrier, RecoveryStage, random};
 

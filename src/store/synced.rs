@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use sluicegate_base::clock;
+use sluicegate_decide::rejection::LimitRejection;
 use sluicegate_limiter::{
     Ask, Cost, Decision, KeyHash, LateCharges, Limit, MAX_ASKS, Policy, Reservation, Settle,
     Timestamp, charge_unchecked,
@@ -34,7 +35,6 @@ use super::store_check::{
 };
 use super::strict::Revalidation;
 use crate::config::rules::{Name, OnStoreFailure};
-use crate::rejection::LimitRejection;
 
 /// The part of a limit that only replicated limits have.
 #[derive(Debug)]

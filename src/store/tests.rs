@@ -6,6 +6,7 @@ use sluicegate_limiter::{
     Ask, Capacity, Cost, KeyHash, Limit, Period, Policy, Rate, Rates, Settle, Timestamp,
 };
 
+use sluicegate_decide::rejection::LimitRejection;
 use sluicegate_redis_link::StoreError;
 
 use super::strict::RemoteCheck;
@@ -13,7 +14,6 @@ use super::*;
 use crate::config::rules::OnStoreFailure;
 use crate::config::{no_review, parse};
 use crate::record::StoreCallCounts;
-use crate::rejection::LimitRejection;
 
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 const KEY: KeyHash = KeyHash::from_bits(7);

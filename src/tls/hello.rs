@@ -8,9 +8,8 @@ use bytes::BytesMut;
 use pingora::protocols::Stream;
 use pingora::protocols::l4::stream::Stream as TcpStream;
 use sluicegate_base::bounds;
+use sluicegate_decide::client::ja4;
 use tokio::io::AsyncReadExt;
-
-use crate::client::ja4;
 
 /// Bytes of a record's header, RFC 8446 §5.1: type, version, length.
 const RECORD_HEADER: usize = 5;

@@ -27,10 +27,10 @@ use tracing::debug;
 
 pub use certificates::Certificates;
 pub use listeners::{ActiveListener, Listeners, compile};
+use sluicegate_decide::client::{ClientCertificate, TlsFacts};
 pub(crate) use stream::secured_by;
 pub use termination::Termination;
 
-use crate::client::{ClientCertificate, TlsFacts};
 use crate::record::{HandshakeCounts, HandshakeFailure, HandshakeKind};
 use sluicegate_base::bounds;
 use stream::SecuredStream;

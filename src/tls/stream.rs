@@ -19,10 +19,9 @@ use pingora::protocols::{
     ALPN, GetProxyDigest, GetSocketDigest, GetTimingDigest, Peek, Shutdown, SocketDigest, Ssl,
     Stream, TimingDigest, UniqueID, UniqueIDType,
 };
+use sluicegate_decide::client::TlsFacts;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio_rustls::server::TlsStream;
-
-use crate::client::TlsFacts;
 
 /// A connection whose handshake has ended.
 #[derive(Debug)]

@@ -17,9 +17,9 @@ use rustls::server::{ProducesTickets, ServerSessionMemoryCache, StoresServerSess
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use sluicegate_base::bounds;
+use sluicegate_decide::client::ClientCertPolicy;
 
 use super::certificates::{ACME_TLS, Certificates, ServedCertificates, SingleCertificate};
-use crate::client::ClientCertPolicy;
 use crate::config::rules::{Http2, ListenerRules, MinVersion, TlsRules};
 
 /// The TLS termination of one listener.

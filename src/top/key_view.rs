@@ -1,8 +1,8 @@
 //! Owns what the admin listener says of the keys of one limit: those nearest to it, and one of them in detail.
 
 use serde::{Deserialize, Serialize};
+use sluicegate_decide::temporary_rules::written_key;
 
-use crate::temporary_rules::written_key;
 use crate::terminal_text::printable;
 
 /// The keys of a limit with the highest use, `/limits/NAME/top`.

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use sluicegate_base::clock;
+use sluicegate_decide::rfc3339;
 
 use super::{RateUsage, UsageView};
 use crate::admission::{ActiveLimit, RateScaling, ScaledRates};
 use crate::config::algorithm_name;
-use crate::rfc3339;
 
 /// The caveat of every page.
 const NOTE: &str = "a rejection charges nothing: keys at the limit may have wanted more than it; \

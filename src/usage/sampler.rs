@@ -9,11 +9,11 @@ use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 use sluicegate_base::bounds::{USAGE_WALK_GAP, USAGE_WALK_PAUSE};
 use sluicegate_base::clock;
+use sluicegate_decide::in_force::InForce;
 
 use super::{UsageSamples, lock};
 use crate::admission::ActiveLimit;
 use crate::config::rules::Name;
-use crate::in_force::InForce;
 use crate::record::RequestMetrics;
 
 /// The background service. It has a runtime of its own, so a walk holds up nothing else.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use sluicegate_base::clock;
+use sluicegate_decide::rfc3339;
 
 use crate::admin::acme::{AcmeSection, AcmeView};
 use crate::admin::cache::{CacheSection, CacheView};
@@ -20,7 +21,6 @@ use crate::admission::ActiveLimit;
 use crate::config::rules::ListenerRules;
 use crate::process::GatewayProcess;
 use crate::record::live_counts::counter_names;
-use crate::rfc3339;
 use crate::snapshot::Snapshot;
 
 /// The part that a reload changes.

@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use serde::Serialize;
 use sluicegate_base::address::address_text;
+use sluicegate_decide::rfc3339;
 
 use super::event_of;
 use crate::admin::key_texts::KeyValuesForm;
 use crate::admin::rejected_clients::GroupNames;
 use crate::process::GatewayProcess;
 use crate::record::TailedRejection;
-use crate::rfc3339;
 
 /// Returns the event of the rejections since the previous call; `None` without any.
 pub(super) fn event(process: &GatewayProcess) -> Option<Bytes> {

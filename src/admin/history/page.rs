@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use sluicegate_base::bounds::HISTORY_STEP;
+use sluicegate_decide::rfc3339;
 
 use crate::history::{HistoryMark, HistoryStep, MarkKind, SeriesView, millis};
 use crate::process::GatewayProcess;
-use crate::rfc3339;
 
 /// The figures of the steps, and the marks.
 #[derive(Serialize)]

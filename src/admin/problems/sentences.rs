@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use sluicegate_decide::rfc3339;
 use sluicegate_limiter::{OverflowPeriod, Timestamp};
 use sluicegate_redis_link::{ConnectionState, ServerStatus as StoreServer};
 
@@ -13,7 +14,6 @@ use crate::config::rules::BrokenFile;
 use crate::origin::{AttemptOutcome, ServerStatus};
 use crate::process::ReloadReport;
 use crate::record::RequestFigures;
-use crate::rfc3339;
 use crate::state::DirectoryHealth;
 use crate::store::timestamp;
 

@@ -9,13 +9,13 @@
 //! [`store::reserve`].
 
 use arrayvec::ArrayVec;
+use sluicegate_decide::rejection::LimitRejection;
 use sluicegate_limiter::{Ask, Decision, MAX_ASKS, Outcome, Timestamp, Verdict, peek, reserve};
 
 use super::{SettlementFacts, Transaction};
 use crate::admission::limit_check::{LimitCheck, LimitChecks};
 use crate::admission::precheck;
 use crate::admission::report::{LimitEvent, LimitNote};
-use crate::rejection::LimitRejection;
 use crate::store::{self, BackendDecision, DecisionSource, reserve_replicated};
 
 /// The decision over several checks together.

@@ -13,13 +13,13 @@ use std::fmt::{self, Debug};
 
 use serde_json::{Map, Value};
 use sluicegate_base::clock;
+use sluicegate_decide::rfc3339;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::rfc3339;
 use crate::terminal_text::printable_lines;
 
 /// The format of lines.

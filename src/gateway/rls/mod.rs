@@ -16,6 +16,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use prost::Message;
 use sluicegate_base::received::ReceivedHead;
+use sluicegate_decide::client::{PeerTrust, hop};
 
 use self::answer::CallAnswer;
 use self::messages::{RateLimitDescriptor, RateLimitRequest};
@@ -28,7 +29,6 @@ use super::record::ClientResponse;
 use super::serve::ConnectionFacts;
 use super::step::{AnswerStep, DecidedStep, Step, answer_to};
 use crate::admission::ChargeTiming;
-use crate::client::{PeerTrust, hop};
 use crate::failure::Result;
 use crate::record::IgnoredField;
 use crate::response::{GatewayProblem, GrpcStatus};

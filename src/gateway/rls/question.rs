@@ -11,9 +11,9 @@ use http::Method;
 use http::header::{HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
 use sluicegate_base::received::{ReceivedFields, ReceivedHead};
+use sluicegate_decide::client;
 
 use super::messages::{DescriptorEntry, LimitOverride, RateLimitDescriptor, RateUnit};
-use crate::client;
 use crate::config::rules::ClientRules;
 
 /// The field with the limit that a descriptor brings along. Only a trusted hop may ask, so tiers can be named by it.

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use http::HeaderMap;
+use sluicegate_decide::client::{PeerAddress, TlsFacts};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::head_writer::AnswerHead;
 use crate::body_end::BodyEnd;
 use crate::budgets::ClientAccount;
-use crate::client::{PeerAddress, TlsFacts};
 use crate::config::rules::ListenerProtocol;
 use crate::failure::ClientFailure;
 

@@ -104,7 +104,7 @@ fn serve(gateway: &Gateway, defect: ClientDefect) {
     let rules = &gateway.0.snapshot().rules.client;
     let account = gateway.0.accounts.find(Ipv4Addr::LOCALHOST.into(), rules);
     let facts = ConnectionFacts {
-        peer: Some(crate::client::PeerAddress::new(address)),
+        peer: Some(sluicegate_decide::client::PeerAddress::new(address)),
         secured: None,
         protocol: ListenerProtocol::Http,
         account: account.clone(),

@@ -11,9 +11,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use sluicegate::config::load;
-use sluicegate::route::review;
 use sluicegate::server::{StartMode, run};
 use sluicegate_base::clock;
+use sluicegate_decide::route::review;
 use sluicegate_limiter::{BootId, BootTime, Clock, ClockMark, ClockReading, Timestamp, WallClock};
 
 use super::gateway::config_path;

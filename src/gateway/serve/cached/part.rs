@@ -142,7 +142,7 @@ fn boundary() -> String {
     let mut random = [0; 16];
     // Without randomness the id of a request is as good: no body was written for it.
     if getrandom::fill(&mut random).is_err() {
-        return crate::request_id::RequestId::next().to_string();
+        return sluicegate_decide::request_id::RequestId::next().to_string();
     }
     format!("{:032x}", u128::from_ne_bytes(random))
 }
