@@ -119,9 +119,7 @@ async fn light_addresses_hide_no_heavy_key() {
     assert_eq!(refused.filter(|key| key["refused"] == true).count(), 3);
 
     let browser = Browser::start().await;
-    let mut page = browser
-        .open(&format!("{}/ui/#/limit/otp", url(&gateway)))
-        .await;
+    let mut page = browser.open(&gateway.ui("limit/otp")).await;
     page.shows("At today's 5 per 1h, at most 3 keys of").await;
     page.shows("3 keys reached today's 5 and may have wanted more")
         .await;
@@ -197,9 +195,7 @@ async fn shared_counts_are_no_heavy_keys() {
         "{suggestion}"
     );
     let browser = Browser::start().await;
-    let mut page = browser
-        .open(&format!("{}/ui/#/limit/pages", url(&gateway)))
-        .await;
+    let mut page = browser.open(&gateway.ui("limit/pages")).await;
     page.shows("so new keys shared counters: what ").await;
 }
 
@@ -266,11 +262,11 @@ async fn a_banned_key_is_shown_as_banned_everywhere() {
     assert!(suggestion.contains("# 1 key is banned now"), "{suggestion}");
 
     let browser = Browser::start().await;
-    let mut page = browser.open(&format!("{url}/ui/#/limit/otp")).await;
+    let mut page = browser.open(&gateway.ui("limit/otp")).await;
     page.until("document.querySelector('section[aria-label=Keys] tbody tr')?.textContent.includes('banned for')")
         .await;
     page.shows("1 key is banned now.").await;
-    page.go(&format!("{url}/ui/#/keys?value=203.0.113.7")).await;
+    page.go(&gateway.ui("keys?value=203.0.113.7")).await;
     page.shows("1 of 2 limits would reject the next request.")
         .await;
     page.shows("rejects: banned for").await;

@@ -80,11 +80,7 @@ async fn the_page_opens_with_what_happened_before() {
     let origins = [Origin::echo(), Origin::echo()];
     let gateway = eventful_gateway(&origins).await;
     let browser = Browser::start().await;
-    let url = format!("http://{}/ui/#/", gateway.admin_address());
-    let mut page = browser.open(&url).await;
-    page.shows("asks for a token").await;
-    page.fill("input[type=password]", TOKEN).await;
-    page.press("main", "Open").await;
+    let mut page = browser.signed_in(&gateway, TOKEN, "").await;
     let happened = "document.querySelector('section[aria-label=\"What happened\"]')";
     page.until(&format!(
         "{happened}?.querySelectorAll('tbody tr').length === 5"
@@ -148,11 +144,7 @@ async fn the_page_opens_with_what_happened_before() {
     }
     page.until("document.documentElement.scrollWidth <= innerWidth")
         .await;
-    let complaints = page.complaints().await;
-    assert!(
-        complaints.iter().all(|said| said.contains("401")),
-        "{complaints:?}"
-    );
+    assert_eq!(page.complaints_but(&[401]).await, Vec::<String>::new());
 
     let history = read(&gateway, "/history").await;
     let started = [

@@ -24,34 +24,13 @@ fn guarded(rules: &str) -> Setup {
         .rules(rules)
 }
 
-fn ui(gateway: &Gateway, view: &str) -> String {
-    format!("http://{}/ui/#/{view}", gateway.admin_address())
-}
-
-/// Loads the page and types the token in.
-async fn with_token(browser: &Browser, gateway: &Gateway, view: &str) -> Page {
-    let mut page = browser.open(&ui(gateway, view)).await;
-    page.shows("asks for a token").await;
-    page.fill("input[type=password]", TOKEN).await;
-    page.press("main", "Open").await;
-    page.until("document.querySelector('#live').textContent === 'live'")
-        .await;
-    // The browser says of the first request that it was answered with 401.
-    let complaints = page.complaints().await;
-    assert!(
-        complaints.iter().all(|said| said.contains("401")),
-        "{complaints:?}"
-    );
-    page
-}
-
 #[tokio::test]
 async fn the_overview_shows_a_rejection_as_it_happens() {
     // Goal: an operator sees a limit at work within a second, from a page that is small, comes from the gateway alone, and breaks none of
     // its own policies. Method: a page that is open while requests are rejected; the sizes of all that it loaded.
     let gateway = Gateway::start(OTP).await;
     let browser = Browser::start().await;
-    let mut page = browser.open(&ui(&gateway, "")).await;
+    let mut page = browser.open(&gateway.ui("")).await;
     page.shows("Requests a second").await;
     page.shows("None since this page was opened.").await;
     let mut client = gateway.client().await;
@@ -68,7 +47,7 @@ async fn the_overview_shows_a_rejection_as_it_happens() {
     let by_limit = "document.querySelector('section[aria-label^=\"Rejections by limit\"] tbody')";
     page.until(&format!("{by_limit}?.textContent.startsWith('otp3')"))
         .await;
-    page.go(&ui(&gateway, "rejections")).await;
+    page.go(&gateway.ui("rejections")).await;
     page.until("document.querySelectorAll('[role=log] tbody tr').length === 3")
         .await;
     assert_eq!(page.complaints().await, Vec::<String>::new());
@@ -112,7 +91,7 @@ async fn a_limit_shows_its_keys_and_what_another_number_would_do() {
         json!({ "source": insert }),
     )
     .await;
-    page.go(&ui(&gateway, "limit/otp")).await;
+    page.go(&gateway.ui("limit/otp")).await;
     page.until("document.querySelectorAll('section[aria-label=Keys] tbody tr').length === 1")
         .await;
     page.shows("0 of 2 per 1h").await;
@@ -142,7 +121,7 @@ async fn a_limit_shows_its_keys_and_what_another_number_would_do() {
     assert_eq!(page.complaints().await, Vec::<String>::new());
 
     has_usage(&gateway, "otp").await;
-    let mut own = browser.open(&ui(&gateway, "limit/otp")).await;
+    let mut own = browser.open(&gateway.ui("limit/otp")).await;
     own.shows("At today's 2 per 1h, at most 1 key of 1 (100 %) could be hit.")
         .await;
     assert_eq!(own.complaints().await, Vec::<String>::new());
@@ -161,7 +140,7 @@ async fn the_number_of_a_bucket_is_what_it_holds() {
     }
     has_usage(&gateway, "bucket").await;
     let browser = Browser::start().await;
-    let mut page = browser.open(&ui(&gateway, "limit/bucket")).await;
+    let mut page = browser.open(&gateway.ui("limit/bucket")).await;
     page.shows("At today's bucket of 3 at 20 per 1h, at most 0 keys of 1 (0 %) could be hit.")
         .await;
     page.fill("input[type=range]", "1").await;
@@ -188,14 +167,14 @@ async fn a_key_is_cleared_banned_and_released_with_the_token() {
         assert_eq!(client.get("/login").await.status, status);
     }
     let browser = Browser::start().await;
-    let mut page = browser.open(&ui(&gateway, "keys?value=127.0.0.1")).await;
-    page.shows("asks for a token").await;
-    page.fill("input[type=password]", "wrong").await;
-    page.press("main", "Open").await;
+    let view = "keys?value=127.0.0.1";
+    let mut page = browser.signed_in(&gateway, "wrong", view).await;
     page.shows("does not take this token").await;
     drop(page);
 
-    let mut page = with_token(&browser, &gateway, "keys?value=127.0.0.1").await;
+    let mut page = browser.signed_in(&gateway, TOKEN, view).await;
+    page.is_live().await;
+    assert_eq!(page.complaints_but(&[401]).await, Vec::<String>::new());
     page.shows("1 of 1 limit would reject the next request.")
         .await;
     page.shows("rejects: banned for").await;
@@ -211,7 +190,7 @@ async fn a_key_is_cleared_banned_and_released_with_the_token() {
     page.press("dialog[open]", "Ban").await;
     page.shows("rejects: banned for 30 min more").await;
     assert_eq!(client.get("/login").await.status, 429);
-    page.go(&ui(&gateway, "limit/otp")).await;
+    page.go(&gateway.ui("limit/otp")).await;
     page.press("section[aria-label=Bans]", "Lift").await;
     page.press("dialog[open]", "Lift").await;
     page.shows("No key is banned.").await;
@@ -237,7 +216,7 @@ async fn without_a_token_file_the_page_only_reads_and_says_why() {
     let gateway = Gateway::start(OTP).await;
     gateway.get("/login").await;
     let browser = Browser::start().await;
-    let mut page = browser.open(&ui(&gateway, "keys?value=127.0.0.1")).await;
+    let mut page = browser.open(&gateway.ui("keys?value=127.0.0.1")).await;
     page.shows("Read-only: [admin] token_file is not set").await;
     page.until("document.querySelectorAll('[role=group] button').length === 3")
         .await;
@@ -255,7 +234,7 @@ async fn the_form_explains_a_request_as_the_command_line_does() {
     // Goal: one question has one answer, whoever asks. Method: the form, the endpoint and `sluicegate explain`.
     let gateway = Gateway::start(OTP).await;
     let browser = Browser::start().await;
-    let mut page = browser.open(&ui(&gateway, "explain")).await;
+    let mut page = browser.open(&gateway.ui("explain")).await;
     page.fill("input[name=method]", "POST").await;
     page.fill("input[name=url]", "http://a.test/login?x=1 2&y=%2B")
         .await;
@@ -269,9 +248,7 @@ async fn the_form_explains_a_request_as_the_command_line_does() {
     page.press("main", "Explain").await;
     page.shows("Answered by the gateway with 200").await;
     page.shows("203.0.113.7, the peer of the connection").await;
-    let mut complaints = page.complaints().await;
-    complaints.retain(|said| !said.contains("400"));
-    assert_eq!(complaints, Vec::<String>::new());
+    assert_eq!(page.complaints_but(&[400]).await, Vec::<String>::new());
 
     let query = "/explain?method=POST&url=http%3A%2F%2Fa.test%2Flogin&client=203.0.113.7";
     let answer = gateway.admin(get(query)).await.json();
@@ -310,7 +287,7 @@ async fn a_thousand_limits_are_shown_and_found() {
     let rules: String = (0..1000).map(limit).collect();
     let gateway = Gateway::start(&rules).await;
     let browser = Browser::start().await;
-    let mut page = browser.open(&ui(&gateway, "limits")).await;
+    let mut page = browser.open(&gateway.ui("limits")).await;
     page.until("document.querySelectorAll('main tbody tr').length === 1000")
         .await;
     let mut client = gateway.client().await;
@@ -324,7 +301,7 @@ async fn a_thousand_limits_are_shown_and_found() {
     // Each table is sampled in its turn.
     page.until("document.querySelector('main tbody tr td:last-child').textContent === '1.6 %'")
         .await;
-    page.go(&ui(&gateway, "keys?value=127.0.0.1")).await;
+    page.go(&gateway.ui("keys?value=127.0.0.1")).await;
     page.shows("1 of 1,000 limits would reject the next request.")
         .await;
     assert_eq!(page.complaints().await, Vec::<String>::new());
@@ -350,7 +327,7 @@ async fn every_view_fits_on_a_phone() {
         ("configuration", "answered by the gateway with 200"),
         ("rejections", "Rejections, live"),
     ] {
-        page.go(&ui(&gateway, view)).await;
+        page.go(&gateway.ui(view)).await;
         page.shows(shows).await;
         let wide = page.value("document.documentElement.scrollWidth").await;
         assert!(wide.as_u64().unwrap() <= 390, "{view}: {wide} pixels");
@@ -374,7 +351,7 @@ async fn the_keyboard_reaches_what_the_mouse_does() {
     // that view, by Tab and Enter alone.
     let gateway = Gateway::start(OTP).await;
     let browser = Browser::start().await;
-    let mut page = browser.open(&ui(&gateway, "limits")).await;
+    let mut page = browser.open(&gateway.ui("limits")).await;
     page.shows("1 of 1 limits").await;
     page.key("Tab").await;
     page.until("document.activeElement.className === 'skip'")
@@ -468,7 +445,7 @@ async fn a_page_of_another_site_reloads_nothing() {
         assert_eq!(gateway.admin(posted).await.status, status, "{origin}");
     }
     assert_eq!(last().await["result"], "ok");
-    let mut page = browser.open(&ui(&gateway, "configuration")).await;
+    let mut page = browser.open(&gateway.ui("configuration")).await;
     page.press("main", "Reload").await;
     page.shows("Reloaded: nothing changed.").await;
     assert_eq!(page.complaints().await, Vec::<String>::new());

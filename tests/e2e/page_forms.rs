@@ -37,20 +37,6 @@ limits = ["all"]
 respond = { status = 200 }
 "#;
 
-fn ui(gateway: &Gateway, view: &str) -> String {
-    format!("http://{}/ui/#/{view}", gateway.admin_address())
-}
-
-async fn signed_in(browser: &Browser, gateway: &Gateway, token: &str, view: &str) -> Page {
-    let mut page = browser.open(&ui(gateway, view)).await;
-    page.shows("asks for a token").await;
-    page.fill("input[type=password]", token).await;
-    page.press("main", "Open").await;
-    page.until("document.querySelector('#live').textContent === 'live'")
-        .await;
-    page
-}
-
 /// The statuses of requests to `/login` by a client.
 async fn login(gateway: &Gateway, address: &str, statuses: &[u16]) {
     let mut client = gateway.client().await;
@@ -89,17 +75,15 @@ async fn keys_get_rules_and_many_bans_end_after_a_look_at_their_number() {
         login(&gateway, client, &banned).await;
     }
     let browser = Browser::start().await;
-    let mut page = signed_in(&browser, &gateway, ACT, "rules").await;
+    let mut page = browser.signed_in(&gateway, ACT, "rules").await;
+    page.is_live().await;
     keys_get_rules(&gateway, &mut page).await;
     many_bans_end(&gateway, &mut page).await;
     a_limit_is_cleared(&gateway, &mut page).await;
     page.becomes_a_phone().await;
     let wide = page.value("document.documentElement.scrollWidth").await;
     assert!(wide.as_u64().unwrap() <= 390, "{wide} pixels");
-    let mut complaints = page.complaints().await;
-    // The browser says of each answer that it was no success.
-    complaints.retain(|said| !said.contains("401") && !said.contains("400"));
-    assert_eq!(complaints, Vec::<String>::new());
+    assert_eq!(page.complaints_but(&[400, 401]).await, Vec::<String>::new());
     let log = gateway.stderr();
     for line in [
         " of pair for 1800 s, reason \"a case\"",
@@ -111,7 +95,8 @@ async fn keys_get_rules_and_many_bans_end_after_a_look_at_their_number() {
         assert!(log.contains(line), "{line}: {log}");
     }
 
-    let mut reader = signed_in(&browser, &gateway, READ, "rules").await;
+    let mut reader = browser.signed_in(&gateway, READ, "rules").await;
+    reader.is_live().await;
     reader.shows("Lift many bans").await;
     reader
         .until("document.querySelectorAll('main button').length >= 4")
@@ -244,7 +229,7 @@ async fn a_request_is_explained_by_the_listener_of_its_choice() {
     assert!(wrong.text().contains("there is no listener"), "{wrong:?}");
 
     let browser = Browser::start().await;
-    let mut page = browser.open(&ui(&gateway, "explain")).await;
+    let mut page = browser.open(&gateway.ui("explain")).await;
     let route = "document.querySelector('section[aria-label=Result] dd')?.textContent";
     for (listener, shown) in [("inside", "guarded"), ("public", "open")] {
         page.until("document.querySelectorAll('select[name=listener] option').length === 3")
@@ -265,7 +250,7 @@ async fn a_request_is_explained_by_the_listener_of_its_choice() {
         .rules("[[route]]\npath = \"/x\"\nrespond = { status = 200 }\n")
         .start()
         .await;
-    let mut page = browser.open(&ui(&single, "explain")).await;
+    let mut page = browser.open(&single.ui("explain")).await;
     page.shows("Explain a request").await;
     let is_shown = "document.querySelector('select[name=listener]').checkVisibility()";
     assert_eq!(page.value(is_shown).await, json!(false));

@@ -48,9 +48,7 @@ fn app(servers: &[SocketAddr]) -> String {
 }
 
 async fn overview(browser: &Browser, gateway: &Gateway) -> Page {
-    let mut page = browser
-        .open(&format!("http://{}/ui/", gateway.admin_address()))
-        .await;
+    let mut page = browser.open(&gateway.ui("")).await;
     page.shows("Requests a second").await;
     page
 }
@@ -332,8 +330,7 @@ async fn a_lost_connection_dims_the_page() {
     let browser = Browser::start().await;
     let mut page = overview(&browser, &gateway).await;
     let dimmed = "Number(getComputedStyle(document.querySelector('main')).opacity) < 0.5";
-    page.until("document.querySelector('#live').textContent === 'live'")
-        .await;
+    page.is_live().await;
     assert_eq!(page.value(dimmed).await, false);
     gateway.signal(Signal::SIGSTOP);
     page.shows("No connection to the gateway. What is shown is from")

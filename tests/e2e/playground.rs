@@ -144,9 +144,7 @@ async fn the_playground_is_a_part_of_the_page() {
     // the navigation, the scene of an attack at a window's edge at its end, and the link at its top.
     let gateway = Gateway::start("[[route]]\npath = \"/*\"\nrespond = { status = 204 }\n").await;
     let browser = Browser::start().await;
-    let mut page = browser
-        .open(&format!("http://{}/ui/", gateway.admin_address()))
-        .await;
+    let mut page = browser.open(&gateway.ui("")).await;
     page.until("document.querySelector('#nav a[href=\"playground/playground.html\"]') !== null")
         .await;
     let address = gateway.admin_address();

@@ -93,10 +93,7 @@ async fn a_broken_file_loses_what_is_broken_and_says_so() {
         "{told}"
     );
     let browser = Browser::start().await;
-    let url = format!("http://{}/ui/#/rules", gateway.admin_address());
-    let mut shown = browser.open(&url).await;
-    shown.fill("input[type=password]", TOKEN).await;
-    shown.press("main", "Open").await;
+    let mut shown = browser.signed_in(&gateway, TOKEN, "rules").await;
     shown
         .shows("Rules are lost, or end with the process: ")
         .await;

@@ -529,12 +529,10 @@ async fn multiplied_rates_are_shown_as_such() {
     assert_eq!(dry_run["loaded_at"], before["configuration"]["loaded_at"]);
 
     let browser = Browser::start().await;
-    let mut page = browser.open(&format!("{url}/ui/#/limits")).await;
-    page.fill("input[type=password]", TOKEN).await;
-    page.press("main", "Open").await;
+    let mut page = browser.signed_in(&gateway, TOKEN, "limits").await;
     page.shows("5 per 1h by client.ip/32,/64 × 0.5, temporary")
         .await;
-    page.go(&format!("{url}/ui/#/limit/pages")).await;
+    page.go(&gateway.ui("limit/pages")).await;
     page.shows("5 per 1h (10 per 1h × 0.5 until ").await;
     page.shows(&format!("rule {}", rule["id"].as_str().unwrap()))
         .await;

@@ -156,12 +156,8 @@ async fn the_verdict_over_a_value_asks_lists_rules_and_shared_limits() {
 /// Reads the verdicts of the page: of a blocked address, of one without a count, and of one after all limits that it meets are used up.
 async fn the_page_says_it(gateway: &Gateway, block: &str) {
     let browser = Browser::start().await;
-    let address = gateway.admin_address();
-    let ui = |client: &str| format!("http://{address}/ui/#/keys?value={client}");
-    let mut page = browser.open(&ui("203.0.113.50")).await;
-    page.shows("asks for a token").await;
-    page.fill("input[type=password]", TOKEN).await;
-    page.press("main", "Open").await;
+    let view = "keys?value=203.0.113.50";
+    let mut page = browser.signed_in(gateway, TOKEN, view).await;
     page.shows("The next request would be rejected with 403.")
         .await;
     page.shows(&format!(
@@ -170,11 +166,11 @@ async fn the_page_says_it(gateway: &Gateway, block: &str) {
     .await;
     page.until("document.querySelector('.verdict').classList.contains('bad')")
         .await;
-    page.go(&ui("192.0.2.9")).await;
+    page.go(&gateway.ui("keys?value=192.0.2.9")).await;
     page.shows("No limit applies to the next request.").await;
 
     ask(gateway, "/pages/a", "192.0.2.77", &[200, 429]).await;
-    page.go(&ui("192.0.2.77")).await;
+    page.go(&gateway.ui("keys?value=192.0.2.77")).await;
     page.shows(
         "The one limit that counts by this value alone would not reject the next request. \
          The one limit that all requests share would not reject the next request.",
@@ -185,11 +181,8 @@ async fn the_page_says_it(gateway: &Gateway, block: &str) {
     page.until("document.querySelector('.verdict').classList.contains('warn')")
         .await;
     ask(gateway, "/total", "192.0.2.78", &[200, 429]).await;
-    page.go(&ui("192.0.2.79")).await;
+    page.go(&gateway.ui("keys?value=192.0.2.79")).await;
     page.shows("1 of 2 limits would reject the next request.")
         .await;
-    let mut complaints = page.complaints().await;
-    // The browser says of the answer that asks for a token that it was no success.
-    complaints.retain(|said| !said.contains("401"));
-    assert_eq!(complaints, Vec::<String>::new());
+    assert_eq!(page.complaints_but(&[401]).await, Vec::<String>::new());
 }

@@ -531,12 +531,7 @@ async fn the_page_sets_and_removes_a_rule() {
     let gateway = guarded(RULES).start().await;
     let mut client = gateway.client().await;
     let browser = Browser::start().await;
-    let address = gateway.admin_address();
-    let ui = |view: &str| format!("http://{address}/ui/#/{view}");
-    let mut page = browser.open(&ui("rules")).await;
-    page.shows("asks for a token").await;
-    page.fill("input[type=password]", TOKEN).await;
-    page.press("main", "Open").await;
+    let mut page = browser.signed_in(&gateway, TOKEN, "rules").await;
     page.shows("No temporary rule is in force.").await;
     page.press("main", "Add a rule").await;
     page.fill("dialog[open] input[name=target]", "127.0.0.0/8")
@@ -559,12 +554,12 @@ async fn the_page_sets_and_removes_a_rule() {
     page.shows("multiplies the rates of one by 2").await;
     assert_eq!(status(&mut client, "192.0.3.1").await, 200);
     assert_eq!(status(&mut client, "192.0.3.1").await, 200);
-    page.go(&ui("")).await;
+    page.go(&gateway.ui("")).await;
     page.shows("2 temporary rules in force").await;
     set(&gateway, "exempt", "203.0.113.7", "1h").await;
     page.shows("3 temporary rules in force").await;
     page.becomes_a_phone().await;
-    page.go(&ui("rules")).await;
+    page.go(&gateway.ui("rules")).await;
     page.shows("exempts 203.0.113.7").await;
     let wide = page.value("document.documentElement.scrollWidth").await;
     assert!(wide.as_u64().unwrap() <= 390, "{wide} pixels");
@@ -575,8 +570,5 @@ async fn the_page_sets_and_removes_a_rule() {
     page.until("!document.querySelector('main').textContent.includes('203.0.113.0/24')")
         .await;
     assert_eq!(status(&mut client, "203.0.113.1").await, 429);
-    let mut complaints = page.complaints().await;
-    // The browser says of each answer that it was no success.
-    complaints.retain(|said| !said.contains("401") && !said.contains("400"));
-    assert_eq!(complaints, Vec::<String>::new());
+    assert_eq!(page.complaints_but(&[400, 401]).await, Vec::<String>::new());
 }

@@ -224,16 +224,15 @@ async fn shadow_is_said_and_the_files_are_shown_as_written() {
         both["outcome"],
         "answered by the gateway with 200, if all of these limits admit it that are not in shadow"
     );
-    let ui = |view: &str| format!("http://{}/ui/#/{view}", gateway.admin_address());
     let browser = Browser::start().await;
     let mut page = browser
-        .open(&ui("explain?url=/watched&client=203.0.113.7"))
+        .open(&gateway.ui("explain?url=/watched&client=203.0.113.7"))
         .await;
     page.shows("whatever these limits count, since all are in shadow")
         .await;
     page.shows("in shadow: it counts and reports, and rejects nothing")
         .await;
-    page.go(&ui("configuration")).await;
+    page.go(&gateway.ui("configuration")).await;
     page.shows("watch (in shadow), otp, trial (enforced for 0.01% of keys)")
         .await;
     page.shows("# Each client has its own counter.\n[limit.watch]")

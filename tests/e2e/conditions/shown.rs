@@ -41,10 +41,9 @@ async fn the_page_shows_conditions_as_they_change() {
     // Method: the view of a limit with a condition and a tier with one, opened before the load; then the load; limits without conditions.
     let gateway = Gateway::start(RULES).await;
     let browser = Browser::start().await;
-    let ui = |view: &str| format!("http://{}/ui/#/{view}", gateway.admin_address());
     let mut page = browser.tab().await;
     page.becomes_a_phone().await;
-    page.go(&ui("limit/strict")).await;
+    page.go(&gateway.ui("limit/strict")).await;
     let card = "document.querySelector('section[aria-label=Conditions]')";
     let row = |at: usize| format!("{card}?.querySelectorAll('tbody tr')[{at}]?.textContent");
     let reads = |at: usize, text: &str| format!("{} === '{text}'", row(at));
@@ -74,7 +73,7 @@ async fn the_page_shows_conditions_as_they_change() {
     let wide = page.value("document.documentElement.scrollWidth").await;
     assert!(wide.as_u64().unwrap() <= 390, "{wide} pixels");
     for other in ["site", "constructor"] {
-        page.go(&ui(&format!("limit/{other}"))).await;
+        page.go(&gateway.ui(&format!("limit/{other}"))).await;
         page.shows(&format!("Limit {other}")).await;
         page.shows("Keys nearest to the limit").await;
         let cards = page.value(&format!("{card} === null")).await;

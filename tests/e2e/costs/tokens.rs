@@ -400,8 +400,7 @@ async fn units_in_reserve_are_shown_while_they_are_held() {
     assert_eq!(reserved(&gateway).await, 1_400.0);
     assert_eq!(gateway.status().await["limits"][0]["reserved_units"], 1_400);
     let browser = Browser::start().await;
-    let page = format!("http://{}/ui/#/limit/a", gateway.admin_address());
-    let mut page = browser.open(&page).await;
+    let mut page = browser.open(&gateway.ui("limit/a")).await;
     page.shows("1,400 units of requests in flight").await;
     gateway.write_rules(&limited(&lines.replace("5000", "6000")), Writing::Rename);
     page.shows("6000 per 1h").await;

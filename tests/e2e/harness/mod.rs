@@ -20,6 +20,7 @@ mod listening;
 mod metrics;
 mod mishap;
 mod nginx;
+mod operator_page;
 mod origin;
 mod ports;
 mod raw;
