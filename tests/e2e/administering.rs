@@ -8,10 +8,7 @@ const TOKEN: &str = "0123456789abcdef";
 
 /// A gateway whose admin listener asks for a token.
 fn guarded(rules: &str) -> Setup {
-    Setup::new()
-        .file("token", TOKEN)
-        .admin_line("token_file = \"{directory}/token\"")
-        .rules(rules)
+    Setup::new().tokens(TOKEN).rules(rules)
 }
 
 /// A route with one limit, answered by the gateway.
@@ -21,13 +18,9 @@ fn route(limit: &str) -> String {
     )
 }
 
-fn bearer(request: Request) -> Request {
-    request.header("authorization", &format!("Bearer {TOKEN}"))
-}
-
 /// How a key stands.
 async fn key(gateway: &Gateway, path: &str) -> Value {
-    let answer = gateway.admin(bearer(get(path))).await;
+    let answer = gateway.admin(get(path).bearer(TOKEN)).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()
 }
@@ -141,7 +134,7 @@ async fn a_rejected_key_can_be_cleared() {
         assert!(shown["ban"]["left"].as_f64().unwrap() > 10_000.0, "{shown}");
         assert_eq!(gateway.admin(delete(&keys)).await.status, 401);
         assert_eq!(client.get(&path).await.status, 429);
-        let cleared = gateway.admin(bearer(delete(&keys))).await.json();
+        let cleared = gateway.admin(delete(&keys).bearer(TOKEN)).await.json();
         assert_eq!(
             (&cleared["was_banned"], &cleared["ban"]),
             (&true.into(), &Value::Null)
@@ -152,7 +145,7 @@ async fn a_rejected_key_can_be_cleared() {
         // By its hash, and by the ban alone: what it used would ban it again.
         let hash = shown["key"].as_str().unwrap();
         for path_of_key in ["keys", "bans"] {
-            let cleared = bearer(delete(&format!("/limits/{name}/{path_of_key}/{hash}")));
+            let cleared = delete(&format!("/limits/{name}/{path_of_key}/{hash}")).bearer(TOKEN);
             assert_eq!(gateway.admin(cleared).await.status, 200);
             for status in [200, 200, 429] {
                 assert_eq!(
@@ -163,7 +156,7 @@ async fn a_rejected_key_can_be_cleared() {
             }
         }
         // Once more: no ban is in force, and its counters are cleared.
-        let again = bearer(delete(&format!("/limits/{name}/bans/{hash}")));
+        let again = delete(&format!("/limits/{name}/bans/{hash}")).bearer(TOKEN);
         assert_eq!(gateway.admin(again.clone()).await.status, 200);
         assert_eq!(gateway.admin(again).await.status, 200);
         let log = gateway.stderr();
@@ -193,7 +186,7 @@ async fn an_operator_sets_what_is_used_and_bans_by_hand() {
     let put = async |limit: &str, body: &str| {
         let path = format!("/limits/{limit}/keys?value=127.0.0.1");
         gateway
-            .admin(bearer(request("PUT", &path)).body(body.to_owned()))
+            .admin(request("PUT", &path).bearer(TOKEN).body(body.to_owned()))
             .await
     };
     assert_eq!(
@@ -272,15 +265,15 @@ async fn a_key_of_a_shared_limit_is_cleared_in_the_store() {
         "{shown}"
     );
     let hash = format!("/limits/a/keys/{}", shown["key"].as_str().unwrap());
-    assert_eq!(other.admin(bearer(delete(&hash))).await.status, 409);
-    let cleared = other.admin(bearer(delete(keys))).await;
+    assert_eq!(other.admin(delete(&hash).bearer(TOKEN)).await.status, 409);
+    let cleared = other.admin(delete(keys).bearer(TOKEN)).await;
     assert_eq!(
         (cleared.status, &cleared.json()["rates"][0]["used"]),
         (200, &0.into())
     );
     assert_eq!(other.get("/a").await.status, 200);
     // The gateway that remembers its refusal forgets it by the same act.
-    assert_eq!(one.admin(bearer(delete(keys))).await.status, 200);
+    assert_eq!(one.admin(delete(keys).bearer(TOKEN)).await.status, 200);
     for status in [200, 200, 200, 429] {
         assert_eq!(one.get("/a").await.status, status);
     }

@@ -237,9 +237,9 @@ async fn a_limit_in_shadow_bans_no_key() {
 #[tokio::test]
 async fn an_operator_lifts_a_ban() {
     // Goal: a ban can be found by the access log and lifted. Method: the key of the log's line, first without the token.
+    let token = "0123456789abcdef";
     let setup = Setup::new()
-        .file("token", "0123456789abcdef")
-        .admin_line("token_file = \"{directory}/token\"")
+        .tokens(token)
         .rules(&beside_one_without_a_ban());
     let gateway = setup.start().await;
     let mut client = gateway.client().await;
@@ -249,15 +249,17 @@ async fn an_operator_lifts_a_ban() {
     assert_banned(&banned, 3590..=3600);
     let line = gateway.lines_of(&[banned]).await.remove(0);
     let key = line["ban_key"].as_str().unwrap();
-    let bearer = |request: Request| request.header("authorization", "Bearer 0123456789abcdef");
-    let page = gateway.admin(bearer(get("/limits/otp/bans"))).await.json();
+    let page = gateway
+        .admin(get("/limits/otp/bans").bearer(token))
+        .await
+        .json();
     assert_eq!(page["keys"][0]["key"], key, "{page}");
     assert_eq!(page["keys"][0]["level"], 1);
 
     let path = format!("/limits/otp/bans/{key}");
     assert_eq!(gateway.admin(delete(&path)).await.status, 401);
     assert_banned(&client.get("/").await, 3500..=3600);
-    let pardoned = gateway.admin(bearer(delete(&path))).await;
+    let pardoned = gateway.admin(delete(&path).bearer(token)).await;
     assert_eq!(
         (pardoned.status, &pardoned.json()["lifted"]),
         (200, &true.into())

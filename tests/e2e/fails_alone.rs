@@ -202,7 +202,7 @@ async fn a_key_file_that_vanishes_keeps_its_keys() {
     let claims = serde_json::json!({ "sub": "ann", "exp": 4_102_444_800_u64 });
     let key = jsonwebtoken::EncodingKey::from_secret(secret.as_bytes());
     let token = jsonwebtoken::encode(&jsonwebtoken::Header::default(), &claims, &key).unwrap();
-    let ask = || get("/").header("authorization", &format!("Bearer {token}"));
+    let ask = || get("/").bearer(&token);
     let mut gateway = Setup::new()
         .file("secret", secret)
         .rules(rules)

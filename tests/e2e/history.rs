@@ -14,12 +14,8 @@ fn rules(route: &str) -> String {
     )
 }
 
-fn authorized(request: Request) -> Request {
-    request.header("authorization", &format!("Bearer {TOKEN}"))
-}
-
 async fn read(gateway: &Gateway, target: &str) -> Value {
-    let answer = gateway.admin(authorized(get(target))).await;
+    let answer = gateway.admin(get(target).bearer(TOKEN)).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()
 }
@@ -42,10 +38,7 @@ fn kinds(history: &Value) -> Vec<&str> {
 /// drained, a reload refused, and the route replaced by another.
 async fn eventful_gateway(origins: &[Origin; 2]) -> Gateway {
     let servers = [origins[0].address(), origins[1].address()];
-    let setup = Setup::new()
-        .file("token", TOKEN)
-        .admin_line("token_file = \"{directory}/token\"")
-        .servers("app", &servers);
+    let setup = Setup::new().tokens(TOKEN).servers("app", &servers);
     let mut gateway = setup.rules(&rules("login")).start().await;
     let mut client = gateway.client().await;
     for status in [200, 200, 429, 429, 429] {
@@ -55,7 +48,7 @@ async fn eventful_gateway(origins: &[Origin; 2]) -> Gateway {
     let ban = ban.body(r#"{"ban":{"for":"10m","reason":"bots"}}"#);
     let drain = format!("/origins/app/servers/{}/drain", origins[1].address());
     for change in [ban, post(&drain)] {
-        let answer = gateway.admin(authorized(change)).await;
+        let answer = gateway.admin(change.bearer(TOKEN)).await;
         assert_eq!(answer.status, 200, "{answer:?}");
     }
     gateway.write_rules(&rules("login").replace("limits", "limts"), Writing::Rename);
@@ -119,7 +112,7 @@ async fn the_page_opens_with_what_happened_before() {
     .await;
     page.press("main", "Last hour").await;
 
-    let reload = gateway.admin(authorized(post("/reload"))).await;
+    let reload = gateway.admin(post("/reload").bearer(TOKEN)).await;
     assert_eq!(reload.status, 200, "{reload:?}");
     page.shows("Reloaded: nothing changed.").await;
     page.becomes_a_phone().await;

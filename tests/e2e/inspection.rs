@@ -53,13 +53,12 @@ async fn the_top_of_a_limit_lists_the_fullest_keys() {
 async fn the_top_requires_the_token_and_bounds_its_number() {
     // Goal: neither strangers nor slips walk a table. Method: without the token, with it, with too many keys, and for no limit.
     let gateway = Setup::new()
-        .file("token", "0123456789abcdef")
-        .admin_line("token_file = \"{directory}/token\"")
+        .tokens("0123456789abcdef")
         .rules(RULES)
         .start()
         .await;
     let status = async |request: Request| gateway.admin(request).await.status;
-    let bearer = |target| get(target).header("authorization", "Bearer 0123456789abcdef");
+    let bearer = |target| get(target).bearer("0123456789abcdef");
     assert_eq!(status(get("/limits/otp/top")).await, 401);
     assert_eq!(status(bearer("/limits/otp/top")).await, 200);
     assert_eq!(status(bearer("/limits/otp/top?n=1000000")).await, 400);

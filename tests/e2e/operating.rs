@@ -299,8 +299,7 @@ async fn the_status_shows_limits_and_origins() {
 /// A gateway whose admin listener asks for this token, which lies in the file `token`.
 async fn guarded_by(token: &str) -> Gateway {
     Setup::new()
-        .file("token", token)
-        .admin_line("token_file = \"{directory}/token\"")
+        .tokens(token)
         .rules("[[route]]\npath = \"/\"\nrespond = { status = 200 }")
         .start()
         .await
@@ -313,18 +312,12 @@ async fn a_token_guards_all_but_the_probes() {
     for path in ["/metrics", "/status"] {
         assert_eq!(gateway.admin(get(path)).await.status, 401, "{path}");
         assert_eq!(
-            gateway
-                .admin(get(path).header("Authorization", "Bearer wrong"))
-                .await
-                .status,
+            gateway.admin(get(path).bearer("wrong")).await.status,
             401,
             "{path}"
         );
         assert_eq!(
-            gateway
-                .admin(get(path).header("Authorization", "Bearer s3cret"))
-                .await
-                .status,
+            gateway.admin(get(path).bearer("s3cret")).await.status,
             200,
             "{path}"
         );
@@ -339,7 +332,7 @@ async fn a_new_token_takes_over_by_itself() {
     // Goal: a token that leaked is revoked by writing another. Method: the file is replaced; nothing else changes.
     let gateway = guarded_by("leaked\n").await;
     let status = async |token: &str| {
-        let ask = get("/status").header("Authorization", &format!("Bearer {token}"));
+        let ask = get("/status").bearer(token);
         gateway.admin(ask).await.status
     };
     assert_eq!(status("leaked").await, 200);

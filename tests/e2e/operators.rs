@@ -17,15 +17,7 @@ const OTP: &str = "[limit.otp]\nkey = \"client.ip\"\nrates = [\"2 per 1h\"]\ncap
                    [[route]]\nname = \"login\"\npath = \"/login\"\nlimits = [\"otp\"]\nrespond = { status = 200 }\n";
 
 fn guarded(rules: &str) -> Setup {
-    Setup::new()
-        .file("token", TOKENS)
-        .file("act", ACT)
-        .admin_line("token_file = \"{directory}/token\"")
-        .rules(rules)
-}
-
-fn bearer(token: &str, request: Request) -> Request {
-    request.header("authorization", &format!("Bearer {token}"))
+    Setup::new().tokens(TOKENS).file("act", ACT).rules(rules)
 }
 
 /// The lines of an audit log that has so many.
@@ -58,7 +50,7 @@ async fn a_token_has_a_name_and_a_role_and_each_change_an_audit_line() {
             401,
         ),
     ] {
-        let answer = gateway.admin(bearer(token, request)).await;
+        let answer = gateway.admin(request.bearer(token)).await;
         assert_eq!(answer.status, status, "{answer:?}");
         if status == 403 {
             assert!(answer.text().contains("the role read"), "{answer:?}");
@@ -105,7 +97,7 @@ async fn a_token_has_a_name_and_a_role_and_each_change_an_audit_line() {
         file.exists().then_some(())
     })
     .await;
-    assert_eq!(gateway.admin(bearer(ACT, delete(path))).await.status, 200);
+    assert_eq!(gateway.admin(delete(path).bearer(ACT)).await.status, 200);
     let line = audit_lines(&file, 1).await.remove(0);
     assert_eq!(
         (&line["action"], &line["result"]),
@@ -117,7 +109,7 @@ async fn a_token_has_a_name_and_a_role_and_each_change_an_audit_line() {
     std::fs::write(tokens.with_extension("new"), format!("bob act {ACT}-2\n")).unwrap();
     std::fs::rename(tokens.with_extension("new"), &tokens).unwrap();
     eventually("the token of alice is gone", async || {
-        (gateway.admin(bearer(ACT, get("/status"))).await.status == 401).then_some(())
+        (gateway.admin(get("/status").bearer(ACT)).await.status == 401).then_some(())
     })
     .await;
     let log = gateway.stderr();
@@ -212,21 +204,21 @@ async fn many_bans_end_at_a_time() {
         let address = format!("10.0.{}.{}", index / 256, index % 256);
         let path = format!("/limits/otp/keys?value={address}");
         let banned = gateway
-            .admin(bearer(ACT, request("PUT", &path).body(ban)))
+            .admin(request("PUT", &path).body(ban).bearer(ACT))
             .await;
         assert_eq!(banned.status, 200, "{banned:?}");
     }
     let path = "/limits/user/keys?value=mallory";
     assert_eq!(
         gateway
-            .admin(bearer(ACT, request("PUT", path).body(ban)))
+            .admin(request("PUT", path).body(ban).bearer(ACT))
             .await
             .status,
         200
     );
     let lift = async |query: &str, status: u16| {
         let answer = gateway
-            .admin(bearer(ACT, delete(&format!("/bans?{query}"))))
+            .admin(delete(&format!("/bans?{query}")).bearer(ACT))
             .await;
         assert_eq!(answer.status, status, "{query}: {answer:?}");
         answer.json()
@@ -258,7 +250,7 @@ async fn many_bans_end_at_a_time() {
     ] {
         lift(query, status).await;
     }
-    let none = gateway.admin(bearer(READ, delete("/bans?limit=otp"))).await;
+    let none = gateway.admin(delete("/bans?limit=otp").bearer(READ)).await;
     assert_eq!(none.status, 403);
 
     let [url, token] = [
@@ -314,7 +306,7 @@ async fn many_bans_end_at_a_time() {
     }
     let clear = async |query: &str| {
         let path = format!("/limits/otp/clear{query}");
-        gateway.admin(bearer(ACT, post(&path))).await.json()
+        gateway.admin(post(&path).bearer(ACT)).await.json()
     };
     let counted = clear("?dry_run=true").await;
     assert_eq!(

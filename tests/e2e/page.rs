@@ -18,10 +18,7 @@ const USAGE: &str = r#"{"limit":"otp","at":"2026-11-25T09:00:00.000Z","algorithm
     "sampled":true,"complete_above":28,"keys_error":40,"peaks":[{"used":1,"keys":595},{"used":30,"keys":5}]}],"banned_keys":1}"#;
 
 fn guarded(rules: &str) -> Setup {
-    Setup::new()
-        .file("token", TOKEN)
-        .admin_line("token_file = \"{directory}/token\"")
-        .rules(rules)
+    Setup::new().tokens(TOKEN).rules(rules)
 }
 
 #[tokio::test]
@@ -384,8 +381,10 @@ async fn only_known_names_of_the_listener_are_answered() {
     // names with and without the token; then the name in the configuration.
     let mut gateway = guarded(OTP).start().await;
     let named = |path: &str| get(path).header("host", "gateway.internal:9180");
-    let bearer = |request: Request| request.header("authorization", &format!("Bearer {TOKEN}"));
-    assert_eq!(gateway.admin(bearer(named("/status"))).await.status, 200);
+    assert_eq!(
+        gateway.admin(named("/status").bearer(TOKEN)).await.status,
+        200
+    );
     assert_eq!(gateway.admin(named("/status")).await.status, 401);
     let refused = gateway.admin(named("/ui/")).await;
     assert_eq!(refused.status, 421);
@@ -397,7 +396,7 @@ async fn only_known_names_of_the_listener_are_answered() {
     for probe in ["/healthz", "/readyz"] {
         assert_eq!(gateway.admin(named(probe)).await.status, 200);
     }
-    let before = gateway.admin(bearer(get("/config"))).await.json()["generation"].clone();
+    let before = gateway.admin(get("/config").bearer(TOKEN)).await.json()["generation"].clone();
     let setup = Setup::new()
         .admin_line("hosts = [\"Gateway.Internal\"]")
         .rules(OTP);

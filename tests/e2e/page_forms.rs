@@ -64,8 +64,7 @@ async fn keys_get_rules_and_many_bans_end_after_a_look_at_their_number() {
     // about keys of each form, with a slip; bans by requests and by a rule, lifted by network and time and by limit; a limit that is
     // cleared; the clients' answers, the audit lines, and the page of a token that may only read.
     let gateway = Setup::new()
-        .file("tokens", &format!("alice act {ACT}\nbob read {READ}\n"))
-        .admin_line("token_file = \"{directory}/tokens\"")
+        .tokens(&format!("alice act {ACT}\nbob read {READ}\n"))
         .log_line("keys = \"plain\"")
         .rules(RULES)
         .start()

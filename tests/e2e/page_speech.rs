@@ -31,8 +31,7 @@ const VIEWS: [(&str, &str); 8] = [
 
 async fn busy_gateway(origin: &Origin) -> Gateway {
     let gateway = Setup::new()
-        .file("token", "0123456789abcdef")
-        .admin_line("token_file = \"{directory}/token\"")
+        .tokens("0123456789abcdef")
         .rules(&rules(origin))
         .start()
         .await;

@@ -10,17 +10,13 @@ const TOKEN: &str = "0123456789abcdef";
 const RULES: &str =
     "[server]\nstate_dir = \"state\"\n[[route]]\npath = \"/*\"\nrespond = { status = 200 }\n";
 
-fn bearer(request: Request) -> Request {
-    request.header("authorization", &format!("Bearer {TOKEN}"))
-}
-
 async fn page(gateway: &Gateway, target: &str) -> Value {
-    gateway.admin(bearer(get(target))).await.json()
+    gateway.admin(get(target).bearer(TOKEN)).await.json()
 }
 
 async fn block(gateway: &Gateway, target: &str) {
     let order = json!({ "action": "block", "target": target, "for": "1h" });
-    let order = bearer(post("/rules").body(order.to_string()));
+    let order = post("/rules").body(order.to_string()).bearer(TOKEN);
     assert_eq!(gateway.admin(order).await.status, 200, "{target}");
 }
 
@@ -51,8 +47,7 @@ async fn fault(gateway: &Gateway) -> String {
 async fn a_broken_file_loses_what_is_broken_and_says_so() {
     // Goal: of a broken file the good rules hold, the faults are said until an operator's next rule, and every such file is kept. Method: a
     // file with an entry that is none and one that ends in a hundred years, then one that is no JSON, then a rule; the page in between.
-    let setup = Setup::new().file("token", TOKEN).rules(RULES);
-    let setup = setup.admin_line("token_file = \"{directory}/token\"");
+    let setup = Setup::new().tokens(TOKEN).rules(RULES);
     let mut gateway = setup.start().await;
     block(&gateway, "203.0.113.1").await;
     gateway.kill();

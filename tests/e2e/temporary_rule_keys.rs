@@ -33,18 +33,13 @@ fn rules() -> String {
 
 fn guarded(keys: &str) -> Setup {
     Setup::new()
-        .file("token", TOKEN)
-        .admin_line("token_file = \"{directory}/token\"")
+        .tokens(TOKEN)
         .log_line(&format!("keys = \"{keys}\""))
         .rules(&rules())
 }
 
-fn bearer(request: Request) -> Request {
-    request.header("authorization", &format!("Bearer {TOKEN}"))
-}
-
 async fn asked(gateway: &Gateway, request: Request) -> Value {
-    let answer = gateway.admin(bearer(request)).await;
+    let answer = gateway.admin(request.bearer(TOKEN)).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()
 }
@@ -116,7 +111,7 @@ async fn a_key_is_one_in_any_spelling() {
     );
     assert_eq!(
         gateway
-            .admin(bearer(delete("/rules?limit=ip&value=x")))
+            .admin(delete("/rules?limit=ip&value=x").bearer(TOKEN))
             .await
             .status,
         400
@@ -206,7 +201,7 @@ async fn a_key_is_one_in_any_spelling() {
         ),
     ] {
         let order = request(method, path).body(order.to_string());
-        let answer = gateway.admin(bearer(order)).await;
+        let answer = gateway.admin(order.bearer(TOKEN)).await;
         assert_eq!(answer.status, 400, "{method} {path}: {answer:?}");
         assert!(answer.text().contains("all requests of all"), "{answer:?}");
     }
@@ -441,7 +436,7 @@ async fn values_of_keys_in_rules_are_shown_as_others_are() {
             "`factor` is a number from 0.01 to 100",
         ),
     ] {
-        let answer = gateway.admin(bearer(post("/rules").body(body))).await;
+        let answer = gateway.admin(post("/rules").body(body).bearer(TOKEN)).await;
         assert_eq!(answer.status, status, "{answer:?}");
         assert!(answer.text().contains(part), "{answer:?}");
     }
@@ -459,7 +454,9 @@ async fn printed(gateway: &Gateway, arguments: &[&str]) -> String {
 async fn recorded_uses(gateway: &Gateway) -> (Value, Value) {
     // The page in the browser reads tables too, one at a time.
     let page = eventually("no other walk is under way", async || {
-        let answer = gateway.admin(bearer(get("/limits/pages/usage"))).await;
+        let answer = gateway
+            .admin(get("/limits/pages/usage").bearer(TOKEN))
+            .await;
         (answer.status == 200).then(|| answer.json())
     })
     .await;
@@ -477,8 +474,7 @@ async fn multiplied_rates_are_shown_as_such() {
     let rules = "[client]\ntrusted_proxies = [\"127.0.0.0/8\"]\n".to_owned()
         + &limit("pages", &["client.ip"], "rates = [\"10 per 1h\"]")
         + &route("/", &["pages"], ANSWERED);
-    let setup = Setup::new().file("token", TOKEN).rules(&rules);
-    let setup = setup.admin_line("token_file = \"{directory}/token\"");
+    let setup = Setup::new().tokens(TOKEN).rules(&rules);
     let gateway = setup.start().await;
     let mut client = gateway.client().await;
     for (address, requests) in [("203.0.113.1", 7), ("203.0.113.2", 3)] {

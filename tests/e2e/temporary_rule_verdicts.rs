@@ -26,18 +26,11 @@ fn rules() -> String {
 }
 
 fn guarded() -> Setup {
-    Setup::new()
-        .file("token", TOKEN)
-        .admin_line("token_file = \"{directory}/token\"")
-        .rules(&rules())
-}
-
-fn bearer(request: Request) -> Request {
-    request.header("authorization", &format!("Bearer {TOKEN}"))
+    Setup::new().tokens(TOKEN).rules(&rules())
 }
 
 async fn read(gateway: &Gateway, target: &str) -> Value {
-    let answer = gateway.admin(bearer(get(target))).await;
+    let answer = gateway.admin(get(target).bearer(TOKEN)).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()
 }
@@ -46,7 +39,7 @@ async fn read(gateway: &Gateway, target: &str) -> Value {
 async fn set(gateway: &Gateway, action: &str, target: &str) -> String {
     let order = json!({ "action": action, "target": target, "for": "1h" });
     let answer = gateway
-        .admin(bearer(post("/rules").body(order.to_string())))
+        .admin(post("/rules").body(order.to_string()).bearer(TOKEN))
         .await;
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()["rule"]["id"].as_str().unwrap().to_owned()

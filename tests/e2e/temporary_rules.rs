@@ -31,19 +31,12 @@ respond = { status = 200 }
 "#;
 
 fn guarded(rules: &str) -> Setup {
-    Setup::new()
-        .file("token", TOKEN)
-        .admin_line("token_file = \"{directory}/token\"")
-        .rules(rules)
-}
-
-fn bearer(request: Request) -> Request {
-    request.header("authorization", &format!("Bearer {TOKEN}"))
+    Setup::new().tokens(TOKEN).rules(rules)
 }
 
 async fn order(gateway: &Gateway, order: Value) -> Response {
     gateway
-        .admin(bearer(post("/rules").body(order.to_string())))
+        .admin(post("/rules").body(order.to_string()).bearer(TOKEN))
         .await
 }
 
@@ -59,13 +52,15 @@ async fn set(gateway: &Gateway, action: &str, target: &str, length: &str) -> Str
 }
 
 async fn remove(gateway: &Gateway, id: &str) {
-    let answer = gateway.admin(bearer(delete(&format!("/rules/{id}")))).await;
+    let answer = gateway
+        .admin(delete(&format!("/rules/{id}")).bearer(TOKEN))
+        .await;
     assert_eq!(answer.status, 200, "{answer:?}");
 }
 
 /// The targets of the rules in force.
 async fn targets(gateway: &Gateway) -> Vec<String> {
-    let page = gateway.admin(bearer(get("/rules"))).await.json();
+    let page = gateway.admin(get("/rules").bearer(TOKEN)).await.json();
     let rules = page["rules"].as_array().unwrap().iter();
     let mut targets: Vec<String> = rules
         .map(|rule| rule["target"].as_str().unwrap().to_owned())
@@ -80,7 +75,7 @@ async fn status(client: &mut Client, address: &str) -> u16 {
 
 async fn explained(gateway: &Gateway, client: &str) -> Value {
     let target = format!("/explain?url=/&client={client}");
-    gateway.admin(bearer(get(&target))).await.json()
+    gateway.admin(get(&target).bearer(TOKEN)).await.json()
 }
 
 #[tokio::test]
@@ -118,7 +113,7 @@ async fn a_rule_blocks_or_exempts_clients_until_its_end() {
     ] {
         assert_eq!(status(&mut client, address).await, wanted, "{address}");
     }
-    let page = gateway.admin(bearer(get("/rules"))).await.json();
+    let page = gateway.admin(get("/rules").bearer(TOKEN)).await.json();
     assert_eq!(page["kept"], true);
     let listed = page["rules"].as_array().unwrap();
     let row = listed.iter().find(|rule| rule["id"] == *block).unwrap();
@@ -127,7 +122,7 @@ async fn a_rule_blocks_or_exempts_clients_until_its_end() {
         (&json!(1), &json!("admin"), &json!("a test"))
     );
     let metrics = gateway
-        .admin(bearer(get("/metrics")))
+        .admin(get("/metrics").bearer(TOKEN))
         .await
         .text()
         .to_owned();
@@ -163,7 +158,7 @@ async fn a_rule_blocks_or_exempts_clients_until_its_end() {
     assert_eq!(status(&mut client, "203.0.113.7").await, 429);
     assert_eq!(
         gateway
-            .admin(bearer(delete(&format!("/rules/{block}"))))
+            .admin(delete(&format!("/rules/{block}")).bearer(TOKEN))
             .await
             .status,
         404
@@ -206,17 +201,23 @@ async fn a_rule_that_would_do_harm_is_refused_and_says_why() {
         401
     );
     assert_eq!(
-        gateway.admin(bearer(request("PUT", "/rules"))).await.status,
-        405
-    );
-    assert_eq!(
         gateway
-            .admin(bearer(get("/rules/0123456789ab")))
+            .admin(request("PUT", "/rules").bearer(TOKEN))
             .await
             .status,
         405
     );
-    assert_eq!(gateway.admin(bearer(delete("/rules/x"))).await.status, 400);
+    assert_eq!(
+        gateway
+            .admin(get("/rules/0123456789ab").bearer(TOKEN))
+            .await
+            .status,
+        405
+    );
+    assert_eq!(
+        gateway.admin(delete("/rules/x").bearer(TOKEN)).await.status,
+        400
+    );
 
     let open = Gateway::start(RULES).await;
     let answer = open.admin(post("/rules").body(forced.to_string())).await;
@@ -287,7 +288,7 @@ async fn keys_are_banned_and_rates_multiplied_until_their_end() {
 
     let banned = json!({ "ban": { "for": "10m", "reason": "fraud" } });
     let ban = request("PUT", "/limits/four/keys?value=203.0.113.1").body(banned.to_string());
-    let state = gateway.admin(bearer(ban)).await.json();
+    let state = gateway.admin(ban.bearer(TOKEN)).await.json();
     assert_eq!(
         (&state["next"], &state["admits"]),
         (&json!("banned"), &json!(false)),
@@ -302,7 +303,10 @@ async fn keys_are_banned_and_rates_multiplied_until_their_end() {
         (&json!("banned"), &json!("four"))
     );
     assert_eq!(status(&mut client, "203.0.113.2").await, 200);
-    let top = gateway.admin(bearer(get("/limits/four/top"))).await.json();
+    let top = gateway
+        .admin(get("/limits/four/top").bearer(TOKEN))
+        .await
+        .json();
     assert_eq!(top["top"][0]["next"], "banned", "{top}");
     let told = explained(&gateway, "203.0.113.1").await;
     let limits = told["limits"].as_array().unwrap();
@@ -358,7 +362,7 @@ async fn keys_are_banned_and_rates_multiplied_until_their_end() {
     assert_eq!(order(&gateway, key("ban", "10m")).await.status, 200);
     assert_eq!(status(&mut client, "203.0.113.1").await, 429);
     let clear = delete("/limits/four/keys?value=203.0.113.1");
-    let cleared = gateway.admin(bearer(clear)).await.json();
+    let cleared = gateway.admin(clear.bearer(TOKEN)).await.json();
     let state = (&cleared["was_banned"], &cleared["next"]);
     assert_eq!(state, (&json!(true), &json!("admitted")), "{cleared}");
     assert_eq!(status(&mut client, "203.0.113.1").await, 200);

@@ -54,7 +54,7 @@ fn asks(user: &str, plan: &Value) -> Request {
 }
 
 fn with(token: &str) -> Request {
-    get("/").header("authorization", &format!("Bearer {token}"))
+    get("/").bearer(token)
 }
 
 /// Sends `request` until it is refused, and says how many passed.

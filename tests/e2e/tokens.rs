@@ -39,7 +39,7 @@ fn of(user: Value) -> Value {
 }
 
 fn with(token: &str) -> Request {
-    get("/").header("authorization", &format!("Bearer {token}"))
+    get("/").bearer(token)
 }
 
 fn setup() -> Setup {
@@ -90,7 +90,7 @@ async fn a_claim_counts_out_of_a_verified_token_only() {
         (said("Bearer"), "malformed"),
         (with(&token(&expired)), "unverified"),
         (with(&token(&foreign)), "unverified"),
-        (with(&good).header("authorization", "Bearer x"), "repeated"),
+        (with(&good).bearer("x"), "repeated"),
         (with(&token(&of(json!(null)))), "absent"),
         // RFC 7519 §4.1.2: a subject is text.
         (with(&token(&of(json!({})))), "unverified"),

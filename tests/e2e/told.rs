@@ -118,25 +118,16 @@ async fn the_admin_listener_shows_the_configuration_without_secrets() {
     // and one that a route asks for, which neither page and no metric has.
     let origin = Origin::echo();
     let gateway = Setup::new()
-        .file("token", "0123456789abcdef")
-        .admin_line("token_file = \"{directory}/token\"")
+        .tokens("0123456789abcdef")
         .origin("app", &origin)
         .rules(RULES)
         .start()
         .await;
-    let ask = async |path: &str, token: Option<&str>| {
-        let request = get(path);
-        let request = match token {
-            Some(token) => request.header("authorization", &format!("Bearer {token}")),
-            None => request,
-        };
-        gateway.admin(request).await
-    };
     for path in ["/config", "/routes"] {
-        assert_eq!(ask(path, None).await.status, 401);
+        assert_eq!(gateway.admin(get(path)).await.status, 401);
     }
-    let token = Some("0123456789abcdef");
-    let text = ask("/config", token).await.text().to_owned();
+    let ask = async |path: &str| gateway.admin(get(path).bearer("0123456789abcdef")).await;
+    let text = ask("/config").await.text().to_owned();
     let page: Value = serde_json::from_str(&text).unwrap();
     let written = &page["configuration"];
     assert_eq!(written["limit"]["otp"]["rates"][0], "5 per 10s");
@@ -149,7 +140,7 @@ async fn the_admin_listener_shows_the_configuration_without_secrets() {
         !text.contains("hunter2") && !text.contains("0123456789abcdef"),
         "{text}"
     );
-    let page: Value = serde_json::from_str(ask("/routes", token).await.text()).unwrap();
+    let page: Value = serde_json::from_str(ask("/routes").await.text()).unwrap();
     assert_eq!(page["routes"][1]["name"], "send");
     assert_eq!(page["routes"][1]["limits"][0], "otp");
     let takes = page["routes"][0]["takes"].to_string();
@@ -160,7 +151,7 @@ async fn the_admin_listener_shows_the_configuration_without_secrets() {
     let verified = get("/verified").header("x-origin-verify", "swordfish");
     assert_eq!(gateway.send(verified).await.status, 200);
     for path in ["/config", "/routes", "/status", "/metrics"] {
-        let text = ask(path, token).await.text().to_owned();
+        let text = ask(path).await.text().to_owned();
         assert!(!text.contains("swordfish"), "{path}: {text}");
     }
 }

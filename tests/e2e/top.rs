@@ -95,9 +95,8 @@ async fn mistakes_get_a_sentence_and_an_exit_code() {
     // Goal: a person sees at once what to correct. Method: bad URLs, nobody at home, a process that does not answer, no token, a wrong
     // one, the right one in a file and by the configuration, and no terminal.
     let gateway = Setup::new()
-        .file("token", "0123456789abcdef")
+        .tokens("0123456789abcdef")
         .file("other", "fedcba9876543210")
-        .admin_line("token_file = \"{directory}/token\"")
         .rules("[[route]]\npath = \"/\"\nrespond = { status = 200 }")
         .start()
         .await;

@@ -50,22 +50,17 @@ enum Guard {
 fn setup(rules: &str, keys: &str, guard: Guard) -> Setup {
     let setup = Setup::new()
         .rules(rules)
-        .file("token", TOKEN)
         .log_line(&format!("keys = \"{keys}\""));
     match guard {
-        Guard::Token => setup.admin_line("token_file = \"{directory}/token\""),
+        Guard::Token => setup.tokens(TOKEN),
         Guard::Open => setup,
     }
-}
-
-fn bearer(request: Request) -> Request {
-    request.header("authorization", &format!("Bearer {TOKEN}"))
 }
 
 /// The page at this path; a walk of a page in a browser may be under way, and delays it.
 async fn read(gateway: &Gateway, path: &str) -> Value {
     eventually("no other walk is under way", async || {
-        let answer = gateway.admin(bearer(get(path))).await;
+        let answer = gateway.admin(get(path).bearer(TOKEN)).await;
         if answer.status == 503 {
             return None;
         }
@@ -143,7 +138,7 @@ async fn heavy_rejected_and_banned_keys_are_named_as_the_log_names_them() {
             ("hash", _) => hidden.contains("[log] keys is \"hash\""),
             _ => hidden.is_empty(),
         });
-        let rejected = gateway.admin(bearer(get("/clients/rejected"))).await;
+        let rejected = gateway.admin(get("/clients/rejected").bearer(TOKEN)).await;
         match guard {
             Guard::Token => {
                 let page = rejected.json();
@@ -179,7 +174,9 @@ async fn bans_by_hand_and_keys_without_a_value_are_named() {
     );
     let mut gateway = setup(&rules, "plain", Guard::Token).start().await;
     let ban = async |path: &str| {
-        let request = bearer(request("PUT", path)).body(r#"{"ban":{"for":"30m"}}"#);
+        let request = request("PUT", path)
+            .bearer(TOKEN)
+            .body(r#"{"ban":{"for":"30m"}}"#);
         let answer = gateway.admin(request).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         answer.json()
@@ -221,7 +218,7 @@ async fn bans_by_hand_and_keys_without_a_value_are_named() {
         (generation(&gateway).await > before).then_some(())
     })
     .await;
-    let page = gateway.admin(bearer(get("/limits/user/bans"))).await;
+    let page = gateway.admin(get("/limits/user/bans").bearer(TOKEN)).await;
     assert!(!page.text().contains("mallory"), "{page:?}");
 }
 

@@ -8,8 +8,7 @@ const FRESH: &[(&str, &str)] = &[("Cache-Control", "max-age=60")];
 async fn with_token(origin: &Origin) -> Gateway {
     Setup::new()
         .origin("app", origin)
-        .file("token", "secret\n")
-        .admin_line("token_file = \"{directory}/token\"")
+        .tokens("secret\n")
         .rules(&storing(""))
         .start()
         .await
@@ -18,9 +17,7 @@ async fn with_token(origin: &Origin) -> Gateway {
 /// Purges by this query with the token.
 async fn purge(gateway: &Gateway, query: &str) -> Response {
     let request = post(&format!("/cache/purge?{query}"));
-    gateway
-        .admin(request.header("Authorization", "Bearer secret"))
-        .await
+    gateway.admin(request.bearer("secret")).await
 }
 
 #[tokio::test]
@@ -69,10 +66,8 @@ async fn purges_require_the_token() {
     let gateway = with_token(&origin).await;
     gateway.get("/").await;
     assert_eq!(gateway.admin(post("/cache/purge?all")).await.status, 401);
-    let token = ("Authorization", "Bearer secret");
-    let read = gateway
-        .admin(get("/cache/purge?all").header(token.0, token.1))
-        .await;
+    let read = get("/cache/purge?all").bearer("secret");
+    let read = gateway.admin(read).await;
     assert_eq!((read.status, read.header("allow")), (405, Some("POST")));
     for query in [
         "",

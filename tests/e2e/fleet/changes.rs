@@ -14,8 +14,7 @@ async fn two(origin: &Origin, store: &str, rules: &str) -> Fleet {
     for _ in 0..2 {
         let setup = Setup::new()
             .origin("app", origin)
-            .file("token", TOKEN)
-            .admin_line("token_file = \"{directory}/token\"")
+            .tokens(TOKEN)
             .rules(&format!(
                 "[store]\n{store}\nrequired_for_ready = true\n{rules}"
             ));
@@ -33,13 +32,8 @@ async fn two(origin: &Origin, store: &str, rules: &str) -> Fleet {
     fleet
 }
 
-/// With the token.
-fn bearer(request: Request) -> Request {
-    request.header("authorization", &format!("Bearer {TOKEN}"))
-}
-
 async fn act(gateway: &Gateway, request: Request) {
-    let done = gateway.admin(bearer(request)).await;
+    let done = gateway.admin(request.bearer(TOKEN)).await;
     assert_eq!(done.status, 200, "{done:?}");
 }
 
@@ -146,7 +140,7 @@ impl Fleet {
     async fn show(&self, what: &str, says: impl Fn(&Value) -> bool) {
         eventually(what, async || {
             for node in &self.nodes {
-                let status = node.admin(bearer(get("/status"))).await.json();
+                let status = node.admin(get("/status").bearer(TOKEN)).await.json();
                 says(&status).then_some(())?;
             }
             Some(())
@@ -192,7 +186,7 @@ async fn bans_that_end_at_one_gateway_end_at_the_other() {
         request("PUT", "/limits/a/keys?value=198.51.100.1").body(r#"{"ban": {"for": "2h"}}"#);
     act(&fleet.nodes[0], other).await;
     let lifted = fleet.nodes[1]
-        .admin(bearer(delete("/bans?cidr=192.0.2.0/24")))
+        .admin(delete("/bans?cidr=192.0.2.0/24").bearer(TOKEN))
         .await;
     let answer = lifted.json();
     assert_eq!(
@@ -202,7 +196,7 @@ async fn bans_that_end_at_one_gateway_end_at_the_other() {
     );
     eventually("the bans of the network end at the first", async || {
         let page = fleet.nodes[0]
-            .admin(bearer(get("/limits/a/bans")))
+            .admin(get("/limits/a/bans").bearer(TOKEN))
             .await
             .json();
         let banned = page["keys"]

@@ -92,6 +92,11 @@ impl Request {
         self.header("X-Forwarded-For", client)
     }
 
+    /// Adds the field of a bearer token.
+    pub fn bearer(self, token: &str) -> Self {
+        self.header("authorization", &format!("Bearer {token}"))
+    }
+
     /// Sets the body.
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.body = body.into();

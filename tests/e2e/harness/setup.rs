@@ -111,6 +111,12 @@ impl Setup {
         self
     }
 
+    /// The admin listener asks for one of these tokens, which lie in the file `token` of the test's directory.
+    pub fn tokens(self, text: &str) -> Self {
+        self.file("token", text)
+            .admin_line("token_file = \"{directory}/token\"")
+    }
+
     /// Adds a line to `[log]`.
     pub fn log_line(mut self, line: &str) -> Self {
         self.log.push_str(&format!("{line}\n"));

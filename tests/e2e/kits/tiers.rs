@@ -51,9 +51,7 @@ fn by_member(client: &str, user: &str, audience: &str, plan: &str) -> Request {
     let mut header = Header::new(Algorithm::RS256);
     header.kid = Some("rsa-1".to_owned());
     let token = encode(&header, &claims, &private).unwrap();
-    get("/app/things")
-        .forwarded_for(client)
-        .header("authorization", &format!("Bearer {token}"))
+    get("/app/things").forwarded_for(client).bearer(&token)
 }
 
 #[tokio::test]

@@ -14,8 +14,7 @@ async fn with_token(origins: &[&Origin], lines: &str) -> Gateway {
 
 async fn with_token_before(servers: &[SocketAddr], lines: &str) -> Gateway {
     Setup::new()
-        .file("token", "0123456789abcdef")
-        .admin_line("token_file = \"{directory}/token\"")
+        .tokens(TOKEN)
         .servers("app", servers)
         .origin_line(lines)
         .rules(PASS)
@@ -26,7 +25,7 @@ async fn with_token_before(servers: &[SocketAddr], lines: &str) -> Gateway {
 /// An order to a server, with the token.
 async fn order(gateway: &Gateway, address: SocketAddr, order: &str) -> Value {
     let request = post(&format!("/origins/app/servers/{address}/{order}"));
-    let answer = gateway.admin(bearer(request)).await;
+    let answer = gateway.admin(request.bearer(TOKEN)).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()
 }
@@ -34,7 +33,7 @@ async fn order(gateway: &Gateway, address: SocketAddr, order: &str) -> Value {
 /// Replaces the rules and waits until they serve.
 async fn reload(gateway: &mut Gateway, rules: &str) {
     let generation = async |gateway: &Gateway| {
-        let status = gateway.admin(bearer(get("/status"))).await.json();
+        let status = gateway.admin(get("/status").bearer(TOKEN)).await.json();
         status["configuration"]["generation"].as_u64().unwrap()
     };
     let before = generation(gateway).await;
@@ -43,10 +42,6 @@ async fn reload(gateway: &mut Gateway, rules: &str) {
         (generation(gateway).await > before).then_some(())
     })
     .await;
-}
-
-fn bearer(request: Request) -> Request {
-    request.header("authorization", "Bearer 0123456789abcdef")
 }
 
 #[tokio::test]
@@ -90,7 +85,7 @@ async fn a_drained_server_empties_and_stays_out_across_a_reload() {
     let timeouts = "[origin.app.timeouts]\nconnect = \"1s\"\n";
     reload(&mut gateway, &format!("{timeouts}{PASS}")).await;
     only_other(&gateway).await;
-    let shown = gateway.admin(bearer(get("/origins"))).await.json();
+    let shown = gateway.admin(get("/origins").bearer(TOKEN)).await.json();
     let servers = shown["origins"][0]["servers"].as_array().unwrap();
     let states: Vec<_> = servers.iter().map(|server| &server["state"]).collect();
     assert_eq!(states, ["draining", "unchecked"]);
@@ -111,14 +106,14 @@ async fn orders_need_the_token_and_a_server() {
     let gateway = with_token(&[&origin], "").await;
     let path = format!("/origins/app/servers/{}/drain", origin.address());
     assert_eq!(gateway.admin(post(&path)).await.status, 401);
-    assert_eq!(gateway.admin(bearer(get(&path))).await.status, 405);
+    assert_eq!(gateway.admin(get(&path).bearer(TOKEN)).await.status, 405);
     for (path, status) in [
         ("/origins/app/servers/127.0.0.1:1/drain", 404),
         ("/origins/none/servers/127.0.0.1:1/drain", 404),
         ("/origins/app/servers/localhost:80/drain", 400),
     ] {
         assert_eq!(
-            gateway.admin(bearer(post(path))).await.status,
+            gateway.admin(post(path).bearer(TOKEN)).await.status,
             status,
             "{path}"
         );
@@ -148,7 +143,7 @@ async fn a_server_that_is_back_starts_slowly() {
 
 /// The origin in `/origins`, and its server at this address.
 async fn shown(gateway: &Gateway, address: SocketAddr) -> (Value, Value) {
-    let shown = gateway.admin(bearer(get("/origins"))).await.json();
+    let shown = gateway.admin(get("/origins").bearer(TOKEN)).await.json();
     let origin = shown["origins"][0].clone();
     let servers = origin["servers"].as_array().unwrap();
     let server = servers
@@ -159,7 +154,7 @@ async fn shown(gateway: &Gateway, address: SocketAddr) -> (Value, Value) {
 
 /// The gauges of the server with an adaptive limit: whether it is in service, what waits for it, and its limit.
 async fn gauges(gateway: &Gateway, address: SocketAddr) -> [f64; 3] {
-    let answer = gateway.admin(bearer(get("/metrics"))).await;
+    let answer = gateway.admin(get("/metrics").bearer(TOKEN)).await;
     let metrics = Metrics::parse(answer.text());
     let address = address.to_string();
     let names = ["server_up", "concurrency_waiting", "concurrency_limit"];

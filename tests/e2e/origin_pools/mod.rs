@@ -20,6 +20,9 @@ mod shares;
 mod sockets;
 mod waiting;
 
+/// The token of the operator.
+const TOKEN: &str = "0123456789abcdef";
+
 const PASS: &str = "[[route]]\npath = \"/*\"\norigin = \"app\"\n";
 
 /// A gateway before these servers, with further lines of `[origin.app]`.

@@ -99,17 +99,11 @@ fn address_of(path: &Path) -> String {
 /// A gateway with a token for the operator, before servers with these addresses.
 async fn before_addresses(addresses: &[&str], lines: &str) -> Gateway {
     let rules = format!("[origin.app]\nservers = {addresses:?}\n{lines}\n{PASS}");
-    Setup::new()
-        .file("token", "0123456789abcdef")
-        .admin_line("token_file = \"{directory}/token\"")
-        .rules(&rules)
-        .start()
-        .await
+    Setup::new().tokens(TOKEN).rules(&rules).start().await
 }
 
 async fn operate(gateway: &Gateway, request: Request) -> Value {
-    let request = request.header("authorization", "Bearer 0123456789abcdef");
-    let answer = gateway.admin(request).await;
+    let answer = gateway.admin(request.bearer(TOKEN)).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()
 }

@@ -256,7 +256,7 @@ async fn fields_that_pass_for_something_else_stop_at_the_gateway() {
             .header("X-HTTP-Method-Override", "DELETE")
             .header("X_Forwarded_For", "192.0.2.7")
             .header("Connection", "x-real-ip, x-request-id, authorization")
-            .header("Authorization", "Bearer 1")
+            .bearer("1")
             .body("four")
     };
     let echo = gateway.send(request()).await.echo();
