@@ -49,14 +49,9 @@ struct Report {
     statuses: BTreeMap<u16, u64>,
 }
 
-/// The blocks of shell commands in a section of the page.
-fn blocks(heading: &str) -> Vec<&'static str> {
-    let (_, section) = PAGE.split_once(&format!("\n## {heading}\n")).unwrap();
-    let section = section.split("\n## ").next().unwrap();
-    let blocks = section.split("```sh\n").skip(1);
-    blocks
-        .map(|block| block.split("```").next().unwrap())
-        .collect()
+/// The blocks of shell in a section of the page.
+fn commands(heading: &str) -> Vec<&'static str> {
+    blocks(section(PAGE, heading), "sh")
 }
 
 /// The text with other ports in place of those of the page.
@@ -110,14 +105,9 @@ impl LoadTest {
     }
 
     fn command(&self, text: &str) -> Command {
-        let program = Path::new(env!("CARGO_BIN_EXE_sluicegate"));
-        let folder = program.parent().unwrap().display();
-        let path = std::env::var("PATH").unwrap();
-        let mut command = Command::new("sh");
+        let mut command = shell(&with_ports(&shortened(text), &self.ports));
         command
-            .args(["-e", "-c", &with_ports(&shortened(text), &self.ports)])
             .current_dir(self.directory.path())
-            .env("PATH", format!("{folder}:{path}:/usr/sbin"))
             .env("TMPDIR", self.directory.path())
             .stdin(Stdio::null());
         command
@@ -264,7 +254,7 @@ fn window() -> u64 {
 
 /// Runs the section on the demo: one client is admitted as often as the limit says in the windows that the run touches.
 async fn load_the_demo(test: &mut LoadTest) {
-    let [start, load] = blocks("The demo")[..] else {
+    let [start, load] = commands("The demo")[..] else {
         panic!("other blocks");
     };
     let _turn = demo_turn().await;
@@ -313,7 +303,7 @@ struct LoadedFile {
 
 /// Runs the section on a file: it admits exactly what the limit says, of one client and of each of a thousand.
 async fn load_the_file(test: &LoadTest) -> LoadedFile {
-    let [prepare, servers, load, metrics] = blocks("Your own file")[..] else {
+    let [prepare, servers, load, metrics] = commands("Your own file")[..] else {
         panic!("other blocks");
     };
     test.run(prepare).await;
@@ -347,7 +337,7 @@ async fn load_the_file(test: &LoadTest) -> LoadedFile {
 
 /// Runs the section on latency: the visitor gets each answer, and the attacker none but rejections.
 async fn visit_under_attack(test: &LoadTest) {
-    let [commands] = blocks("Latency under attack")[..] else {
+    let [commands] = commands("Latency under attack")[..] else {
         panic!("other blocks");
     };
     let [alone, beside, attack] = &test.load(commands).await[..] else {
@@ -363,7 +353,7 @@ async fn visit_under_attack(test: &LoadTest) {
 /// Runs the section on the other proxies, with the command of a thousand clients: each proxy forwards what has no limit, and the two others
 /// admit ten requests of each client, nginx once more in each minute.
 async fn compare(test: &LoadTest, many: &str) {
-    let [servers, load] = blocks("Beside nginx and HAProxy")[..] else {
+    let [servers, load] = commands("Beside nginx and HAProxy")[..] else {
         panic!("other blocks");
     };
     let (nginx, haproxy) = servers.trim_end().split_once('\n').unwrap();
@@ -406,7 +396,7 @@ async fn the_commands_of_the_page_on_load_tests_print_what_it_says() {
 #[test]
 fn the_readme_has_commands_of_the_page_on_load_tests() {
     // Goal: the README starts the load test that the page explains. Method: each of its lines of wrk is one of the page.
-    let readme = fs::read_to_string(Path::new(ROOT).join("README.md")).unwrap();
+    let readme = project_file("README.md");
     let commands = readme.lines().filter(|line| line.starts_with("wrk "));
     for command in commands {
         let command = command.split("  #").next().unwrap().trim_end();

@@ -15,12 +15,8 @@ fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-fn read(name: &str) -> String {
-    fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
-}
-
 fn board() -> Value {
-    serde_json::from_str(&read("packaging/grafana/sluicegate.json")).unwrap()
+    serde_json::from_str(&project_file("packaging/grafana/sluicegate.json")).unwrap()
 }
 
 /// The panels of the board that show something, with the expressions of each.
@@ -61,8 +57,8 @@ fn alerts_fire_on_what_they_are_about() {
     // Goal: each alert fires where it should and is silent elsewhere. Method: promtool, with the series of alerts.test.yml.
     pass("alerts");
     let (rules, tests) = (
-        read("packaging/prometheus/alerts.yml"),
-        read("packaging/prometheus/alerts.test.yml"),
+        project_file("packaging/prometheus/alerts.yml"),
+        project_file("packaging/prometheus/alerts.test.yml"),
     );
     for name in alerts(&rules) {
         let fires = tests
@@ -109,8 +105,8 @@ fn recorded_rates_are_those_of_all_gateways_of_a_job() {
     // each name.
     pass("recording");
     let (rules, tests) = (
-        read("packaging/prometheus/recording.yml"),
-        read("packaging/prometheus/recording.test.yml"),
+        project_file("packaging/prometheus/recording.yml"),
+        project_file("packaging/prometheus/recording.test.yml"),
     );
     let names = named("- record: ", &rules);
     assert!(names.len() > 5);
@@ -126,8 +122,8 @@ fn recorded_rates_are_those_of_all_gateways_of_a_job() {
 fn every_alert_leads_to_an_entry_of_the_runbook() {
     // Goal: who is woken up finds what to do. Method: the link of each alert against the headings of the page.
     let (rules, runbook) = (
-        read("packaging/prometheus/alerts.yml"),
-        read("docs/operations/runbook.md"),
+        project_file("packaging/prometheus/alerts.yml"),
+        project_file("docs/operations/runbook.md"),
     );
     let headings: BTreeSet<String> = runbook
         .lines()
@@ -179,12 +175,12 @@ fn rules_and_panels_name_metrics_that_exist() {
     // Goal: no panel stays empty, and no alert silent, because of a name. Method: every name and every value of a label in both files,
     // against the pages that tests hold to the code.
     let (metrics, logs) = (
-        read("docs/operations/metrics.md"),
-        read("docs/operations/logs.md"),
+        project_file("docs/operations/metrics.md"),
+        project_file("docs/operations/logs.md"),
     );
     let board = board();
-    let rules =
-        ["alerts", "recording"].map(|file| read(&format!("packaging/prometheus/{file}.yml")));
+    let rules = ["alerts", "recording"]
+        .map(|file| project_file(&format!("packaging/prometheus/{file}.yml")));
     let lines = rules.iter().flat_map(|rules| rules.lines());
     let is_expression = |line: &&str| {
         let line = line.trim_start();
@@ -230,7 +226,7 @@ fn rules_and_panels_name_metrics_that_exist() {
 fn a_panel_shows_the_chosen_route_and_limit() {
     // Goal: who chooses a limit or a route sees nothing of the others. Method: each selector of the board against the labels that
     // docs/operations/metrics.md gives its metric.
-    let metrics = read("docs/operations/metrics.md");
+    let metrics = project_file("docs/operations/metrics.md");
     let board = board();
     let names: Vec<&str> = board["templating"]["list"]
         .as_array()
@@ -449,8 +445,8 @@ async fn prometheus_evaluates_every_panel_and_alert() {
     }
 
     let (alerting, recording) = (
-        read("packaging/prometheus/alerts.yml"),
-        read("packaging/prometheus/recording.yml"),
+        project_file("packaging/prometheus/alerts.yml"),
+        project_file("packaging/prometheus/recording.yml"),
     );
     let recorded = named("- record: ", &recording);
     let expected = alerts(&alerting).len() + recorded.len();

@@ -14,10 +14,6 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn read(path: &str) -> String {
-    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
-
 /// What a command writes to the standard output.
 async fn output(arguments: &[&str]) -> String {
     let mut process = Process::run(arguments);
@@ -38,8 +34,8 @@ async fn assert_good(text: &str) {
 #[tokio::test]
 async fn the_configurations_that_are_delivered_are_good() {
     // Goal: what is installed starts. Method: `check` of the package's file, and of the one in the ConfigMap.
-    assert_good(&read("packaging/gateway.toml")).await;
-    let manifest = read("packaging/kubernetes/sluicegate.yaml");
+    assert_good(&project_file("packaging/gateway.toml")).await;
+    let manifest = project_file("packaging/kubernetes/sluicegate.yaml");
     let embedded = texts(&manifest, "gateway.toml");
     assert!(embedded[0].contains("[[listener]]"), "{embedded:?}");
     assert_good(&embedded[0]).await;
@@ -79,7 +75,10 @@ fn mount(directory: &Path, files: &[(&str, &str)], version: u32) {
 async fn each_team_has_a_config_map_of_its_own() {
     // Goal: a team changes its limits alone, and a mistake of one changes nothing for any. Method: the two ConfigMaps of the manifest,
     // mounted as the kubelet mounts them; one team changes its rate, then breaks its file.
-    let teams = texts(&read("packaging/kubernetes/teams.yaml"), "limits.toml");
+    let teams = texts(
+        &project_file("packaging/kubernetes/teams.yaml"),
+        "limits.toml",
+    );
     let [checkout, search] = &teams[..] else {
         panic!("{teams:?}")
     };
@@ -136,11 +135,11 @@ fn the_drains_of_unit_and_manifest_outlast_the_gateways() {
         let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
         digits.parse().unwrap()
     };
-    let unit = read("packaging/systemd/sluicegate.service");
+    let unit = project_file("packaging/systemd/sluicegate.service");
     // The default, which packaging/gateway.toml leaves as it is.
-    assert!(!read("packaging/gateway.toml").contains("shutdown_timeout"));
+    assert!(!project_file("packaging/gateway.toml").contains("shutdown_timeout"));
     assert!(seconds(&unit, "TimeoutStopSec=") > 30);
-    let manifest = read("packaging/kubernetes/sluicegate.yaml");
+    let manifest = project_file("packaging/kubernetes/sluicegate.yaml");
     let grace = seconds(&manifest, "terminationGracePeriodSeconds: ");
     let before = seconds(&manifest, "sleep: { seconds: ");
     assert!(grace > before + seconds(&manifest, "shutdown_timeout = \""));
@@ -151,7 +150,7 @@ async fn the_unit_starts_what_the_package_installs() {
     // Goal: paths agree. Method: each path of the unit and the maintainer scripts is an asset of the package or a directory that systemd
     // makes; each source of an asset is in the tree or is made by `./dev package`; the unit's commands are commands.
     let manifest: toml::de::DeTable<'_> = {
-        let text = Box::leak(read("Cargo.toml").into_boxed_str());
+        let text = Box::leak(project_file("Cargo.toml").into_boxed_str());
         toml::de::DeTable::parse(text).unwrap().into_inner()
     };
     let deb = manifest["package"].get_ref()["metadata"].get_ref()["deb"].get_ref();
@@ -165,7 +164,7 @@ async fn the_unit_starts_what_the_package_installs() {
             (text(0), text(1))
         })
         .collect();
-    let made = read("dev");
+    let made = project_file("dev");
     for (source, _) in &assets {
         let is_made = source.starts_with("target/")
             && made.contains(
@@ -189,7 +188,7 @@ async fn the_unit_starts_what_the_package_installs() {
             None => Path::new("/").join(target),
         })
         .collect();
-    let unit = read("packaging/systemd/sluicegate.service");
+    let unit = project_file("packaging/systemd/sluicegate.service");
     let starts: Vec<&str> = unit
         .lines()
         .filter_map(|line| {
@@ -208,9 +207,9 @@ async fn the_unit_starts_what_the_package_installs() {
         output(&[words[1], "--help"]).await;
     }
     for script in ["postinst", "prerm", "postrm"] {
-        assert!(read(&format!("packaging/debian/{script}")).contains("#DEBHELPER#"));
+        assert!(project_file(&format!("packaging/debian/{script}")).contains("#DEBHELPER#"));
     }
-    let configuration = read("packaging/gateway.toml");
+    let configuration = project_file("packaging/gateway.toml");
     for directory in ["StateDirectory=sluicegate\n", "LogsDirectory=sluicegate\n"] {
         assert!(unit.contains(directory), "{directory}");
     }
@@ -242,7 +241,7 @@ fn the_image_finds_every_file_that_a_manifest_names() {
 async fn the_units_stop_drains_and_waits() {
     // Goal: systemd, which kills a main process that it has not started itself without waiting, has nothing left to kill. Method: the
     // script of `ExecStop=` while a request is under way: it ends after the gateway, which ends after the answer.
-    let unit = read("packaging/systemd/sluicegate.service");
+    let unit = project_file("packaging/systemd/sluicegate.service");
     let stop = unit
         .lines()
         .find_map(|line| {
@@ -339,7 +338,7 @@ async fn the_man_page_has_the_sections_that_an_operator_looks_for() {
         let heading = format!("\n.SH {section}\n");
         assert_eq!(page.matches(&heading).count(), 1, "{section}");
     }
-    let operations = read("docs/operations/upgrades.md");
+    let operations = project_file("docs/operations/upgrades.md");
     let signals = operations
         .lines()
         .filter_map(|line| line.strip_prefix("| SIG")?.split(' ').next());
@@ -352,8 +351,8 @@ async fn the_man_page_has_the_sections_that_an_operator_looks_for() {
 fn the_container_is_stopped_no_earlier_than_its_drain_ends() {
     // Goal: Docker does not kill a process that still drains. Method: the grace period of the Compose file, against the default of
     // `shutdown_timeout`, which conf/gateway.toml leaves as it is.
-    assert!(!read("conf/gateway.toml").contains("shutdown_timeout"));
-    let compose = read("packaging/docker/compose.yaml");
+    assert!(!project_file("conf/gateway.toml").contains("shutdown_timeout"));
+    let compose = project_file("packaging/docker/compose.yaml");
     let grace = compose
         .lines()
         .find_map(|line| {
@@ -373,7 +372,7 @@ fn the_release_runs_commands_that_the_script_has() {
         .output()
         .unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
-    let workflow = read(".github/workflows/release.yml");
+    let workflow = project_file(".github/workflows/release.yml");
     let commands: Vec<&str> = workflow
         .lines()
         .filter_map(|line| line.trim().strip_prefix("- run: ./dev ")?.split(' ').next())

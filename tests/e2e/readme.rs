@@ -4,16 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::harness::*;
 
-fn readme() -> String {
-    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap()
-}
-
-/// The first block of this language.
-fn block(readme: &str, language: &str) -> String {
-    let (_, block) = readme.split_once(&format!("```{language}\n")).unwrap();
-    block.split("```").next().unwrap().to_owned()
-}
-
 /// The text with `#` in place of each number.
 fn without_numbers(text: &str) -> String {
     let mut shape = text.replace(|c: char| c.is_ascii_digit(), "#");
@@ -38,10 +28,9 @@ fn words(command: &str) -> Vec<String> {
 async fn the_rejected_request_of_the_readme_is_the_answer() {
     // Goal: the README shows what a client gets. Method: its smallest file, the statuses of its loop of eight, and of the sixth answer each
     // field that it shows and the body; the wait depends on the moment, so numbers of it are compared by their place.
-    let readme = readme();
-    let shown = block(&readme, "http");
-    let (head, body) = shown.split_once("\n\n").unwrap();
-    let console = readme.split("```console\n").nth(1).unwrap();
+    let readme = project_file("README.md");
+    let (head, body) = blocks(&readme, "http")[0].split_once("\n\n").unwrap();
+    let console = blocks(&readme, "console")[0];
     let statuses: Vec<u16> = console
         .lines()
         .nth(1)
@@ -50,7 +39,7 @@ async fn the_rejected_request_of_the_readme_is_the_answer() {
         .map(|status| status.parse().unwrap())
         .collect();
     let origin = Origin::named("app");
-    let file = block(&readme, "toml")
+    let file = blocks(&readme, "toml")[0]
         .replace("0.0.0.0:8080", "{listener}")
         .replace("127.0.0.1:3000", &origin.address().to_string());
     let gateway = Setup::new()
@@ -84,9 +73,8 @@ async fn the_rejected_request_of_the_readme_is_the_answer() {
 async fn every_command_of_the_readme_is_one() {
     // Goal: no command of the README has a name or an option that there is not. Method: each with `--help` behind its own words, which a
     // parser reaches only if it takes them.
-    let readme = readme();
-    let blocks = readme.split("```sh\n").skip(1);
-    let lines = blocks.flat_map(|block| block.split("```").next().unwrap().lines());
+    let readme = project_file("README.md");
+    let lines = blocks(&readme, "sh").into_iter().flat_map(str::lines);
     let commands: Vec<&str> = lines
         .filter_map(|line| line.strip_prefix("sluicegate "))
         .map(|line| {

@@ -1,7 +1,6 @@
 //! Rules that operators set for a time: who is blocked and who is exempt, by API, command line and page; their end, file and fleet.
 
 use std::fs;
-use std::process::Command;
 
 use serde_json::{Value, json};
 use sluicegate_limiter::Timestamp;
@@ -450,34 +449,11 @@ async fn gateways_of_one_store_share_their_rules() {
     .await;
 }
 
-/// The commands of the blocks of shell in an entry of the runbook.
-fn commands_of(entry: &str) -> Vec<String> {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operations/runbook.md");
-    let runbook = fs::read_to_string(file).unwrap();
-    let (_, rest) = runbook.split_once(&format!("\n## {entry}\n")).unwrap();
-    let text = rest.split("\n## ").next().unwrap();
-    let blocks = text.split("```sh\n").skip(1);
-    blocks
-        .map(|block| block.split("```").next().unwrap().to_owned())
-        .collect()
-}
-
 /// Runs a block of shell as printed, with the configuration and the program of this gateway in the place of the installed ones.
 fn run(gateway: &Gateway, block: &str) -> String {
     let config = gateway.config_path();
     let block = block.replace("/etc/sluicegate/gateway.toml", config.to_str().unwrap());
-    let program = std::path::Path::new(env!("CARGO_BIN_EXE_sluicegate"));
-    let path = format!(
-        "{}:{}",
-        program.parent().unwrap().display(),
-        std::env::var("PATH").unwrap()
-    );
-    let mut shell = Command::new("sh");
-    let done = shell
-        .args(["-ec", &block])
-        .env("PATH", path)
-        .output()
-        .unwrap();
+    let done = shell(&block).output().unwrap();
     let said =
         String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{block}: {said}");
@@ -493,9 +469,9 @@ async fn the_commands_of_the_runbook_block_and_limit_as_printed() {
         .start()
         .await;
     let mut client = gateway.client().await;
-    let blocks = commands_of("Block addresses");
-    let [block, list, unblock] = &blocks[..] else {
-        panic!("three blocks of commands: {blocks:?}");
+    let runbook = project_file("docs/operations/runbook.md");
+    let [block, list, unblock] = blocks(section(&runbook, "Block addresses"), "sh")[..] else {
+        panic!("other blocks");
     };
     assert_eq!(status(&mut client, "198.51.100.1").await, 200);
     assert!(run(&gateway, block).contains("198.51.100.0/24 is blocked until "));
@@ -509,8 +485,8 @@ async fn the_commands_of_the_runbook_block_and_limit_as_printed() {
     run(&gateway, unblock);
     assert_eq!(status(&mut client, "198.51.100.1").await, 200);
 
-    for block in commands_of("Add an emergency limit now") {
-        run(&gateway, &block);
+    for block in blocks(section(&runbook, "Add an emergency limit now"), "sh") {
+        run(&gateway, block);
     }
     let mut answers = Vec::new();
     for _ in 0..31 {

@@ -15,7 +15,6 @@ mod traefik;
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -28,7 +27,7 @@ pub use self::caddy::has_caddy;
 /// A file of `conf/examples/beside`, with other addresses in it.
 fn example(name: &str, addresses: &[(&str, &str)]) -> String {
     let file = format!("conf/examples/beside/{name}");
-    let mut text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(&file)).unwrap();
+    let mut text = project_file(&file);
     for (shipped, tested) in addresses {
         assert!(text.contains(shipped), "{file}: {shipped}");
         text = text.replace(shipped, tested);

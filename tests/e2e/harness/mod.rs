@@ -8,6 +8,7 @@ mod client;
 mod collector;
 mod demo_turn;
 pub mod dnsmasq;
+mod document;
 mod driven_clock;
 mod eventually;
 mod flood;
@@ -41,6 +42,7 @@ pub use client::{Client, Request, Response, Version, delete, get, head, options,
 pub use collector::{Collector, ReceivedLine, Told};
 pub use demo_turn::demo_turn;
 pub use dnsmasq::Dnsmasq;
+pub use document::{blocks, project_file, section, shell};
 pub use driven_clock::DrivenClock;
 pub use eventually::{PATIENCE, at_a_pace, clear_of_the_hours_end, eventually, settled, within};
 pub use flood::Flood;

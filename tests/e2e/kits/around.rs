@@ -95,18 +95,11 @@ async fn an_account_gets_five_guesses_by_any_method_and_path() {
 async fn the_smallest_file_holds_for_any_method_and_path() {
     // Goal: the example of the README is as strict as the shipped one. Method: the file of the README and the one that ships, with an
     // hour in place of seconds.
-    let readme =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
-    let smallest = readme
-        .split("```toml\n")
-        .nth(1)
-        .unwrap()
-        .split("```")
-        .next()
-        .unwrap();
-    let shipped =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/conf/gateway.toml")).unwrap();
-    for file in [smallest, &shipped] {
+    let readme = project_file("README.md");
+    for file in [
+        blocks(&readme, "toml")[0],
+        &project_file("conf/gateway.toml"),
+    ] {
         let origin = Origin::named("app");
         let file = file
             .replace("0.0.0.0:8080", "{listener}")

@@ -30,8 +30,7 @@ fn kit(name: &str, origin: &Origin) -> Setup {
 /// As [`kit`], with an origin at this address, and more of what ships and what the test has in its place.
 fn kit_with(name: &str, origin: SocketAddr, more: &[(&str, &str)]) -> Setup {
     let file = format!("conf/examples/{name}.toml");
-    let mut whole =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(&file)).unwrap();
+    let mut whole = project_file(&file);
     let address = origin.to_string();
     // What ships, and what the test has in its place.
     let of_several = [

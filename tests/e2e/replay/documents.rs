@@ -108,8 +108,7 @@ async fn the_documents_quote_what_the_program_prints() {
         .iter()
         .find(|(name, _)| name == "docs/replay.md")
         .unwrap();
-    let (_, block) = page.split_once("```toml\n").unwrap();
-    let new = block.split("```").next().unwrap();
+    let new = blocks(page, "toml")[0];
     let old = new.replace("10 per 10s", "20 per 1m");
     assert_ne!(old, new);
     let named = new
