@@ -197,6 +197,8 @@ async fn shared_counts_are_no_heavy_keys() {
     let browser = Browser::start().await;
     let mut page = browser.open(&gateway.ui("limit/pages")).await;
     page.shows("so new keys shared counters: what ").await;
+    page.shows("The limit pages has no room: beyond its capacity of")
+        .await;
 }
 
 /// The lines of a limit that bans, with a rate that has room again at once and one that remembers, and with overrides.

@@ -397,7 +397,9 @@ async fn the_commands_of_the_page_on_load_tests_print_what_it_says() {
 fn the_readme_has_commands_of_the_page_on_load_tests() {
     // Goal: the README starts the load test that the page explains. Method: each of its lines of wrk is one of the page.
     let readme = project_file("README.md");
-    let commands = readme.lines().filter(|line| line.starts_with("wrk "));
+    let lines = readme.lines().filter(|line| line.starts_with("wrk "));
+    let commands: Vec<&str> = lines.collect();
+    assert!(!commands.is_empty(), "the README has no command of wrk");
     for command in commands {
         let command = command.split("  #").next().unwrap().trim_end();
         assert!(PAGE.lines().any(|line| line == command), "{command}");

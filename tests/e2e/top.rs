@@ -85,6 +85,7 @@ async fn one_frame_has_the_counts_of_limits_and_servers() {
         "keys nearest to",
         "reject",
         "servers of origins (1)",
+        " unchecked ",
     ] {
         assert!(text.contains(part), "{part} is not in:\n{text}");
     }

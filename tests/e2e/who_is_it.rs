@@ -167,7 +167,8 @@ async fn heavy_rejected_and_banned_keys_are_named_as_the_log_names_them() {
 #[tokio::test]
 async fn bans_by_hand_and_keys_without_a_value_are_named() {
     // Goal: no list of bans leaves an operator guessing. Method: a key banned by its value and one by its hash, whose value is unknown
-    // until a request shows it, on the admin listener and the page; requests without the value; then the form changes by a reload.
+    // until a request shows it, on the admin listener and the page; requests without the value; then the form changes by a reload, and
+    // the page says so of a key that is rejected.
     let rules = RULES.replace(
         "on_missing = \"shared\"",
         "on_missing = \"shared\"\nban = { for = \"1h\" }",
@@ -196,8 +197,8 @@ async fn bans_by_hand_and_keys_without_a_value_are_named() {
         page.until(&format!("{shown}?.includes('{text}')")).await;
     }
     let mut client = gateway.client().await;
-    let eve = client.send(get("/user").header("x-user", "eve")).await;
-    assert_eq!(eve.status, 429);
+    let by_eve = get("/user").header("x-user", "eve");
+    assert_eq!(client.send(by_eve.clone()).await.status, 429);
     let bans = values(&read(&gateway, "/limits/user/bans").await["keys"]);
     assert!(bans.contains(&json!(["mallory"])) && bans.contains(&json!(["eve"])));
 
@@ -218,8 +219,14 @@ async fn bans_by_hand_and_keys_without_a_value_are_named() {
         (generation(&gateway).await > before).then_some(())
     })
     .await;
-    let page = gateway.admin(get("/limits/user/bans").bearer(TOKEN)).await;
-    assert!(!page.text().contains("mallory"), "{page:?}");
+    let bans = gateway.admin(get("/limits/user/bans").bearer(TOKEN)).await;
+    assert!(!bans.text().contains("mallory"), "{bans:?}");
+    page.go(&gateway.ui("rejections")).await;
+    page.is_live().await;
+    assert_eq!(client.send(by_eve).await.status, 429);
+    let key = "document.querySelector('[role=log] tbody a[href*=\"&key=\"]')?.textContent";
+    page.until(&format!("{key}?.endsWith(' (masked) {hash}')"))
+        .await;
 }
 
 /// A limit that nobody reaches, and one of one request for each client.
