@@ -8,6 +8,7 @@
 //! # Invariants
 //! 1. Routes are compared from the last one on, so the routes behind a route are in order by then, with those that are repeated.
 //! 2. A repeated route has each condition of the later one, so its rank is at least as high, and it stands before that one.
+//! 3. The later routes of the highest rank come first, so a route that is repeated for one of them is preferred to the next ones too.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -125,7 +126,7 @@ impl<'r> GroupOrder<'r> {
         let mut found: Vec<RouteConditions> = Vec::new();
         let preferred = (Bound::Excluded(taken.rank), Bound::Unbounded);
         let preferred = self.later.range(preferred);
-        for later in preferred.flat_map(|(_, routes)| routes) {
+        for later in preferred.rev().flat_map(|(_, routes)| routes) {
             if taken.route.acts_as(later.route)
                 || !self.ends[&taken.at].may_meet(&self.ends[&later.at])
             {
@@ -227,7 +228,7 @@ mod tests {
                 with(route(all, 2), field),
                 with(route(all, 3), post)
             ]),
-            ["1 POST", "1 x", "1 ", "2 x", "3 POST"]
+            ["1 x", "1 POST", "1 ", "2 x", "3 POST"]
         );
         assert_eq!(
             kept(vec![with(inner(), post), for_office(2)]),
@@ -258,5 +259,31 @@ mod tests {
         ] {
             assert_eq!(kept(vec![inner(), other]).len(), 2);
         }
+    }
+
+    /// Goal: a route is repeated for all clients of later ones. Method: clients of a later route within those of another one.
+    #[test]
+    fn a_route_is_repeated_for_the_clients_of_later_ones() {
+        let for_clients = |blocks: &str, path: &str, status| Route {
+            client: blocks.split(' ').map(str::to_owned).collect(),
+            ..route(path, status)
+        };
+        let inner = "~ ^/a/b$";
+        let all = "~ ^/a.*$";
+        let routes = vec![
+            route(inner, 1),
+            for_clients("10.1.0.0/16", all, 2),
+            for_clients("10.0.0.0/8", all, 3),
+        ];
+        assert_eq!(
+            kept(routes),
+            [
+                "1 10.1.0.0/16",
+                "1 10.0.0.0/8",
+                "1 ",
+                "2 10.1.0.0/16",
+                "3 10.0.0.0/8"
+            ]
+        );
     }
 }
