@@ -61,12 +61,15 @@ impl RouteConditions {
         }
     }
 
-    /// Returns true if each request that fulfils the other conditions fulfils these.
-    pub(crate) fn cover(&self, other: &Self) -> bool {
-        covers(&self.listeners, &other.listeners)
-            && covers_clients(&self.client, &other.client)
-            && self.values.iter().all(|own| other.values.contains(own))
-            && covers(&self.methods, &other.methods)
+    /// Returns true if each request that fulfils these conditions fulfils some of the others.
+    pub(crate) fn are_covered<'c>(&self, others: impl Iterator<Item = &'c Self>) -> bool {
+        let others = others.filter(|it| {
+            covers(&it.listeners, &self.listeners)
+                && it.values.iter().all(|value| self.values.contains(value))
+                && covers(&it.methods, &self.methods)
+        });
+        let clients: Vec<&[String]> = others.map(|it| it.client.as_slice()).collect();
+        cover_clients(&clients, &self.client)
     }
 
     /// Returns the conditions of requests that fulfil these and the other ones; `None` where no request does.
@@ -134,7 +137,7 @@ fn both_values(one: &[RouteValue], other: &[RouteValue]) -> Option<Vec<RouteValu
 /// A list of blocks, in which the longest one that contains an address decides; `!` excepts.
 struct BlockList {
     blocks: Vec<(IpNet, bool)>,
-    /// True if it has exceptions alone, and so all other clients.
+    /// True if it has exceptions alone, or nothing, and so all other clients.
     has_others: bool,
 }
 
@@ -159,15 +162,14 @@ impl BlockList {
     }
 }
 
-/// Returns true if a list has each client of another one; an empty list has all.
-fn covers_clients(wide: &[String], narrow: &[String]) -> bool {
-    if wide.is_empty() || narrow.is_empty() {
-        return wide.is_empty();
-    }
-    let wide = BlockList::new(wide);
+/// Returns true if lists together have each client of another one; an empty list has all.
+fn cover_clients(wide: &[&[String]], narrow: &[String]) -> bool {
+    let wide: Vec<BlockList> = wide.iter().map(|it| BlockList::new(it)).collect();
     let narrow = BlockList::new(narrow);
-    let mut networks = wide.blocks.iter().chain(&narrow.blocks).map(|(it, _)| it);
-    networks.all(|it| wide.has(it) || !narrow.has(it)) && (wide.has_others || !narrow.has_others)
+    let has = |network: &IpNet| wide.iter().any(|it| it.has(network));
+    let mut networks = wide.iter().chain([&narrow]).flat_map(|it| &it.blocks);
+    networks.all(|(it, _)| !narrow.has(it) || has(it))
+        && (wide.iter().any(|it| it.has_others) || !narrow.has_others)
 }
 
 /// Returns the clients of both lists; `None` where there are none.
@@ -248,15 +250,25 @@ mod tests {
             assert_eq!(both(one, other), expected.map(texts), "{one}, {other}");
             assert_eq!(both(other, one).is_none(), expected.is_none());
             if let Some(both) = both(one, other) {
-                assert!(covers_clients(&texts(one), &both) && covers_clients(&texts(other), &both));
+                for one in [one, other] {
+                    assert!(cover_clients(&[&texts(one)], &both));
+                }
             }
         }
     }
 
-    /// Goal: a list covers what it has as a whole, and nothing else. Method: an exception in either list, exceptions alone, none.
+    /// Goal: lists cover what they have as a whole, and nothing else. Method: an exception in either list, exceptions alone, none, and
+    /// lists that have a part each.
     #[test]
-    fn a_list_covers_clients_that_it_has_as_a_whole() {
-        let covers = |wide: &str, narrow: &str| covers_clients(&texts(wide), &texts(narrow));
+    fn lists_cover_clients_that_they_have_as_a_whole() {
+        let covers = |wide: &str, narrow: &str| {
+            let wide: Vec<Vec<String>> = wide.split('|').map(texts).collect();
+            let wide: Vec<&[String]> = wide.iter().map(Vec::as_slice).collect();
+            cover_clients(&wide, &texts(narrow))
+        };
+        assert!(covers("10.1.0.0/16|10.0.0.0/8 !10.1.0.0/16", "10.0.0.0/8"));
+        assert!(covers("10.0.0.0/8|!10.0.0.0/8", ""));
+        assert!(!covers("10.1.1.1|10.0.0.0/8 !10.1.0.0/16", "10.0.0.0/8"));
         assert!(covers("10.0.0.0/8 !10.1.0.0/16", "10.2.0.0/16 10.3.0.1"));
         assert!(covers("10.0.0.0/8 !10.1.0.0/16", "10.0.0.0/8 !10.0.0.0/9"));
         assert!(covers("!10.1.0.0/16", "!10.0.0.0/8"));

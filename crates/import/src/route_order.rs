@@ -135,19 +135,19 @@ impl<'r> GroupOrder<'r> {
             let Some(both) = taken.conditions.with(&later.conditions) else {
                 continue;
             };
-            if !found.iter().any(|it| it.cover(&both)) && !self.is_taken_before(taken, &both) {
+            if !both.are_covered(found.iter()) && !self.is_taken_before(taken, &both) {
                 found.push(both);
             }
         }
         found
     }
 
-    /// Returns true if a route before another one has its path and takes all of these requests.
+    /// Returns true if routes before another one have its path and take all of these requests.
     fn is_taken_before(&self, taken: &RankedRoute<'_>, conditions: &RouteConditions) -> bool {
         let places = self.places.get(taken.route.path.as_str());
         let earlier = places.into_iter().flatten();
-        let mut earlier = earlier.filter_map(|place| self.own.get(*place));
-        earlier.any(|it| it.conditions.cover(conditions))
+        let earlier = earlier.filter_map(|place| self.own.get(*place));
+        conditions.are_covered(earlier.map(|it| &it.conditions))
     }
 }
 
@@ -261,7 +261,8 @@ mod tests {
         }
     }
 
-    /// Goal: a route is repeated for all clients of later ones. Method: clients of a later route within those of another one.
+    /// Goal: a route is repeated for all clients of later ones, and for no others. Method: clients of a later route within those of another
+    /// one, and a route behind others of its path that take the clients together.
     #[test]
     fn a_route_is_repeated_for_the_clients_of_later_ones() {
         let for_clients = |blocks: &str, path: &str, status| Route {
@@ -270,13 +271,13 @@ mod tests {
         };
         let inner = "~ ^/a/b$";
         let all = "~ ^/a.*$";
-        let routes = vec![
+        let mut routes = vec![
             route(inner, 1),
             for_clients("10.1.0.0/16", all, 2),
             for_clients("10.0.0.0/8", all, 3),
         ];
         assert_eq!(
-            kept(routes),
+            kept(routes.clone()),
             [
                 "1 10.1.0.0/16",
                 "1 10.0.0.0/8",
@@ -285,5 +286,8 @@ mod tests {
                 "3 10.0.0.0/8"
             ]
         );
+        routes.insert(0, for_clients("10.0.0.0/8 !10.1.0.0/16", inner, 4));
+        routes.insert(1, for_clients("10.1.0.0/16", inner, 5));
+        assert_eq!(kept(routes).len(), 5);
     }
 }
