@@ -72,6 +72,20 @@ impl RouteConditions {
         cover_clients(&clients, &self.client)
     }
 
+    /// Adds the clients of other conditions, and returns true, where nothing else differs and the rank stays the same.
+    pub(crate) fn take_clients(&mut self, other: &Self) -> bool {
+        let mut blocks = self.client.iter().chain(&other.client);
+        let can_take = !blocks.any(|it| it.starts_with('!'))
+            && self.rank() == other.rank()
+            && self.listeners == other.listeners
+            && self.values == other.values
+            && self.methods == other.methods;
+        if can_take {
+            self.client.extend_from_slice(&other.client);
+        }
+        can_take
+    }
+
     /// Returns the conditions of requests that fulfil these and the other ones; `None` where no request does.
     pub(crate) fn with(&self, other: &Self) -> Option<Self> {
         Some(Self {

@@ -135,7 +135,10 @@ impl<'r> GroupOrder<'r> {
             let Some(both) = taken.conditions.with(&later.conditions) else {
                 continue;
             };
-            if !both.are_covered(found.iter()) && !self.is_taken_before(taken, &both) {
+            if both.are_covered(found.iter()) || self.is_taken_before(taken, &both) {
+                continue;
+            }
+            if !found.iter_mut().any(|it| it.take_clients(&both)) {
                 found.push(both);
             }
         }
@@ -262,7 +265,7 @@ mod tests {
     }
 
     /// Goal: a route is repeated for all clients of later ones, and for no others. Method: clients of a later route within those of another
-    /// one, and a route behind others of its path that take the clients together.
+    /// one, clients of two blocks of one size, and a route behind others of its path that take the clients together.
     #[test]
     fn a_route_is_repeated_for_the_clients_of_later_ones() {
         let for_clients = |blocks: &str, path: &str, status| Route {
@@ -275,17 +278,20 @@ mod tests {
             route(inner, 1),
             for_clients("10.1.0.0/16", all, 2),
             for_clients("10.0.0.0/8", all, 3),
+            for_clients("11.0.0.0/8", all, 3),
         ];
         assert_eq!(
             kept(routes.clone()),
             [
                 "1 10.1.0.0/16",
-                "1 10.0.0.0/8",
+                "1 11.0.0.0/8 10.0.0.0/8",
                 "1 ",
                 "2 10.1.0.0/16",
-                "3 10.0.0.0/8"
+                "3 10.0.0.0/8",
+                "3 11.0.0.0/8"
             ]
         );
+        routes.pop();
         routes.insert(0, for_clients("10.0.0.0/8 !10.1.0.0/16", inner, 4));
         routes.insert(1, for_clients("10.1.0.0/16", inner, 5));
         assert_eq!(kept(routes).len(), 5);
