@@ -228,26 +228,10 @@ fn options<T: Clone>(values: &[T]) -> impl Iterator<Item = Option<T>> {
 }
 
 impl RequestCell {
-    /// Returns the conditions that divide the requests of a cell further, where the dimensions up to this one are known.
-    ///
-    /// The gateway prefers the narrower client, field or method among the routes of expressions, whatever their paths are: a cell is
-    /// divided by the conditions on every path that its requests can have.
+    /// Returns the conditions that can hold for the requests of a cell, where the dimensions up to this one are known.
     fn possible<'c>(&self, conditions: &[&'c TermList], known: CellDimension) -> Vec<&'c TermList> {
-        let overlaps = |literal: &SignedTerm| match (&literal.term, &self.path) {
-            (ConditionTerm::Path(_), Some(_)) if literal.is_negated => true,
-            (ConditionTerm::Path(paths), Some(own)) => paths.iter().any(|it| it.overlaps(own)),
-            _ => {
-                let is_known = dimension(&literal.term).is_none_or(|it| it <= known);
-                !is_known || self.holds(literal) != Some(false)
-            }
-        };
         let conditions = conditions.iter().copied();
-        match &self.path {
-            Some(path) if !matches!(path, PathTerm::Exact(_)) => {
-                conditions.filter(|it| it.iter().all(overlaps)).collect()
-            }
-            _ => conditions.filter(|it| self.may_hold(it, known)).collect(),
-        }
+        conditions.filter(|it| self.may_hold(it, known)).collect()
     }
 
     /// Returns true if terms can hold together, where the dimensions up to this one are known.

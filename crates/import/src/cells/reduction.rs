@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //!
-//! 1. Cells are in the order in which the gateway prefers their routes: the more specific host, then the more specific path, then clients,
-//!    then methods.
+//! 1. Cells are in the order in which the gateway takes their routes: the more specific host, then the more specific path, then the order
+//!    in which requests were divided. `route_order` keeps it where the gateway prefers the narrower conditions of a later route.
 //! 2. A cell is compared with those that the gateway would prefer less, which are final by then; so cells are removed from the back.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ pub(crate) fn needed<T: PartialEq>(cells: Vec<CellResult<T>>) -> Vec<CellResult<
     groups.sort_by_key(|group| std::cmp::Reverse(host_rank(group[0].0.host.as_deref())));
     for group in &mut groups {
         let depths = depths(group.iter().map(|(cell, _)| cell));
-        group.sort_by_key(|(cell, _)| std::cmp::Reverse(rank(cell, &depths)));
+        group.sort_by_key(|(cell, _)| std::cmp::Reverse(path_rank(cell.path.as_ref(), &depths)));
     }
     for at in (0..groups.len()).rev() {
         let behind = groups.split_off(at + 1);
@@ -58,7 +58,6 @@ fn reduced<T: PartialEq>(
     let behind: Vec<&CellResult<T>> = behind.iter().filter(takes_host).flatten().collect();
     // From the back, so the cells of `kept` are those that the gateway prefers less, the last one first.
     let mut kept: Vec<CellResult<T>> = Vec::new();
-    let open_prefixes = open_prefixes(group.iter().map(|(cell, _)| cell));
     while let Some((cell, result)) = group.pop() {
         // The cells of the same host that are still in the group come first for the requests that they take.
         let reached: Vec<&CellResult<T>> = (behind.iter().copied())
@@ -66,7 +65,7 @@ fn reduced<T: PartialEq>(
                 takes(other, &cell) || !group.iter().any(|(own, _)| takes(own, other))
             })
             .collect();
-        if !is_needless((&cell, &result), &kept, &reached, &open_prefixes) {
+        if !is_needless((&cell, &result), &kept, &reached) {
             kept.push((cell, result));
         }
     }
@@ -80,11 +79,7 @@ fn is_needless<T: PartialEq>(
     (cell, result): (&RequestCell, &T),
     kept: &[CellResult<T>],
     behind: &[&CellResult<T>],
-    open_prefixes: &[String],
 ) -> bool {
-    if is_unordered(cell, result, kept, open_prefixes) {
-        return false;
-    }
     for (other, other_result) in kept.iter().rev().chain(behind.iter().copied()) {
         let is_same = other_result == result;
         if takes(other, cell) {
@@ -95,24 +90,6 @@ fn is_needless<T: PartialEq>(
         }
     }
     false
-}
-
-/// Returns true if the gateway orders the expressions of a group otherwise than by their paths: clients and methods come before the order
-/// of the file.
-fn is_unordered<T: PartialEq>(
-    cell: &RequestCell,
-    result: &T,
-    kept: &[CellResult<T>],
-    open_prefixes: &[String],
-) -> bool {
-    let is_expression = |it: &RequestCell| is_expression(it.path.as_ref(), open_prefixes);
-    is_expression(cell)
-        && kept.iter().any(|(other, other_result)| {
-            is_expression(other)
-                && (other.client.is_some() || !other.values.is_empty() || other.method.is_some())
-                && other_result != result
-                && overlaps(other, cell)
-        })
 }
 
 /// Returns the prefixes of paths that routes have as expressions: those that end within a segment, and those whose paths an expression
@@ -212,29 +189,15 @@ fn depths<'c>(cells: impl Iterator<Item = &'c RequestCell> + Clone) -> BTreeMap<
     depths.collect()
 }
 
-/// Returns the order by which the gateway prefers routes of one host; greater goes first.
-fn rank(
-    cell: &RequestCell,
-    depths: &BTreeMap<PathTerm, usize>,
-) -> (u8, usize, bool, usize, usize, bool) {
-    let depth = cell.path.as_ref().and_then(|path| depths.get(path));
-    let (kind, length) = match (&cell.path, depth) {
+/// Returns the order by which the gateway prefers the paths of one host; greater goes first.
+fn path_rank(path: Option<&PathTerm>, depths: &BTreeMap<PathTerm, usize>) -> (u8, usize) {
+    let depth = path.and_then(|it| depths.get(it));
+    match (path, depth) {
         (None, _) => (0, 0),
         (Some(PathTerm::Exact(_)), _) => (3, 0),
         (Some(PathTerm::Beginning(text)), None) => (1, text.len()),
         (Some(_), depth) => (2, depth.copied().unwrap_or(0)),
-    };
-    let fields = cell.values.iter().filter(|it| it.key == "headers").count();
-    let parameters = cell.values.len() - fields;
-    let has_method = cell.method.is_some();
-    (
-        kind,
-        length,
-        cell.client.is_some(),
-        fields,
-        parameters,
-        has_method,
-    )
+    }
 }
 
 /// Returns, for requests that two routes of one host take, the paths of both where the gateway takes the first one and `loses` says that
