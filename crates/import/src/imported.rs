@@ -49,6 +49,7 @@ pub fn import(
     final_slashes::keep_apart(&mut gateway.routes, &gateway.limits, &mut ledger);
     letter_case::relax(&mut gateway.routes, &gateway.limits);
     route_order::keep(&mut gateway.routes, &mut ledger);
+    gateway.remove_repeated_routes();
     if gateway.routes.is_empty() {
         ledger.fill_in("[[route]]: nothing in the input became a route");
     }

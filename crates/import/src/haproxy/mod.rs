@@ -68,8 +68,7 @@ pub(crate) fn read(
         }
         importer.import(frontend, &lines, ledger);
     }
-    let mut gateway = importer.finish(ledger);
-    gateway.remove_repeated_routes();
+    let gateway = importer.finish(ledger);
     elsewhere::fill_in(&sections, ledger);
     Ok(gateway)
 }
