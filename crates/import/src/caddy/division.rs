@@ -10,8 +10,8 @@ use super::paths::{CurrentPath, SitePathChange, folded};
 use super::steps::{ChainStep, StepKind};
 use crate::bounds;
 use crate::cells::{
-    CellDimension, PathTerm, RequestCell, client_parts, combinations, distinct, with_intersections,
-    within_bound,
+    CellDimension, PathTerm, RequestCell, client_parts, combinations, distinct, method_parts,
+    with_intersections, within_bound,
 };
 
 /// Most prefixes that paths are stripped of before they are compared.
@@ -72,16 +72,12 @@ pub(super) fn divide(
     split(cells, |cell| {
         let mut walk = ConditionWalk::new(cell, CellDimension::Value, scheme);
         walk.conditions(steps, &mut CurrentPath::new(cell.path.as_ref()));
-        let mut methods = distinct(walk.leaves.iter().filter_map(|it| match it {
-            RequestCondition::Method(method) => Some(method.clone()),
+        let methods = walk.leaves.iter().filter_map(|it| match it {
+            RequestCondition::Method(method) => Some(std::slice::from_ref(method)),
             _ => None,
-        }));
-        // A route for GET takes HEAD too unless there is one for HEAD.
-        if methods.iter().any(|it| it == "GET") && !methods.iter().any(|it| it == "HEAD") {
-            methods.push("HEAD".to_owned());
-        }
-        Ok(with(cell, methods, |cell, method| {
-            cell.method = method.map(|it| vec![it]);
+        });
+        Ok(with(cell, method_parts(methods), |cell, method| {
+            cell.method = method;
         }))
     })
 }

@@ -49,11 +49,7 @@ impl SiteRouteMaker<'_> {
                 }
             }
         }
-        let heads: Vec<SiteCell> = (cells.iter())
-            .filter(|(cell, _)| cell.method.as_deref() == Some(&["HEAD".to_owned()]))
-            .cloned()
-            .collect();
-        let kept = joined(with_heads(cells::needed(cells), &heads));
+        let kept = joined(cells::needed(cells));
         for group in kept.chunk_by(|(one, _), (other, _)| one.host == other.host) {
             let open_prefixes = cells::open_prefixes(group.iter().map(|(cell, _)| cell));
             for (cell, effect) in group {
@@ -289,32 +285,6 @@ fn collect<'s>(steps: &'s [ChainStep], into: &mut Vec<&'s RequestCondition>) {
             _ => {}
         }
     }
-}
-
-/// Adds the cells of HEAD that the route for GET would take with another effect.
-fn with_heads(cells: Vec<SiteCell>, heads: &[SiteCell]) -> Vec<SiteCell> {
-    let mut found: Vec<SiteCell> = Vec::new();
-    let has_method = |cell: &RequestCell, method: &str| {
-        cell.method
-            .as_ref()
-            .is_some_and(|own| own.iter().any(|it| it == method))
-    };
-    for (cell, effect) in &cells {
-        found.push((cell.clone(), effect.clone()));
-        if !has_method(cell, "GET") {
-            continue;
-        }
-        let head = RequestCell {
-            method: Some(vec!["HEAD".to_owned()]),
-            ..cell.clone()
-        };
-        let is_kept = cells.iter().any(|(known, _)| *known == head);
-        let other = heads
-            .iter()
-            .find(|(known, other)| *known == head && other != effect);
-        found.extend(other.filter(|_| !is_kept).cloned());
-    }
-    found
 }
 
 /// Makes one cell of those that differ in their methods only.

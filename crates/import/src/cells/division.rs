@@ -205,7 +205,12 @@ fn methods(conditions: &[&TermList]) -> Vec<Vec<String>> {
         ConditionTerm::Method(methods) => Some(methods.as_slice()),
         _ => None,
     });
-    partition::methods(&distinct(named))
+    method_parts(named)
+}
+
+/// Returns the parts into which lists of methods divide requests.
+pub(crate) fn method_parts<'l>(lists: impl Iterator<Item = &'l [String]>) -> Vec<Vec<String>> {
+    partition::methods(&distinct(lists))
 }
 
 fn terms<'c>(conditions: &[&'c TermList]) -> impl Iterator<Item = &'c ConditionTerm> {

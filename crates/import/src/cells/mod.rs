@@ -12,7 +12,7 @@ mod terms;
 
 pub(crate) use self::division::{
     CellDimension, CellDivision, RequestCell, TermList, client_parts, combinations, covers_host,
-    distinct, divide, hosts, within_bound,
+    distinct, divide, hosts, method_parts, within_bound,
 };
 pub(crate) use self::intersection::with_intersections;
 pub(crate) use self::reduction::{is_expression, lost_overlaps, needed, open_prefixes};
