@@ -55,23 +55,12 @@ impl KnownCell<'_> {
         let cell = self.cell;
         let in_dimension = |dimension, holds: bool| (dimension <= self.known).then_some(holds);
         match condition {
-            RequestCondition::All(all) => {
-                let mut truths = all.iter().map(|it| self.truth(it, path));
-                let is_unknown = all.iter().any(|it| self.truth(it, path).is_none());
-                match truths.any(|truth| truth == Some(false)) {
-                    true => Some(false),
-                    false => (!is_unknown).then_some(true),
-                }
-            }
+            RequestCondition::All(all) => all_hold(all.iter().map(|it| self.truth(it, path))),
             RequestCondition::Any(any) => {
-                let mut truths = any.iter().map(|it| self.truth(it, path));
-                let is_unknown = any.iter().any(|it| self.truth(it, path).is_none());
-                match truths.any(|truth| truth == Some(true)) {
-                    true => Some(true),
-                    false => (!is_unknown).then_some(false),
-                }
+                let opposites = any.iter().map(|it| opposite(self.truth(it, path)));
+                opposite(all_hold(opposites))
             }
-            RequestCondition::Not(inner) => self.truth(inner, path).map(|holds| !holds),
+            RequestCondition::Not(inner) => opposite(self.truth(inner, path)),
             RequestCondition::Tls => Some(self.scheme == RequestScheme::Https),
             RequestCondition::Host(hosts) => {
                 let host = cell.host.as_ref();
@@ -96,6 +85,22 @@ impl KnownCell<'_> {
             }
         }
     }
+}
+
+/// Returns whether all truths hold; `None` where that is not known.
+fn all_hold(truths: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+    let mut all = Some(true);
+    for truth in truths {
+        if truth == Some(false) {
+            return truth;
+        }
+        all = all.and(truth);
+    }
+    all
+}
+
+fn opposite(truth: Option<bool>) -> Option<bool> {
+    truth.map(|holds| !holds)
 }
 
 /// The state of a request on its way through the steps.
@@ -236,5 +241,22 @@ impl<'c> CellEvaluation<'c> {
 
     fn problem(&mut self, id: EntryId, reason: &str) {
         self.problems.push((id, reason.to_owned()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Format, NoFiles, import};
+
+    /// Goal: conditions within others are judged once each, and not twice at every level. Method: `not` within `not`, 28 times.
+    #[test]
+    fn conditions_within_others_are_judged_once() {
+        let depth = 28;
+        let begin = "not {\n".repeat(depth);
+        let end = "}\n".repeat(depth);
+        let matcher = format!("@m {{\n{begin}path /a\nmethod GET\n{end}}}\n");
+        let text = format!(":8080 {{\n{matcher}respond @m 403\nrespond ok\n}}\n");
+        let imported = import(Format::Caddy, "c", &text, &NoFiles).unwrap();
+        assert_eq!(imported.toml.matches("status = 403").count(), 1);
     }
 }
