@@ -204,7 +204,10 @@ impl ExpressionTranslator {
                 let class = self.class(ast)?;
                 !class.bytes.iter().any(|byte| self.is_digit(*byte))
             }
-            Ast::Repetition(repetition) if self.is_any_text(repetition)? => is_safe_behind,
+            // At least one character could be two digits of the escape that another any text begins.
+            Ast::Repetition(repetition) if self.is_any_text(repetition)? => {
+                is_safe_behind && repetition.op.kind == ast::RepetitionKind::ZeroOrMore
+            }
             Ast::Repetition(repetition) => {
                 is_safe_behind && self.is_safe(&repetition.ast, position)?
             }
@@ -507,6 +510,7 @@ mod tests {
             (r"^/\s$", "^/(?:%20)$"),
             ("^/[|<]*$", "^/(?:%(?:3C|7C))*$"),
             (r"^/.*2$", "^/(?:[^%]|%..)*2$"),
+            ("^/.+.+$", "^/(?:[^%]|%..)+.+$"),
             (r"^/[^/]{2}$", "^/(?:[^/%]|%..){2}$"),
             (r"^/[^A-Z]+$", "^/(?:[^A-Z%]|%..)+$"),
         ] {
