@@ -6,6 +6,7 @@ use sluicegate_base::path::PathCase;
 
 use crate::bounds;
 use crate::ledger::EntryId;
+use crate::own_fields::EditKind;
 
 /// A whole configuration.
 #[derive(Clone, Debug, Default)]
@@ -367,10 +368,29 @@ const ADDED_TWICE: &str =
     "`add` of a route has one value for each field, and another value is added to this one";
 
 impl FieldEdits {
-    /// Sets a field, whatever edits of it came before.
+    /// Applies an edit that comes after these.
+    ///
+    /// # Errors
+    ///
+    /// Another value is added to the field.
+    pub(crate) fn apply(
+        &mut self,
+        kind: EditKind,
+        name: &str,
+        value: &str,
+    ) -> Result<(), &'static str> {
+        match kind {
+            EditKind::Set => self.set_value(name, value),
+            EditKind::Add => return self.add_value(name, value),
+            EditKind::Remove => self.remove_field(name),
+        }
+        Ok(())
+    }
+
+    /// Sets a field, whatever edits of it came before. White space at an end of a value is lost on its way in any case.
     pub(crate) fn set_value(&mut self, name: &str, value: &str) {
         self.forget(name);
-        self.set.push((name.to_owned(), value.to_owned()));
+        self.set.push((name.to_owned(), value.trim().to_owned()));
     }
 
     /// Removes a field, whatever edits of it came before.
@@ -385,6 +405,7 @@ impl FieldEdits {
     ///
     /// Another value is added to it.
     pub(crate) fn add_value(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
+        let value = value.trim();
         match self.add.iter().find(|(known, _)| known == name) {
             Some((_, known)) if known == value => Ok(()),
             Some(_) => Err(ADDED_TWICE),

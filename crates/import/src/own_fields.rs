@@ -1,9 +1,12 @@
-//! Names the fields that the gateway writes to origins itself, which an import therefore does not set, and the values that other proxies
-//! usually give them.
+//! Names the fields that the gateway writes itself, which an import therefore does not edit, and the values that other proxies usually give
+//! those of requests.
 
 /// The reason for which another value is left out.
 pub(crate) const OTHER_VALUE: &str =
     "the gateway writes this field itself, with a value of its own; no key writes another one";
+
+/// The reason for which Vary is neither set nor removed.
+const VARY: &str = "`add` of [route.response_headers] is the one edit of Vary";
 
 /// Fields about the client and the connection, and those that frame a message.
 const OWN: [&str; 16] = [
@@ -25,6 +28,31 @@ const OWN: [&str; 16] = [
     "expect",
 ];
 
+/// The message that has a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EditedMessage {
+    Request,
+    Response,
+}
+
+/// The kind of an edit of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EditKind {
+    Set,
+    Add,
+    Remove,
+}
+
+impl EditKind {
+    /// Returns the edit of a proxy that sends no field without a value.
+    pub(crate) const fn from_text(text: &str) -> Self {
+        match text.is_empty() {
+            true => Self::Remove,
+            false => Self::Set,
+        }
+    }
+}
+
 /// A value that the other proxy writes into a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldValue<'v> {
@@ -45,10 +73,40 @@ pub(crate) fn is_own_field(name: &str) -> bool {
     OWN.contains(&name)
 }
 
-/// Returns true if no key edits a field of responses; `name` is in lower case.
-pub(crate) fn is_own_of_response(name: &str) -> bool {
+/// Returns true for a text that can be the name of a field. A name with `*` is a pattern in the files of other proxies.
+pub(crate) fn is_field_name(name: &str) -> bool {
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'+-.^_`|~".contains(c);
+    !name.is_empty() && name.chars().all(is_token)
+}
+
+/// Checks that a route can edit a field, as the configuration does; `name` is in lower case.
+///
+/// # Errors
+///
+/// The reason for which it cannot.
+pub(crate) fn check_edit(
+    name: &str,
+    message: EditedMessage,
+    edit: EditKind,
+) -> Result<(), &'static str> {
+    if !is_field_name(name) {
+        return Err("no field has this name");
+    }
     let is_limit = name.starts_with("ratelimit") || name.starts_with("x-ratelimit");
-    is_limit || (name != "host" && is_own_field(name))
+    let is_own = match message {
+        EditedMessage::Request => is_own_field(name),
+        EditedMessage::Response => {
+            let is_retry = name == "retry-after" && edit != EditKind::Remove;
+            is_retry || (is_own_field(name) && name != "host")
+        }
+    };
+    if is_limit || is_own {
+        return Err(OTHER_VALUE);
+    }
+    match (name, message) {
+        ("vary", EditedMessage::Response) if edit != EditKind::Add => Err(VARY),
+        _ => Ok(()),
+    }
 }
 
 /// Returns true if the gateway writes this value, or one that is no other one to an origin.
@@ -76,6 +134,35 @@ pub(crate) fn is_usual(name: &str, value: FieldValue<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: an edit that the configuration refuses is none. Method: fields of limits, of connections, of responses alone, and no names.
+    #[test]
+    fn edits_are_those_of_the_configuration() {
+        let is_editable = |name: &str, message| {
+            let edits = [EditKind::Set, EditKind::Add, EditKind::Remove];
+            edits.map(|edit| check_edit(name, message, edit).is_ok())
+        };
+        for (name, request, response) in [
+            ("x-a", [true; 3], [true; 3]),
+            ("x.a~b", [true; 3], [true; 3]),
+            ("ratelimit-policy", [false; 3], [false; 3]),
+            ("x-ratelimit-plan", [false; 3], [false; 3]),
+            ("x-forwarded-for", [false; 3], [false; 3]),
+            ("connection", [false; 3], [false; 3]),
+            ("host", [false; 3], [true; 3]),
+            ("retry-after", [true; 3], [false, false, true]),
+            ("vary", [true; 3], [false, true, false]),
+            ("x-*", [false; 3], [false; 3]),
+            ("", [false; 3], [false; 3]),
+        ] {
+            assert_eq!(is_editable(name, EditedMessage::Request), request, "{name}");
+            assert_eq!(
+                is_editable(name, EditedMessage::Response),
+                response,
+                "{name}"
+            );
+        }
+    }
 
     /// Goal: only a value that the gateway writes too is one that it need not write. Method: usual values of each field, and others.
     #[test]

@@ -3,17 +3,7 @@
 use super::placeholders;
 use super::tree::CaddyDirective;
 use crate::model::FieldEdits;
-use crate::own_fields::is_own_field;
-
-/// The message that has a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EditedMessage {
-    Request,
-    Response,
-}
-
-/// Beginnings of names of fields that describe limits.
-const LIMIT_FIELDS: [&str; 2] = ["ratelimit", "x-ratelimit"];
+use crate::own_fields::{self, EditKind, EditedMessage};
 
 /// Adds the edit that a line says: `[+|-|>]FIELD [VALUE]`.
 ///
@@ -33,24 +23,15 @@ pub(super) fn read_line(
     let field = field.strip_suffix(':').unwrap_or(field);
     let name = field.trim_start_matches(['+', '-', '>', '?']);
     let name = name.to_ascii_lowercase();
-    let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    if name.is_empty() || !name.chars().all(is_name) {
-        return Err(format!("no field is called {field}"));
-    }
-    let is_own = is_own_field(&name)
-        || LIMIT_FIELDS.iter().any(|it| name.starts_with(it))
-        || (message == EditedMessage::Response
-            && (name == "retry-after" || (name == "vary" && !field.starts_with('+'))));
-    if is_own {
-        return Err(format!("the gateway writes {name} itself"));
-    }
-    match field.chars().next() {
+    let kind = match field.chars().next() {
         Some('?') => return Err("no edit sets a field only where it is absent".to_owned()),
-        Some('-') => edits.remove_field(&name),
-        Some('+') => edits.add_value(&name, &placeholders::field_value(value)?)?,
-        _ => edits.set_value(&name, &placeholders::field_value(value)?),
-    }
-    Ok(())
+        Some('-') => EditKind::Remove,
+        Some('+') => EditKind::Add,
+        _ => EditKind::Set,
+    };
+    own_fields::check_edit(&name, message, kind)?;
+    let value = placeholders::field_value(value)?;
+    edits.apply(kind, &name, &value).map_err(str::to_owned)
 }
 
 /// Reads the edits of `header` or `request_header`, which stand behind its name or in its block.

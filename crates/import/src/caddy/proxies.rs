@@ -1,7 +1,7 @@
 //! Makes origins of `reverse_proxy`, and of directives that serve what the gateway does not.
 
 use super::conditions;
-use super::fields::{self, EditedMessage};
+use super::fields;
 use super::omissions::{leave, leave_quietly};
 use super::paths::SitePathChange;
 use super::placeholders::{PlaceholderPiece, own_value, pieces};
@@ -11,7 +11,7 @@ use super::upstreams::{self, UpstreamScheme};
 use crate::ledger::{EntryId, Ledger};
 use crate::model::{FieldEdits, Origin, Server};
 use crate::names::NamePool;
-use crate::own_fields::{self, is_own_field};
+use crate::own_fields::{self, EditedMessage, is_own_field};
 use crate::toml::quoted;
 
 /// The name of the origin for requests that Caddy answers from files or by FastCGI.

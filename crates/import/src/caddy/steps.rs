@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::answers::{self, StepAnswer};
 use super::conditions::{MatcherTable, RequestMatcher};
-use super::fields::{self, EditedMessage};
+use super::fields;
 use super::omissions::{leave, leave_quietly};
 use super::order::DirectiveOrder;
 use super::paths::SitePathChange;
@@ -15,6 +15,7 @@ use super::zones::{RateZoneTable, RateZoneUse};
 use crate::bounds;
 use crate::ledger::{EntryId, Ledger};
 use crate::model::FieldEdits;
+use crate::own_fields::EditedMessage;
 use crate::toml;
 
 /// A directive with its matcher.

@@ -5,7 +5,7 @@ use super::rules::{RuleKind, RulePhase, SectionRule};
 use crate::cells::{ConditionTerm, RequestCell, RuleCondition, SignedTerm};
 use crate::ledger::Ledger;
 use crate::model::FieldEdits;
-use crate::own_fields;
+use crate::own_fields::{self, EditKind, EditedMessage};
 
 /// An edit of a field.
 pub(super) enum FieldEdit {
@@ -50,17 +50,13 @@ pub(super) fn read(
             ));
         }
     };
-    let is_token = |it: u8| it.is_ascii_alphanumeric() || b"-_".contains(&it);
-    if name.is_empty() || !name.bytes().all(is_token) {
-        return Err(format!("no field is called {name:?}"));
-    }
-    let is_removal = matches!(edit, FieldEdit::Remove(_));
-    if own_fields::is_own_of_response(&name) || (name == "retry-after" && !is_removal) {
-        return Err(own_fields::OTHER_VALUE.to_owned());
-    }
-    if name == "vary" && !matches!(edit, FieldEdit::Add(..)) {
-        return Err("`add` of [response_headers] is the one edit of Vary".to_owned());
-    }
+    let kind = match edit {
+        FieldEdit::Set(..) => EditKind::Set,
+        FieldEdit::Add(..) => EditKind::Add,
+        FieldEdit::Remove(..) => EditKind::Remove,
+    };
+    own_fields::check_edit(&name, EditedMessage::Response, kind)?;
+    let is_removal = kind == EditKind::Remove;
     let (phase, mut difference) = match word(0) {
         "http-response" => (RulePhase::Response, (!is_removal).then_some(OWN_ANSWERS)),
         _ => (RulePhase::AfterResponse, None),

@@ -10,7 +10,7 @@ use crate::cells::TermList;
 use crate::cells::{ConditionTerm, PathTerm, RuleCondition, SignedTerm, TermTruth};
 use crate::client_fields;
 use crate::ledger::{EntryId, Ledger};
-use crate::own_fields::{self, FieldValue, is_own_field};
+use crate::own_fields::{self, EditKind, EditedMessage, FieldValue, is_own_field};
 
 /// A rule that is understood.
 pub(super) struct SectionRule {
@@ -361,14 +361,16 @@ fn request_rule(
             RuleKind::Return(status("status").unwrap_or(200), text.to_owned())
         }
         "set-header" => {
-            let (name, value) = written_field(word(2), word(3))?;
+            let (name, value) = written_field(EditKind::Set, word(2), word(3))?;
             RuleKind::SetHeader(name, value)
         }
         "add-header" => {
-            let (name, value) = written_field(word(2), word(3))?;
+            let (name, value) = written_field(EditKind::Add, word(2), word(3))?;
             RuleKind::AddHeader(name, value)
         }
-        "del-header" if words.len() == 3 => RuleKind::RemoveHeader(word(2).to_ascii_lowercase()),
+        "del-header" if words.len() == 3 => {
+            RuleKind::RemoveHeader(edited_name(EditKind::Remove, word(2))?)
+        }
         "set-src" => set_source(word(2))?,
         other => return Err(action_reason(other)),
     };
@@ -421,9 +423,18 @@ fn action_reason(action: &str) -> String {
     format!("see {place} in place of `http-request {name}`")
 }
 
-/// Returns the name and the value of a field that a rule writes.
-fn written_field(name: &str, value: &str) -> Result<(String, String), String> {
+/// Returns the name of a field that a rule edits; the gateway may write the value of one of its own itself.
+fn edited_name(kind: EditKind, name: &str) -> Result<String, &'static str> {
     let name = name.to_ascii_lowercase();
+    if !is_own_field(&name) {
+        own_fields::check_edit(&name, EditedMessage::Request, kind)?;
+    }
+    Ok(name)
+}
+
+/// Returns the name and the value of a field that a rule writes.
+fn written_field(kind: EditKind, name: &str, value: &str) -> Result<(String, String), String> {
+    let name = edited_name(kind, name)?;
     if name == "host" {
         return Err("see [origin.NAME] host".to_owned());
     }

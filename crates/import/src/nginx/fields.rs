@@ -5,7 +5,7 @@ use super::scope::SettingScope;
 use super::tree::Directive;
 use crate::ledger::Ledger;
 use crate::model::{FieldEdits, RouteAction};
-use crate::own_fields::{self, FieldValue, is_own_field};
+use crate::own_fields::{self, EditKind, EditedMessage, FieldValue, is_own_field};
 
 /// The edits of fields on the way to the origin, and to the client.
 pub(super) struct RouteEdits {
@@ -60,27 +60,25 @@ fn header_edits(
             }
             continue;
         }
-        let text = template(value).filter(|_| is_field_name(&name));
+        let Some(text) = template(value) else {
+            let reason = "no slot of request_headers is this; `[route.request_headers]` sets and removes fields";
+            ledger.lose(directive.id, reason);
+            continue;
+        };
+        let kind = EditKind::from_text(&text);
         let known = edits.set.iter().find(|(known, _)| *known == name);
-        match text {
-            // nginx sends no field without a value.
-            Some(text) if text.is_empty() => {
-                ledger.translated(directive.id);
-                if known.is_none() {
-                    edits.remove_field(&name);
-                }
+        if let Err(reason) = own_fields::check_edit(&name, EditedMessage::Request, kind) {
+            ledger.lose(directive.id, reason);
+        } else if kind == EditKind::Remove {
+            ledger.translated(directive.id);
+            if known.is_none() {
+                edits.remove_field(&name);
             }
-            Some(text) if known.is_some_and(|(_, known)| *known != text) => {
-                ledger.lose(directive.id, "a field has one value; nginx sends both");
-            }
-            Some(text) => {
-                ledger.translated(directive.id);
-                edits.set_value(&name, &text);
-            }
-            None => {
-                let reason = "no slot of request_headers is this; `[route.request_headers]` sets and removes fields";
-                ledger.lose(directive.id, reason);
-            }
+        } else if known.is_some_and(|(_, known)| *known != text) {
+            ledger.lose(directive.id, "a field has one value; nginx sends both");
+        } else {
+            ledger.translated(directive.id);
+            edits.set_value(&name, &text);
         }
     }
     edits
@@ -125,6 +123,12 @@ const SECURITY_FIELDS: [&str; 10] = [
     "x-robots-tag",
 ];
 
+/// Returns true for a field that the gateway takes from no response of an origin: it is about the connection or frames the message.
+fn ends_with_connection(name: &str) -> bool {
+    let is_unset = own_fields::is_usual(name, FieldValue::Text(""));
+    name == "upgrade" || (is_own_field(name) && is_unset)
+}
+
 /// The statuses with which nginx adds fields without `always`.
 const SUCCESSFUL: [u16; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
 
@@ -136,9 +140,14 @@ fn response_edits(
 ) -> FieldEdits {
     let mut edits = FieldEdits::default();
     for directive in &scope.hidden {
-        if let Some(name) = directive.word(0).filter(|name| is_field_name(name)) {
-            ledger.translated(directive.id);
-            edits.remove_field(&name.to_ascii_lowercase());
+        let name = directive.word(0).unwrap_or_default().to_ascii_lowercase();
+        match own_fields::check_edit(&name, EditedMessage::Response, EditKind::Remove) {
+            Ok(()) => {
+                ledger.translated(directive.id);
+                edits.remove_field(&name);
+            }
+            Err(_) if ends_with_connection(&name) => ledger.translated(directive.id),
+            Err(reason) => ledger.lose(directive.id, reason),
         }
     }
     for directive in &scope.add_headers {
@@ -167,9 +176,12 @@ fn add_field(
         let reason = "without `always` nginx adds it to successful answers alone; [route.response_headers] edits all";
         return ledger.lose(directive.id, reason);
     }
-    let Some(text) = template(value).filter(|_| is_edited(&name)) else {
+    let Some(text) = template(value) else {
         return ledger.lose(directive.id, "no slot of response_headers is this");
     };
+    if let Err(reason) = own_fields::check_edit(&name, EditedMessage::Response, EditKind::Add) {
+        return ledger.lose(directive.id, reason);
+    }
     // nginx adds no field without a value.
     if !text.is_empty()
         && let Err(reason) = edits.add_value(&name, &text)
@@ -207,37 +219,49 @@ fn apply_more_headers(
     ledger: &mut Ledger,
 ) {
     for directive in &scope.more_headers {
-        let edits: &mut FieldEdits = match directive.name.contains("input") {
-            true => &mut *request,
-            false => &mut *response,
+        let message = match directive.name.contains("input") {
+            true => EditedMessage::Request,
+            false => EditedMessage::Response,
+        };
+        let edits: &mut FieldEdits = match message {
+            EditedMessage::Request => &mut *request,
+            EditedMessage::Response => &mut *response,
         };
         let mut changed = edits.clone();
-        if (directive.arguments()).all(|word| edit_by_word(word, directive, &mut changed).is_some())
-        {
-            ledger.translated(directive.id);
-            *edits = changed;
+        let mut words = directive.arguments();
+        match words.try_for_each(|word| edit_by_word(word, directive, message, &mut changed)) {
+            Ok(()) => {
+                ledger.translated(directive.id);
+                *edits = changed;
+            }
+            Err(reason) => ledger.lose(directive.id, reason),
         }
     }
 }
 
-/// Applies a word such as `X-A: b`; returns `None` for one that no edit says: options, patterns and variables.
-fn edit_by_word(word: &str, directive: &Directive, edits: &mut FieldEdits) -> Option<()> {
+/// Applies a word such as `X-A: b`.
+///
+/// # Errors
+///
+/// No edit says it: it is an option, a pattern or a variable, or the field is the gateway's own.
+fn edit_by_word(
+    word: &str,
+    directive: &Directive,
+    message: EditedMessage,
+    edits: &mut FieldEdits,
+) -> Result<(), &'static str> {
+    if word.starts_with('-') {
+        return Err("an edit of fields holds for all answers of a route");
+    }
     let (name, value) = word.split_once(':').unwrap_or((word, ""));
     let name = name.trim().to_ascii_lowercase();
-    let value = template(value.trim())?;
-    if !is_edited(&name) || name.starts_with('-') {
-        return None;
-    }
-    match value.is_empty() || directive.name.contains("clear") {
-        true => edits.remove_field(&name),
-        false => edits.set_value(&name, &value),
-    }
-    Some(())
-}
-
-/// Returns true for a field that edits may name: those that frame a message and those of the gateway are its own.
-fn is_edited(name: &str) -> bool {
-    is_field_name(name) && !is_own_field(name)
+    let value = template(value.trim()).ok_or("no slot of a field is this")?;
+    let kind = match directive.name.contains("clear") {
+        true => EditKind::Remove,
+        false => EditKind::from_text(&value),
+    };
+    own_fields::check_edit(&name, message, kind)?;
+    edits.apply(kind, &name, &value)
 }
 
 /// Returns true for the field as the client sends it, such as `$http_x_key` for X-Key.
@@ -261,11 +285,4 @@ fn template(text: &str) -> Option<String> {
         }
     }
     out.chars().all(|c| (' '..='~').contains(&c)).then_some(out)
-}
-
-fn is_field_name(name: &str) -> bool {
-    !name.is_empty()
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }

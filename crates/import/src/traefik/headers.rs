@@ -3,11 +3,10 @@
 use super::account::TreeAccount;
 use super::chain::{MiddlewareStep, SchemeRedirect};
 use super::middlewares::{PERMANENT, TEMPORARY};
-use super::rules::is_field_name;
 use super::tree::{self, is_on, member, number, texts};
 use crate::ingress::yaml::YamlNode;
 use crate::model::FieldEdits;
-use crate::own_fields::{self, FieldValue, is_own_field};
+use crate::own_fields::{self, EditKind, EditedMessage, FieldValue, is_own_field};
 use crate::toml::{inline, list};
 
 /// Fields of responses for which `headers` has members, with the values.
@@ -59,9 +58,9 @@ pub(super) fn steps(
             continue;
         }
         if is("customRequestHeaders") {
-            custom(value, FieldDirection::Request, &mut request, account);
+            custom(value, EditedMessage::Request, &mut request, account);
         } else if is("customResponseHeaders") {
-            custom(value, FieldDirection::Response, &mut response, account);
+            custom(value, EditedMessage::Response, &mut response, account);
         } else if let Some((_, field, text)) = RESPONSE_SWITCHES.iter().find(|it| is(it.0)) {
             account.translated(value);
             if is_on(node, member) {
@@ -118,13 +117,6 @@ fn ssl_redirect(
     }))
 }
 
-/// The direction of a message.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FieldDirection {
-    Request,
-    Response,
-}
-
 /// Returns true if the gateway writes this value, or the scheme of its listeners, which is that of the clients.
 fn is_usual(field: &str, text: &str) -> bool {
     let value = match (field, text) {
@@ -137,37 +129,30 @@ fn is_usual(field: &str, text: &str) -> bool {
 /// Takes fields with values; an empty value removes the field.
 fn custom(
     node: &YamlNode,
-    direction: FieldDirection,
+    message: EditedMessage,
     edits: &mut FieldEdits,
     account: &mut TreeAccount<'_>,
 ) {
     for (name, value) in node.members() {
         let field = name.to_ascii_lowercase();
         let text = value.text().and_then(value_text);
-        let text = text.filter(|_| is_field_name(&field));
-        let is_limit = field.starts_with("ratelimit") || field.starts_with("x-ratelimit");
-        let is_response_only = matches!(field.as_str(), "retry-after" | "vary");
-        let request = direction == FieldDirection::Request;
-        match text {
-            None => account.lost(value, name, "no field has this name and value"),
-            Some(_) if field == "host" && request => {
-                account.lost(value, name, "see [origin.NAME] host");
-            }
-            Some(text) if is_own_field(&field) && request => match is_usual(&field, &text) {
-                true => account.differs(value, "the gateway writes this field itself"),
-                false => account.lost(value, name, own_fields::OTHER_VALUE),
-            },
-            Some(_) if is_own_field(&field) || is_limit || (is_response_only && !request) => {
-                account.lost(value, name, "the gateway writes this field itself");
-            }
-            Some(text) if text.is_empty() => {
-                account.translated(value);
-                edits.remove_field(&field);
-            }
-            Some(text) => {
-                account.translated(value);
-                edits.set_value(&field, &text);
-            }
+        let Some(text) = text else {
+            account.lost(value, name, "no field has this value");
+            continue;
+        };
+        if message == EditedMessage::Request && field == "host" {
+            account.lost(value, name, "see [origin.NAME] host");
+            continue;
+        }
+        if message == EditedMessage::Request && is_own_field(&field) && is_usual(&field, &text) {
+            account.differs(value, "the gateway writes this field itself");
+            continue;
+        }
+        let kind = EditKind::from_text(&text);
+        let checked = own_fields::check_edit(&field, message, kind);
+        match checked.and_then(|()| edits.apply(kind, &field, &text)) {
+            Ok(()) => account.translated(value),
+            Err(reason) => account.lost(value, name, reason),
         }
     }
 }

@@ -5,12 +5,12 @@
 //! seconds without a request of its source, which then has the whole burst again.
 
 use super::account::TreeAccount;
-use super::rules::is_field_name;
 use super::tree::{self, member, number, text, texts};
 use crate::bounds;
 use crate::client_fields::{self, ProxyFieldUse};
 use crate::ingress::yaml::YamlNode;
 use crate::model::{KeyPart, Limit, LimitAction, LimitAlgorithm, TableRemarks};
+use crate::own_fields::is_field_name;
 use crate::shapes::LARGEST_COUNT;
 
 const ADDRESSES: &str = "IPv6 clients are counted by /64; write \"client.ip/32,/128\" to count single addresses as Traefik does";

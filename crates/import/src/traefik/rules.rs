@@ -6,6 +6,7 @@ use crate::bounds;
 use crate::cells::{ConditionTerm, PathTerm, SignedTerm, TermTruth};
 use crate::ingress::annotations::blocks;
 use crate::model::RouteValue;
+use crate::own_fields::is_field_name;
 use crate::paths;
 
 /// The conditions of a router.
@@ -360,12 +361,6 @@ fn searched(expression: &str) -> Result<PathTerm, String> {
         }
         term => Ok(term),
     }
-}
-
-/// Returns true for a text that can be the name of a field.
-pub(super) fn is_field_name(name: &str) -> bool {
-    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    !name.is_empty() && name.chars().all(is_token)
 }
 
 /// Returns the comparison of a field or a parameter.
