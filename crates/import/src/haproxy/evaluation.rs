@@ -267,21 +267,13 @@ impl<'r> RuleEvaluation<'r> {
                     true
                 }
                 // The gateway writes it.
-                kind if kind.edited_field().is_some_and(is_own_field) => true,
-                RuleKind::SetHeader(name, value) if is_certain => {
-                    self.effect.request_fields.set_value(name, value);
-                    true
-                }
-                RuleKind::AddHeader(name, value) if is_certain => {
-                    let result = self.effect.request_fields.add_value(name, value);
+                RuleKind::Request(edit) if is_own_field(&edit.name) => true,
+                RuleKind::Request(edit) if is_certain => {
+                    let result = edit.apply(&mut self.effect.request_fields);
                     if let Err(reason) = result {
                         ledger.lose(rule.id, reason);
                     }
                     result.is_ok()
-                }
-                RuleKind::RemoveHeader(name) if is_certain => {
-                    self.effect.request_fields.remove_field(name);
-                    true
                 }
                 RuleKind::Deny(status) => self.limit(cell, rule, *status, ledger),
                 _ => false,

@@ -1,17 +1,54 @@
-//! Reads and applies the rules that edit fields of responses: `http-response` and `http-after-response`.
+//! Reads rules that edit fields, and applies those of responses: `http-response` and `http-after-response`.
 
 use super::evaluation::CellEffect;
 use super::rules::{RuleKind, RulePhase, SectionRule};
 use crate::cells::{ConditionTerm, RequestCell, RuleCondition, SignedTerm};
 use crate::ledger::Ledger;
 use crate::model::FieldEdits;
-use crate::own_fields::{self, EditKind, EditedMessage};
+use crate::own_fields::{self, EditKind, EditedMessage, is_own_field};
 
 /// An edit of a field.
-pub(super) enum FieldEdit {
-    Set(String, String),
-    Add(String, String),
-    Remove(String),
+pub(super) struct FieldEdit {
+    pub(super) kind: EditKind,
+    pub(super) name: String,
+    pub(super) value: String,
+}
+
+impl FieldEdit {
+    /// Reads `set-header`, `add-header` or `del-header`; `None` is another action.
+    pub(super) fn read(words: &[String], message: EditedMessage) -> Result<Option<Self>, String> {
+        let word = |at: usize| words.get(at).map_or("", String::as_str);
+        let kind = match word(1) {
+            "set-header" => EditKind::Set,
+            "add-header" => EditKind::Add,
+            "del-header" if words.len() > 3 => {
+                return Err("a route removes fields by their names, not by a pattern".to_owned());
+            }
+            "del-header" => EditKind::Remove,
+            _ => return Ok(None),
+        };
+        let name = word(2).to_ascii_lowercase();
+        let is_request = message == EditedMessage::Request;
+        if is_request && name == "host" && kind != EditKind::Remove {
+            return Err("see [origin.NAME] host".to_owned());
+        }
+        // The value may be that of the gateway.
+        let is_own = is_request && is_own_field(&name);
+        if !is_own {
+            own_fields::check_edit(&name, message, kind)?;
+        }
+        let value = match word(3) {
+            "%[src]" if is_request => "{client_ip}".to_owned(),
+            value if is_own => value.to_owned(),
+            value => text(value)?,
+        };
+        Ok(Some(Self { kind, name, value }))
+    }
+
+    /// Adds the edit to others.
+    pub(super) fn apply(&self, edits: &mut FieldEdits) -> Result<(), &'static str> {
+        edits.apply(self.kind, &self.name, &self.value)
+    }
 }
 
 /// The difference of a rule that HAProxy applies to the responses of servers alone.
@@ -35,33 +72,16 @@ pub(super) fn read(
     condition: &mut RuleCondition,
 ) -> Result<ResponseRule, String> {
     let word = |at: usize| words.get(at).map_or("", String::as_str);
-    let name = word(2).to_ascii_lowercase();
-    let edit = match word(1) {
-        "set-header" => FieldEdit::Set(name.clone(), text(word(3))?),
-        "add-header" => FieldEdit::Add(name.clone(), text(word(3))?),
-        "del-header" if words.len() == 3 => FieldEdit::Remove(name.clone()),
-        "del-header" => {
-            return Err("a route removes fields by their names, not by a pattern".to_owned());
-        }
-        other => {
-            return Err(format!(
-                "see [response_headers] in place of `{} {other}`",
-                word(0)
-            ));
-        }
-    };
-    let kind = match edit {
-        FieldEdit::Set(..) => EditKind::Set,
-        FieldEdit::Add(..) => EditKind::Add,
-        FieldEdit::Remove(..) => EditKind::Remove,
-    };
-    own_fields::check_edit(&name, EditedMessage::Response, kind)?;
-    let is_removal = kind == EditKind::Remove;
+    let edit = FieldEdit::read(words, EditedMessage::Response)?.ok_or_else(|| {
+        let action = words[..words.len().min(2)].join(" ");
+        format!("see [response_headers] in place of `{action}`")
+    })?;
+    let is_removal = edit.kind == EditKind::Remove;
     let (phase, mut difference) = match word(0) {
         "http-response" => (RulePhase::Response, (!is_removal).then_some(OWN_ANSWERS)),
         _ => (RulePhase::AfterResponse, None),
     };
-    if name == STRICT_TRANSPORT && is_for_tls(condition) {
+    if edit.name == STRICT_TRANSPORT && is_for_tls(condition) {
         condition.alternatives = vec![Vec::new()];
         difference = Some(IN_CLEAR_TEXT);
     }
@@ -82,14 +102,10 @@ pub(super) fn read(
 
 /// Returns a value as a template without slots.
 fn text(value: &str) -> Result<String, String> {
-    let is_plain = |c: char| c == ' ' || c.is_ascii_graphic();
-    if value.is_empty()
-        || value.trim() != value
-        || !value.chars().all(is_plain)
-        || value.contains('%')
-    {
+    let is_plain = |c: char| c == ' ' || (c.is_ascii_graphic() && c != '%');
+    if !value.chars().all(is_plain) {
         return Err(
-            "response_headers have texts without variables; see [route.response_headers]"
+            "no slot of a field is this; see [route.request_headers] and [route.response_headers]"
                 .to_owned(),
         );
     }
@@ -120,7 +136,7 @@ pub(super) fn apply(
             let RuleKind::Response(edit) = &rule.kind else {
                 continue;
             };
-            match write(edit, &mut effect.response_fields) {
+            match edit.apply(&mut effect.response_fields) {
                 Ok(()) => {
                     for id in [rule.id].iter().chain(&rule.condition.sources) {
                         ledger.translated(*id);
@@ -133,13 +149,4 @@ pub(super) fn apply(
             }
         }
     }
-}
-
-fn write(edit: &FieldEdit, edits: &mut FieldEdits) -> Result<(), &'static str> {
-    match edit {
-        FieldEdit::Set(name, value) => edits.set_value(name, value),
-        FieldEdit::Add(name, value) => return edits.add_value(name, value),
-        FieldEdit::Remove(name) => edits.remove_field(name),
-    }
-    Ok(())
 }

@@ -22,18 +22,6 @@ pub(super) struct SectionRule {
     pub(super) difference: Option<&'static str>,
 }
 
-impl RuleKind {
-    /// Returns the field that it writes or removes.
-    pub(super) fn edited_field(&self) -> Option<&str> {
-        match self {
-            Self::SetHeader(name, _) | Self::AddHeader(name, _) | Self::RemoveHeader(name) => {
-                Some(name)
-            }
-            _ => None,
-        }
-    }
-}
-
 impl SectionRule {
     /// Returns the conditions of which one is enough.
     pub(super) fn alternatives(&self) -> impl Iterator<Item = &TermList> {
@@ -75,12 +63,8 @@ pub(super) enum RuleKind {
     Allow,
     /// Sends to a backend.
     Use(String),
-    /// Sets a field.
-    SetHeader(String, String),
-    /// Adds a value to a field.
-    AddHeader(String, String),
-    /// Removes a field.
-    RemoveHeader(String),
+    /// Edits a field of requests.
+    Request(FieldEdit),
     /// Takes the address of the client from a field.
     SetSource(String),
     /// Sends to HTTPS, which listeners do.
@@ -360,19 +344,11 @@ fn request_rule(
             let text = at.map_or("", |at| word(at + 1));
             RuleKind::Return(status("status").unwrap_or(200), text.to_owned())
         }
-        "set-header" => {
-            let (name, value) = written_field(EditKind::Set, word(2), word(3))?;
-            RuleKind::SetHeader(name, value)
-        }
-        "add-header" => {
-            let (name, value) = written_field(EditKind::Add, word(2), word(3))?;
-            RuleKind::AddHeader(name, value)
-        }
-        "del-header" if words.len() == 3 => {
-            RuleKind::RemoveHeader(edited_name(EditKind::Remove, word(2))?)
-        }
         "set-src" => set_source(word(2))?,
-        other => return Err(action_reason(other)),
+        other => match FieldEdit::read(words, EditedMessage::Request)? {
+            Some(edit) => RuleKind::Request(edit),
+            None => return Err(action_reason(other)),
+        },
     };
     Ok(kind)
 }
@@ -407,9 +383,6 @@ fn action_reason(action: &str) -> String {
     let name = action.split('(').next().unwrap_or_default();
     let place = match name {
         "auth" => return "the gateway does not authenticate requests".to_owned(),
-        "del-header" => {
-            return "a route removes fields by their names, not by a pattern".to_owned();
-        }
         "replace-header" | "replace-value" => "request_headers",
         "replace-path" | "replace-pathq" | "replace-uri" | "set-path" | "set-pathq" | "set-uri" => {
             "`rewrite` of a route"
@@ -421,32 +394,6 @@ fn action_reason(action: &str) -> String {
         _ => return format!("`http-request {name}` has no counterpart"),
     };
     format!("see {place} in place of `http-request {name}`")
-}
-
-/// Returns the name of a field that a rule edits; the gateway may write the value of one of its own itself.
-fn edited_name(kind: EditKind, name: &str) -> Result<String, &'static str> {
-    let name = name.to_ascii_lowercase();
-    if !is_own_field(&name) {
-        own_fields::check_edit(&name, EditedMessage::Request, kind)?;
-    }
-    Ok(name)
-}
-
-/// Returns the name and the value of a field that a rule writes.
-fn written_field(kind: EditKind, name: &str, value: &str) -> Result<(String, String), String> {
-    let name = edited_name(kind, name)?;
-    if name == "host" {
-        return Err("see [origin.NAME] host".to_owned());
-    }
-    let value = match value {
-        "%[src]" => "{client_ip}".to_owned(),
-        value if is_own_field(&name) => value.to_owned(),
-        value if value.contains('%') => {
-            return Err("no slot of request_headers is this".to_owned());
-        }
-        value => value.replace('{', "{{").replace('}', "}}"),
-    };
-    Ok((name, value))
 }
 
 fn set_source(sample: &str) -> Result<RuleKind, String> {
@@ -463,12 +410,18 @@ fn set_source(sample: &str) -> Result<RuleKind, String> {
 ///
 /// Some listeners have TLS, and the rule depends on it; or it gives a field of the gateway's own another value.
 fn resolved(mut rule: SectionRule, listeners: ListenerTls) -> Result<SectionRule, String> {
-    let is_own = rule.kind.edited_field().is_some_and(is_own_field);
-    if is_own && !is_usual(&rule, listeners) {
-        return Err(own_fields::OTHER_VALUE.to_owned());
-    }
-    if is_own && matches!(rule.kind, RuleKind::RemoveHeader(_)) {
-        rule.difference = Some(REMOVED_OWN);
+    let own = match &rule.kind {
+        RuleKind::Request(edit) if is_own_field(&edit.name) => Some(edit),
+        _ => None,
+    };
+    let is_own = own.is_some();
+    if let Some(edit) = own {
+        if !is_usual(edit, &rule.condition, listeners) {
+            return Err(own_fields::OTHER_VALUE.to_owned());
+        }
+        if edit.kind == EditKind::Remove {
+            rule.difference = Some(REMOVED_OWN);
+        }
     }
     // The gateway writes its own fields.
     let is_exempt = is_own || matches!(rule.kind, RuleKind::ToHttps);
@@ -484,17 +437,18 @@ fn resolved(mut rule: SectionRule, listeners: ListenerTls) -> Result<SectionRule
     Ok(rule)
 }
 
-/// Returns true if the gateway writes the value of a rule itself. It removes what clients write into such a field, as `del-header` does.
-fn is_usual(rule: &SectionRule, listeners: ListenerTls) -> bool {
-    let (RuleKind::SetHeader(name, value) | RuleKind::AddHeader(name, value)) = &rule.kind else {
-        return rule.kind.edited_field() != Some("upgrade");
-    };
+/// Returns true if the gateway writes the value of an edit itself. It removes what clients write into such a field, as `del-header` does.
+fn is_usual(edit: &FieldEdit, condition: &RuleCondition, listeners: ListenerTls) -> bool {
+    let FieldEdit { kind, name, value } = edit;
+    if *kind == EditKind::Remove {
+        return name != "upgrade";
+    }
     let scheme = match listeners {
         ListenerTls::All => "https",
         ListenerTls::None => "http",
         ListenerTls::Some => "",
     };
-    let is_implied = |wanted: &str| match rule.condition.alternatives.as_slice() {
+    let is_implied = |wanted: &str| match condition.alternatives.as_slice() {
         [terms] => match terms.as_slice() {
             [] => wanted == scheme,
             [only] => only.term == ConditionTerm::Tls && only.is_negated == (wanted == "http"),

@@ -46,7 +46,8 @@ pub(super) fn take(rules: &mut Vec<SectionRule>, client: &mut ClientRules, ledge
             kept.push(rule);
             continue;
         };
-        let is_written = |it: &SectionRule| it.kind.edited_field() == Some(field.as_str());
+        let is_written =
+            |it: &SectionRule| matches!(&it.kind, RuleKind::Request(edit) if edit.name == *field);
         if kept.iter().any(is_written) {
             ledger.lose(rule.id, WRITTEN);
             continue;
@@ -114,9 +115,7 @@ fn judges_address(rule: &SectionRule) -> bool {
         RuleKind::Track(_, track) => {
             track.proxy_field.is_none() && track.key.iter().any(is_address)
         }
-        RuleKind::SetHeader(_, value) | RuleKind::AddHeader(_, value) => {
-            value.contains("{client_ip}")
-        }
+        RuleKind::Request(edit) => edit.value.contains("{client_ip}"),
         _ => false,
     };
     let mut terms = rule.alternatives().flatten();
