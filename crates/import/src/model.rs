@@ -38,6 +38,30 @@ pub struct GatewayModel {
 }
 
 impl GatewayModel {
+    /// Sets a key of `[server]`, which holds for all listeners.
+    ///
+    /// # Errors
+    ///
+    /// The reason: another line has set another value.
+    pub(crate) fn set_server(
+        &mut self,
+        key: &'static str,
+        value: String,
+        sources: impl IntoIterator<Item = EntryId>,
+    ) -> Result<(), String> {
+        match self.server.iter().find(|(known, _)| *known == key) {
+            Some((_, known)) if *known != value => {
+                return Err(format!(
+                    "{key} of [server] is {known} for all listeners, as another line says"
+                ));
+            }
+            Some(_) => {}
+            None => self.server.push((key, value)),
+        }
+        self.server_sources.extend(sources);
+        Ok(())
+    }
+
     /// Removes the routes that take the same requests as an earlier one: two comparisons of paths can be one expression.
     pub fn remove_repeated_routes(&mut self) {
         let mut known = BTreeSet::new();

@@ -7,7 +7,7 @@ use super::servers::ServerSettings;
 use super::tree::CaddyDirective;
 use super::units;
 use crate::bounds;
-use crate::ledger::{EntryId, Ledger};
+use crate::ledger::Ledger;
 use crate::model::{GatewayModel, set_key};
 use crate::toml::{duration, quoted};
 
@@ -144,7 +144,7 @@ impl GlobalOptions {
             }
             "grace_period" => {
                 let time = duration(units::millis(value)?.min(86_400_000));
-                set_server(gateway, "shutdown_timeout", time, option.id)?;
+                gateway.set_server("shutdown_timeout", time, [option.id])?;
             }
             "servers" => {
                 if !value.is_empty() {
@@ -230,7 +230,7 @@ fn take_server(
                 ));
             }
             let size = quoted(&units::size(text)?);
-            set_server(gateway, "max_header_bytes", size, line.id)?;
+            gateway.set_server("max_header_bytes", size, [line.id])?;
         }
         "listener_wrappers" => wrappers(line, settings, ledger)?,
         // A request for another host than that of the handshake is answered with 421 where certificates of clients are asked for.
@@ -290,7 +290,7 @@ fn timeouts(
         };
         let least = if key == "keepalive_timeout" { 1_000 } else { 1 };
         let millis = units::millis(time.word(0))?.clamp(least, 3_600_000);
-        if let Err(reason) = set_server(gateway, key, duration(millis), time.id) {
+        if let Err(reason) = gateway.set_server(key, duration(millis), [time.id]) {
             leave(time, &reason, ledger);
             continue;
         }
@@ -306,30 +306,5 @@ fn timeouts(
             _ => ledger.translated(time.id),
         }
     }
-    Ok(())
-}
-
-/// Sets a key of `[server]`, which holds for all listeners.
-///
-/// # Errors
-///
-/// Another block has another value.
-fn set_server(
-    gateway: &mut GatewayModel,
-    key: &'static str,
-    value: String,
-    id: EntryId,
-) -> Result<(), String> {
-    let mut known = gateway.server.iter().filter(|(known, _)| *known == key);
-    match known.next() {
-        Some((_, known)) if *known != value => {
-            return Err(format!(
-                "{key} of [server] is {known} for all listeners, as another line says"
-            ));
-        }
-        Some(_) => {}
-        None => gateway.server.push((key, value)),
-    }
-    gateway.server_sources.push(id);
     Ok(())
 }

@@ -278,40 +278,15 @@ pub(super) fn times(lines: &[&SectionLine], gateway: &mut GatewayModel, ledger: 
         let Some(line) = lines.iter().find(|line| line.starts(&["timeout", name])) else {
             continue;
         };
-        match millis(line.word(2)).filter(|millis| range.contains(millis)) {
-            Some(millis) => set_time(
-                line.id,
-                (key, crate::toml::duration(millis)),
-                gateway,
-                ledger,
-            ),
-            None => {
-                ledger.lose(line.id, &format!("see [server] {key}"));
-            }
+        let millis = millis(line.word(2)).filter(|it| range.contains(it));
+        let reason = || format!("see [server] {key}");
+        let result = millis
+            .ok_or_else(reason)
+            .and_then(|millis| gateway.set_server(key, crate::toml::duration(millis), [line.id]));
+        match result {
+            Ok(()) => ledger.translated(line.id),
+            Err(reason) => ledger.lose(line.id, &reason),
         }
-    }
-}
-
-/// Sets a time of all listeners, unless another frontend has another one.
-fn set_time(
-    id: EntryId,
-    (key, value): (&'static str, String),
-    gateway: &mut GatewayModel,
-    ledger: &mut Ledger,
-) {
-    match gateway.server.iter().find(|(known, _)| *known == key) {
-        Some((_, known)) if *known != value => {
-            let reason =
-                format!("[server] {key} holds for all listeners, and another frontend has {known}");
-            ledger.lose(id, &reason);
-            return;
-        }
-        Some(_) => {}
-        None => gateway.server.push((key, value)),
-    }
-    ledger.translated(id);
-    if !gateway.server_sources.contains(&id) {
-        gateway.server_sources.push(id);
     }
 }
 

@@ -201,20 +201,12 @@ fn set(
     node: &YamlNode,
     account: &mut TreeAccount<'_>,
 ) -> bool {
-    match gateway.server.iter().find(|(known, _)| *known == key) {
-        Some((_, known)) if *known != value => {
-            let reason = format!(
-                "{key} of [server] is {known} for all listeners, as another entry point says"
-            );
-            account.lost(node, key, &reason);
-            return false;
-        }
-        Some(_) => {}
-        None => gateway.server.push((key, value)),
+    let result = gateway.set_server(key, value, tree::entry(node));
+    match &result {
+        Ok(()) => account.translated(node),
+        Err(reason) => account.lost(node, key, reason),
     }
-    account.translated(node);
-    gateway.server_sources.extend(tree::entry(node));
-    true
+    result.is_ok()
 }
 
 fn http(
