@@ -22,6 +22,19 @@ pub(crate) fn block(text: &str) -> Option<String> {
     }
 }
 
+/// Returns the blocks that texts name.
+pub(crate) fn networks(texts: &[String]) -> Vec<IpNet> {
+    texts.iter().filter_map(|it| network(it)).collect()
+}
+
+/// Returns a block as the configuration writes it: a single address without a prefix.
+pub(crate) fn written(block: &IpNet) -> String {
+    match block.prefix_len() == block.max_prefix_len() {
+        true => block.addr().to_string(),
+        false => block.to_string(),
+    }
+}
+
 /// Yields a block and all blocks that contain it, the longest first.
 pub(crate) fn around(block: &IpNet) -> impl Iterator<Item = IpNet> {
     iter::successors(Some(block.trunc()), IpNet::supernet)

@@ -216,18 +216,10 @@ fn both_clients(one: &[String], other: &[String]) -> Option<Vec<String>> {
         .into_iter()
         .filter(|_| has_blocks && found.has_others);
     let blocks = found.blocks.iter().map(|(block, is_in)| match is_in {
-        true => written(block),
-        false => format!("!{}", written(block)),
+        true => addresses::written(block),
+        false => format!("!{}", addresses::written(block)),
     });
     Some(others.chain(blocks).collect())
-}
-
-/// Returns a block, or the address where it is a single one.
-fn written(block: &IpNet) -> String {
-    match block.prefix_len() == block.max_prefix_len() {
-        true => block.addr().to_string(),
-        false => block.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! Decides which proxies are believed where an input believes them in some places only. The gateway has one list for all listeners and
 //! routes, so it has what every place believes, and anything else is to be filled in.
 
-use ipnet::IpNet;
-
-use crate::addresses;
+use crate::addresses::{self, networks};
 use crate::ledger::Ledger;
 use crate::model::ClientRules;
 
@@ -25,7 +23,7 @@ pub(crate) fn believe(client: &mut ClientRules, scopes: &[TrustScope], ledger: &
     for scope in others {
         if !is_same(&scope.proxies, &common) {
             let shared = addresses::shared(&networks(&common), &networks(&scope.proxies));
-            common = shared.iter().map(written).collect();
+            common = shared.iter().map(addresses::written).collect();
         }
     }
     if scopes.iter().any(|it| !is_same(&it.proxies, &common)) {
@@ -49,19 +47,6 @@ pub(crate) fn is_within(inner: &[String], outer: &[String]) -> bool {
 
 fn is_same(one: &[String], other: &[String]) -> bool {
     is_within(one, other) && is_within(other, one)
-}
-
-fn networks(blocks: &[String]) -> Vec<IpNet> {
-    let found = blocks.iter().filter_map(|it| addresses::network(it));
-    found.collect()
-}
-
-/// Returns a block as the configuration writes it.
-fn written(block: &IpNet) -> String {
-    match block.prefix_len() == block.max_prefix_len() {
-        true => block.addr().to_string(),
-        false => block.to_string(),
-    }
 }
 
 #[cfg(test)]

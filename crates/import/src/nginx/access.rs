@@ -111,11 +111,7 @@ fn read(directives: &[&Directive], ledger: &mut Ledger) -> ClientAccess {
 
 /// Returns the blocks that are in both lists.
 fn intersection(one: &[String], other: &[String]) -> Vec<String> {
-    let parse = |blocks: &[String]| -> Vec<IpNet> {
-        let found = blocks.iter().filter_map(|it| addresses::network(it));
-        found.collect()
-    };
-    let mut blocks = addresses::shared(&parse(one), &parse(other));
+    let mut blocks = addresses::shared(&addresses::networks(one), &addresses::networks(other));
     blocks.sort();
     blocks.iter().map(IpNet::to_string).collect()
 }

@@ -255,9 +255,9 @@ fn clients(choices: &[ValueChoice<Vec<String>>]) -> Vec<RouteCase> {
         let own: BTreeSet<IpNet> = own.map(|(block, _)| *block).collect();
         for (block, _) in &judged {
             if own.contains(block) {
-                client.push(shown(block));
+                client.push(addresses::written(block));
             } else if addresses::is_in(block, &own) {
-                client.push(format!("!{}", shown(block)));
+                client.push(format!("!{}", addresses::written(block)));
             }
         }
         cases.push(RouteCase {
@@ -267,15 +267,6 @@ fn clients(choices: &[ValueChoice<Vec<String>>]) -> Vec<RouteCase> {
         });
     }
     cases
-}
-
-/// Returns a block, or the address where it is a single one.
-fn shown(block: &IpNet) -> String {
-    if block.prefix_len() == block.max_prefix_len() {
-        block.addr().to_string()
-    } else {
-        block.to_string()
-    }
 }
 
 #[cfg(test)]
