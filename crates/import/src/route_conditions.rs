@@ -1,6 +1,7 @@
 //! Compares the conditions of routes beside host and path: listeners, clients, fields, parameters and methods.
 
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
 
@@ -148,31 +149,35 @@ fn both_values(one: &[RouteValue], other: &[RouteValue]) -> Option<Vec<RouteValu
     Some(found)
 }
 
-/// A list of blocks, in which the longest one that contains an address decides; `!` excepts.
+/// A list of blocks, in which the longest one that contains an address decides.
 struct BlockList {
-    blocks: Vec<(IpNet, bool)>,
+    /// False for blocks that are excepted.
+    blocks: BTreeMap<IpNet, bool>,
     /// True if it has exceptions alone, or nothing, and so all other clients.
     has_others: bool,
 }
 
 impl BlockList {
     fn new(texts: &[String]) -> Self {
-        let block = |text: &String| match text.strip_prefix('!') {
-            Some(excepted) => Some((addresses::network(excepted)?, false)),
-            None => Some((addresses::network(text)?, true)),
-        };
+        let mut blocks = BTreeMap::new();
+        for text in texts {
+            let excepted = text.strip_prefix('!');
+            if let Some(network) = addresses::network(excepted.unwrap_or(text)) {
+                // Of two equal blocks the exception decides.
+                *blocks.entry(network).or_insert(true) &= excepted.is_none();
+            }
+        }
         Self {
-            blocks: texts.iter().filter_map(block).collect(),
+            blocks,
             has_others: texts.iter().all(|it| it.starts_with('!')),
         }
     }
 
     /// Returns true if the clients of a block belong to the list, but for those of smaller blocks.
     fn has(&self, network: &IpNet) -> bool {
-        let around = self.blocks.iter().filter(|(it, _)| it.contains(network));
-        // Of two equal blocks the exception decides.
-        let longest = around.max_by_key(|(it, is_in)| (it.prefix_len(), !is_in));
-        longest.map_or(self.has_others, |(_, is_in)| *is_in)
+        let mut around = addresses::around(network);
+        let longest = around.find_map(|it| self.blocks.get(&it));
+        longest.copied().unwrap_or(self.has_others)
     }
 }
 
@@ -181,8 +186,8 @@ fn cover_clients(wide: &[&[String]], narrow: &[String]) -> bool {
     let wide: Vec<BlockList> = wide.iter().map(|it| BlockList::new(it)).collect();
     let narrow = BlockList::new(narrow);
     let has = |network: &IpNet| wide.iter().any(|it| it.has(network));
-    let mut networks = wide.iter().chain([&narrow]).flat_map(|it| &it.blocks);
-    networks.all(|(it, _)| !narrow.has(it) || has(it))
+    let mut networks = wide.iter().chain([&narrow]).flat_map(|it| it.blocks.keys());
+    networks.all(|it| !narrow.has(it) || has(it))
         && (wide.iter().any(|it| it.has_others) || !narrow.has_others)
 }
 
@@ -193,21 +198,20 @@ fn both_clients(one: &[String], other: &[String]) -> Option<Vec<String>> {
         return Some(longer.to_vec());
     }
     let lists = [BlockList::new(one), BlockList::new(other)];
-    let mut networks: Vec<IpNet> = Vec::new();
-    networks.extend(lists.iter().flat_map(|it| &it.blocks).map(|(it, _)| *it));
-    networks.sort_by_key(|it| (it.prefix_len(), *it));
-    networks.dedup();
+    let networks = lists.iter().flat_map(|it| it.blocks.keys().copied());
+    // A block stands before those within it.
+    let networks: BTreeSet<IpNet> = networks.collect();
     let mut found = BlockList {
-        blocks: Vec::new(),
+        blocks: BTreeMap::new(),
         has_others: lists.iter().all(|it| it.has_others),
     };
     for network in networks {
         let is_in = lists.iter().all(|it| it.has(&network));
         if found.has(&network) != is_in {
-            found.blocks.push((network, is_in));
+            found.blocks.insert(network, is_in);
         }
     }
-    let has_blocks = found.blocks.iter().any(|(_, is_in)| *is_in);
+    let has_blocks = found.blocks.values().any(|is_in| *is_in);
     if !has_blocks && !found.has_others {
         return None;
     }
