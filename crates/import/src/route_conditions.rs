@@ -226,6 +226,11 @@ fn both_clients(one: &[String], other: &[String]) -> Option<Vec<String>> {
     Some(others.chain(blocks).collect())
 }
 
+/// Returns true if two lists of blocks have clients in common.
+pub(crate) fn share_clients(one: &[String], other: &[String]) -> bool {
+    both_clients(one, other).is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,12 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use ipnet::IpNet;
-
 use super::evaluation::{CellLimit, EvaluatedCell};
-use crate::addresses;
 use crate::cells::RequestCell;
 use crate::model::KeyPart;
+use crate::route_conditions::share_clients;
 
 /// The line under "To fill in".
 const UNCOUNTED: &str = "HAProxy counts all requests that it tracks, also those that this rule is not about; here only the routes with \
@@ -64,21 +62,12 @@ fn reached<'c>(cells: &'c [EvaluatedCell], clients: Option<&[String]>) -> Vec<&'
         let is_reached = |it: &&EvaluatedCell| match (is_named, it.cell.client.as_deref(), clients)
         {
             (true, own, _) => own == clients,
-            (false, Some(own), Some(clients)) => overlap(own, clients),
+            (false, Some(own), Some(clients)) => share_clients(own, clients),
             (false, None, _) | (false, _, None) => true,
         };
         found.extend(group.iter().filter(is_reached));
     }
     found
-}
-
-/// Returns true if two lists have addresses in common, whatever they exclude.
-fn overlap(one: &[String], other: &[String]) -> bool {
-    let blocks = |list: &[String]| -> Vec<IpNet> {
-        let named = list.iter().filter(|it| !it.starts_with('!'));
-        named.filter_map(|it| addresses::network(it)).collect()
-    };
-    !addresses::shared(&blocks(one), &blocks(other)).is_empty()
 }
 
 /// Returns true if cells of both kinds have a key in common, as far as the parts of the key tell.
