@@ -17,7 +17,7 @@ use crate::letter_case::{RoutePath, covers};
 use crate::model::{Limit, Route, RouteAction};
 use crate::path_ends::PathEnds;
 use crate::paths;
-use crate::route_conditions::RouteConditions;
+use crate::route_conditions::{RouteConditions, both_names, share_listeners, takes_all};
 use crate::slots;
 
 /// Adds routes for paths with a slash at their end that the route of the path without it would take.
@@ -196,12 +196,12 @@ impl<'r> SlashTable<'r> {
                 let route = &self.routes[at];
                 let path = self.paths[at].as_ref();
                 if !path.is_some_and(|it| it.takes_as_written(&group.asked, route.case))
-                    || !shares_listener(group.listeners, &route.listeners)
+                    || !share_listeners(group.listeners, &route.listeners)
                 {
                     continue;
                 }
                 found.push(at);
-                if self.takes_always(at, group) {
+                if takes_all(route, group.listeners) {
                     return found;
                 }
             }
@@ -217,21 +217,6 @@ impl<'r> SlashTable<'r> {
         let named = host.map(str::to_owned).into_iter().chain(wider).map(Some);
         let all = named.chain([None]);
         all.filter_map(|it| self.hosts.get(&it)).collect()
-    }
-
-    /// Returns true if a route takes all requests of a group, were they for its path.
-    fn takes_always(&self, at: usize, group: &ExactGroup<'_>) -> bool {
-        let route = &self.routes[at];
-        let is_everywhere = route.listeners.is_empty()
-            || (!group.listeners.is_empty()
-                && group
-                    .listeners
-                    .iter()
-                    .all(|it| route.listeners.contains(it)));
-        is_everywhere
-            && route.client.is_empty()
-            && route.values.is_empty()
-            && route.methods.is_empty()
     }
 
     /// Returns the routes for a path with a slash; none where they make no difference, or no other route takes it.
@@ -260,7 +245,7 @@ impl<'r> SlashTable<'r> {
         let copies = copies.filter(|(at, _)| !is_written(**at));
         let mut found: Vec<Route> = copies.map(|(_, copy)| copy).collect();
         let last = takers.last();
-        if last.is_some_and(|at| !self.takes_always(*at, group)) {
+        if last.is_some_and(|at| !takes_all(&self.routes[*at], group.listeners)) {
             found.push(self.closing(group));
         }
         found
@@ -290,9 +275,8 @@ impl<'r> SlashTable<'r> {
         copy.host = group.host.map(str::to_owned);
         let own = &self.routes[group.routes[0]];
         copy.case = own.case;
-        if !group.listeners.is_empty() {
-            let shared = |it: &&String| copy.listeners.is_empty() || copy.listeners.contains(it);
-            copy.listeners = group.listeners.iter().filter(shared).cloned().collect();
+        if let Some(both) = both_names(group.listeners, &copy.listeners) {
+            copy.listeners = both;
         }
         Ok(copy)
     }
@@ -320,10 +304,6 @@ fn exact_path(route: &Route) -> Option<String> {
 fn with_slash(path: &str) -> String {
     let normal = NormalPath::parse(path).map(|it| format!("{}/", it.as_str()));
     normal.unwrap_or_else(|_| format!("{path}/"))
-}
-
-fn shares_listener(one: &[String], other: &[String]) -> bool {
-    one.is_empty() || other.is_empty() || one.iter().any(|it| other.contains(it))
 }
 
 /// Returns true if the routes of a path do with the path behind a slash what others do, or are stricter.

@@ -90,7 +90,7 @@ impl RouteConditions {
     /// Returns the conditions of requests that fulfil these and the other ones; `None` where no request does.
     pub(crate) fn with(&self, other: &Self) -> Option<Self> {
         Some(Self {
-            listeners: both(&self.listeners, &other.listeners)?,
+            listeners: both_names(&self.listeners, &other.listeners)?,
             client: both_clients(&self.client, &other.client)?,
             values: both_values(&self.values, &other.values)?,
             methods: both_methods(&self.methods, &other.methods)?,
@@ -110,8 +110,21 @@ fn covers(wide: &[String], narrow: &[String]) -> bool {
     wide.is_empty() || (!narrow.is_empty() && narrow.iter().all(|it| wide.contains(it)))
 }
 
+/// Returns true if a route takes all requests for its path that arrive at some listeners; an empty list has all.
+pub(crate) fn takes_all(route: &Route, listeners: &[String]) -> bool {
+    covers(&route.listeners, listeners)
+        && route.client.is_empty()
+        && route.values.is_empty()
+        && route.methods.is_empty()
+}
+
+/// Returns true if two lists have listeners in common.
+pub(crate) fn share_listeners(one: &[String], other: &[String]) -> bool {
+    one.is_empty() || other.is_empty() || one.iter().any(|it| other.contains(it))
+}
+
 /// Returns the names of both lists; `None` where there is none.
-fn both(one: &[String], other: &[String]) -> Option<Vec<String>> {
+pub(crate) fn both_names(one: &[String], other: &[String]) -> Option<Vec<String>> {
     match (one, other) {
         ([], all) | (all, []) => Some(all.to_vec()),
         _ => {
@@ -131,7 +144,7 @@ fn both_methods(one: &[String], later: &[String]) -> Option<Vec<String>> {
     if later.iter().any(|it| it == "GET") && one.iter().any(|it| it == "HEAD") {
         later.push("HEAD".to_owned());
     }
-    both(one, &later)
+    both_names(one, &later)
 }
 
 /// Returns the values of both lists; `None` where they ask for two values of one field or parameter.

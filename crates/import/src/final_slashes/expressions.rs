@@ -6,11 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{SlashTable, shares_listener};
+use super::SlashTable;
 use crate::letter_case::covers;
 use crate::model::{Limit, Route, RouteAction};
 use crate::path_ends::PathEnds;
 use crate::paths;
+use crate::route_conditions::{both_names, share_listeners, takes_all};
 use crate::slots;
 
 /// The routes of an expression whose paths have no slash at their end.
@@ -76,12 +77,12 @@ impl<'r> SlashTable<'r> {
         let mut found = Vec::new();
         for at in self.candidates(group) {
             let other = &self.routes[at];
-            match (takes_all(other, group), loses(other)) {
+            match (takes_paths(other, group), loses(other)) {
                 (true, _) => found.extend(copy(other, group)),
                 (false, true) => return Vec::new(),
                 (false, false) => continue,
             }
-            if is_unconditional(other) {
+            if takes_all(other, &[]) {
                 break;
             }
         }
@@ -109,7 +110,7 @@ impl<'r> SlashTable<'r> {
             let is_earlier = is_earlier && paths::expression(&route.path).is_some();
             !is_earlier
                 && !group.routes.contains(at)
-                && shares_listener(&group.first.listeners, &route.listeners)
+                && share_listeners(&group.first.listeners, &route.listeners)
                 && self.ends[*at].may_meet(&group.ends)
         };
         all.filter(is_behind).collect()
@@ -133,15 +134,8 @@ fn ends(route: &Route) -> PathEnds {
     }
 }
 
-fn is_unconditional(route: &Route) -> bool {
-    route.client.is_empty()
-        && route.values.is_empty()
-        && route.methods.is_empty()
-        && route.listeners.is_empty()
-}
-
 /// Returns true if a route takes all paths of an expression with a slash.
-fn takes_all(other: &Route, group: &ExpressionGroup<'_>) -> bool {
+fn takes_paths(other: &Route, group: &ExpressionGroup<'_>) -> bool {
     let prefix = other
         .path
         .strip_suffix('*')
@@ -166,15 +160,8 @@ fn copy(other: &Route, group: &ExpressionGroup<'_>) -> Option<Route> {
     copy.path = paths::checked(group.with_slash.clone()).ok()?;
     copy.host.clone_from(&group.first.host);
     copy.case = group.first.case;
-    if !group.first.listeners.is_empty() {
-        let shared = |it: &&String| copy.listeners.is_empty() || copy.listeners.contains(it);
-        copy.listeners = group
-            .first
-            .listeners
-            .iter()
-            .filter(shared)
-            .cloned()
-            .collect();
+    if let Some(both) = both_names(&group.first.listeners, &copy.listeners) {
+        copy.listeners = both;
     }
     Some(copy)
 }

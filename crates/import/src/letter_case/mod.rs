@@ -21,6 +21,7 @@ use self::paths::PathPlace;
 pub(crate) use self::paths::RoutePath;
 use crate::bounds;
 use crate::model::{Limit, Route};
+use crate::route_conditions::{share_listeners, takes_all};
 
 /// A host as routes name it.
 type HostName = Option<String>;
@@ -140,7 +141,9 @@ impl CaseComparison<'_> {
             let candidate = &self.routes[*other];
             let known = self.paths[*other].as_ref();
             let taking = known.filter(|it| it.takes(asked, candidate.case));
-            if let Some(taking) = taking.filter(|_| shares_listener(route, candidate)) {
+            if let Some(taking) =
+                taking.filter(|_| share_listeners(&route.listeners, &candidate.listeners))
+            {
                 let has_same_host = candidate.host == route.host;
                 takers.push((has_same_host, taking.rank(*other), *other));
             }
@@ -152,28 +155,12 @@ impl CaseComparison<'_> {
             if !has_same_host || rank <= path.rank(at) {
                 found.push(other);
             }
-            if !is_conditional(&self.routes[other], route) {
+            if takes_all(&self.routes[other], &route.listeners) {
                 break;
             }
         }
         found
     }
-}
-
-fn shares_listener(one: &Route, other: &Route) -> bool {
-    let lists = [&one.listeners, &other.listeners];
-    lists.iter().any(|list| list.is_empty())
-        || one.listeners.iter().any(|it| other.listeners.contains(it))
-}
-
-/// Returns true if a route leaves requests for its path to others, at a listener of another route.
-fn is_conditional(route: &Route, at: &Route) -> bool {
-    let has_all =
-        !at.listeners.is_empty() && at.listeners.iter().all(|it| route.listeners.contains(it));
-    !route.methods.is_empty()
-        || !route.client.is_empty()
-        || !(route.listeners.is_empty() || has_all)
-        || !route.values.is_empty()
 }
 
 #[cfg(test)]
