@@ -1,5 +1,8 @@
 //! Makes paths of routes out of prefixes and expressions.
 
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
 use sluicegate_base::path::{PathCase, PathRegex, RegexError};
 
 use crate::decoded_paths;
@@ -172,6 +175,26 @@ pub(crate) fn always_begins(expression: &str, beginning: &str) -> bool {
     let inner = expression.strip_prefix('^');
     let inner = inner.filter(|it| !has_alternatives(it));
     inner.is_some_and(|it| literal_beginning(it).starts_with(beginning))
+}
+
+/// Returns the value of the longest of several texts with which a text begins.
+pub(crate) fn longest_beginning<'t, V>(
+    texts: &'t BTreeMap<String, V>,
+    text: &str,
+) -> Option<&'t V> {
+    let mut rest = text;
+    loop {
+        let below = (Bound::Unbounded, Bound::Included(rest));
+        let (greatest, value) = texts.range::<str, _>(below).next_back()?;
+        if rest.starts_with(greatest.as_str()) {
+            return Some(value);
+        }
+        // A longer text in common would be greater.
+        let pairs = rest.chars().zip(greatest.chars());
+        let shared = pairs.take_while(|(one, other)| one == other);
+        let length: usize = shared.map(|(c, _)| c.len_utf8()).sum();
+        rest = &rest[..length];
+    }
 }
 
 /// Returns the expression of the path of a route; `None` where it is a pattern.
@@ -398,6 +421,24 @@ mod tests {
         assert_eq!(searched("/(a|b)").unwrap(), "~ ^.*/(a|b).*$");
         assert!(searched("(?!x)").is_err());
         assert!(searched("(").is_err());
+    }
+
+    /// Goal: the longest text at the beginning of another one is found. Method: texts within each other, and such that stand between a
+    /// text and its beginning.
+    #[test]
+    fn the_longest_beginning_is_found() {
+        let texts = ["/a", "/a/b", "/a/ba", "/a/é", "/b"].map(|it| (it.to_owned(), it));
+        let texts = BTreeMap::from(texts);
+        for (text, expected) in [
+            ("/a/b/c", Some("/a/b")),
+            ("/a/c", Some("/a")),
+            ("/a/ê", Some("/a")),
+            ("/a/é", Some("/a/é")),
+            ("/c", None),
+            ("", None),
+        ] {
+            assert_eq!(longest_beginning(&texts, text).copied(), expected, "{text}");
+        }
     }
 
     /// Goal: an expression within a location takes paths of that location alone. Method: prefixes with and without a slash at the end,

@@ -5,8 +5,7 @@
 //! expression would take is an expression too.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
+use std::collections::BTreeMap;
 
 use super::annotations::IngressAnnotations;
 use super::yaml::YamlNode;
@@ -30,7 +29,7 @@ struct HostPaths {
     /// True if all of them are expressions.
     has_expressions: bool,
     /// Prefixes without a slash at their end, for which there is no pattern.
-    prefixes: BTreeSet<String>,
+    prefixes: BTreeMap<String, ()>,
 }
 
 /// The notations of hosts.
@@ -51,7 +50,7 @@ impl HostNotations {
         known.has_expressions |=
             annotations.use_regex.is_some() || annotations.rewrite_of(text).is_some();
         if is_prefix && !text.ends_with('/') {
-            known.prefixes.insert(text.to_owned());
+            known.prefixes.insert(text.to_owned(), ());
         }
     }
 
@@ -61,7 +60,7 @@ impl HostNotations {
             return PathNotation::Pattern;
         };
         let text = text(path);
-        match has_beginning(&known.prefixes, text) {
+        match paths::longest_beginning(&known.prefixes, text).is_some() {
             _ if known.has_expressions => PathNotation::Expression,
             true => PathNotation::PrefixExpression,
             false => PathNotation::Pattern,
@@ -145,23 +144,4 @@ pub(super) fn ordered(routes: Vec<WrittenRoute>, notations: &HostNotations) -> V
         found.extend(routes.into_iter().map(|it| it.route));
     }
     found
-}
-
-/// Returns true if a text begins with one of several texts.
-fn has_beginning(beginnings: &BTreeSet<String>, text: &str) -> bool {
-    let mut rest = text;
-    loop {
-        let below = (Bound::Unbounded, Bound::Included(rest));
-        let Some(greatest) = beginnings.range::<str, _>(below).next_back() else {
-            return false;
-        };
-        if rest.starts_with(greatest.as_str()) {
-            return true;
-        }
-        // Each beginning of the text is one of all texts between both.
-        let pairs = rest.chars().zip(greatest.chars());
-        let shared = pairs.take_while(|(one, other)| one == other);
-        let length: usize = shared.map(|(c, _)| c.len_utf8()).sum();
-        rest = &rest[..length];
-    }
 }

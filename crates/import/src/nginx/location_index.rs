@@ -65,9 +65,7 @@ impl LocationIndex {
 
     /// Returns the place of the longest prefix of a text.
     pub(super) fn widest(&self, text: &str) -> Option<usize> {
-        let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
-        let mut prefixes = ends.rev().filter_map(|end| self.prefixes.get(&text[..end]));
-        prefixes.next().copied()
+        paths::longest_beginning(&self.prefixes, text).copied()
     }
 
     /// Returns the places of all locations that a path with variables can reach; none where it has no variable.
