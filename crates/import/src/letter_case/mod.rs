@@ -21,6 +21,7 @@ use self::paths::PathPlace;
 pub(crate) use self::paths::RoutePath;
 use crate::bounds;
 use crate::model::{Limit, Route};
+use crate::paths::expression;
 use crate::route_conditions::{share_listeners, takes_all};
 
 /// A host as routes name it.
@@ -49,27 +50,21 @@ pub(crate) fn relax(routes: &mut [Route], limits: &[Limit]) {
         kept.extend(own.map(|at| (host.clone(), routes[*at].path.clone())));
     }
     let with_expressions: BTreeSet<HostName> = (kept.iter())
-        .filter(|(_, path)| is_expression(path))
+        .filter(|(_, path)| expression(path).is_some())
         .map(|(host, _)| host.clone())
         .collect();
     for route in routes {
         let is_kept = kept.contains(&(route.host.clone(), route.path.clone()));
-        if is_expression(&route.path) && with_expressions.contains(&route.host) {
+        let expression = expression(&route.path);
+        if let Some(expression) = expression.filter(|_| with_expressions.contains(&route.host)) {
             if route.case == PathCase::Ignored {
-                route.path.insert_str(EXPRESSION.len(), "(?i)");
+                route.path = format!("~ (?i){expression}");
             }
             route.case = PathCase::Kept;
         } else if !is_kept {
             route.case = PathCase::Ignored;
         }
     }
-}
-
-/// The beginning of a path that is an expression.
-const EXPRESSION: &str = "~ ";
-
-fn is_expression(path: &str) -> bool {
-    path.starts_with(EXPRESSION)
 }
 
 /// Returns true if routes with a host can take requests for which there are routes with the other one.

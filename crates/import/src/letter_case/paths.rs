@@ -3,9 +3,9 @@
 use regex::bytes::{Regex, RegexBuilder};
 use sluicegate_base::path::{PathCase, PathRegex};
 
-use super::EXPRESSION;
 use crate::bounds;
 use crate::model::Route;
+use crate::paths;
 
 /// The path of a route.
 pub(crate) struct RoutePath {
@@ -30,7 +30,7 @@ enum PathKind {
 impl RoutePath {
     /// Returns the path of a route; `None` where no request is known that has it.
     pub(crate) fn new(route: &Route) -> Option<Self> {
-        if let Some(expression) = route.path.strip_prefix(EXPRESSION) {
+        if let Some(expression) = paths::expression(&route.path) {
             return Self::expression(expression);
         }
         if route.path.contains('{') {
