@@ -17,6 +17,7 @@ use crate::letter_case::{RoutePath, covers};
 use crate::model::{Limit, Route, RouteAction};
 use crate::path_ends::PathEnds;
 use crate::paths;
+use crate::route_actions::act_alike;
 use crate::route_conditions::{RouteConditions, both_names, share_listeners, takes_all};
 use crate::slots;
 
@@ -311,7 +312,7 @@ fn is_same(own: &[&Route], others: &[Route], asked: &str, limits: &[Limit]) -> b
     let own: Vec<Route> = own.iter().map(|it| with_sent_path(it, asked)).collect();
     let others: Vec<Route> = others.iter().map(|it| with_sent_path(it, asked)).collect();
     let is_equal = |(one, other): (&Route, &Route)| {
-        RouteConditions::new(one) == RouteConditions::new(other) && one.acts_as(other)
+        RouteConditions::new(one) == RouteConditions::new(other) && act_alike(one, other)
     };
     (own.len() == others.len() && own.iter().zip(&others).all(is_equal))
         || own

@@ -10,6 +10,7 @@ use crate::letter_case;
 use crate::model::GatewayModel;
 use crate::nginx;
 use crate::position::SyntaxError;
+use crate::route_conditions;
 use crate::route_order;
 use crate::source::IncludedFiles;
 use crate::toml;
@@ -49,7 +50,7 @@ pub fn import(
     final_slashes::keep_apart(&mut gateway.routes, &gateway.limits, &mut ledger);
     letter_case::relax(&mut gateway.routes, &gateway.limits);
     route_order::keep(&mut gateway.routes, &mut ledger);
-    gateway.remove_repeated_routes();
+    route_conditions::remove_repeated(&mut gateway.routes);
     if gateway.routes.is_empty() {
         ledger.fill_in("[[route]]: nothing in the input became a route");
     }

@@ -50,6 +50,7 @@ mod own_fields;
 mod path_ends;
 mod paths;
 mod position;
+mod route_actions;
 mod route_conditions;
 mod route_order;
 mod shapes;

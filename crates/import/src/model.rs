@@ -2,8 +2,6 @@
 
 mod limits;
 
-use std::collections::BTreeSet;
-
 use sluicegate_base::path::PathCase;
 
 pub use self::limits::{KeyPart, Limit, LimitAction, LimitAlgorithm};
@@ -63,22 +61,6 @@ impl GatewayModel {
         }
         self.server_sources.extend(sources);
         Ok(())
-    }
-
-    /// Removes the routes that take the same requests as an earlier one: two comparisons of paths can be one expression.
-    pub fn remove_repeated_routes(&mut self) {
-        let mut known = BTreeSet::new();
-        self.routes.retain(|route| {
-            known.insert((
-                route.host.clone(),
-                route.path.clone(),
-                route.case == PathCase::Kept,
-                route.listeners.clone(),
-                route.methods.clone(),
-                route.values.clone(),
-                route.client.clone(),
-            ))
-        });
     }
 }
 
@@ -176,6 +158,34 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// Returns true if it differs from another origin in nothing but the name and the remarks.
+    pub(crate) fn serves_as(&self, other: &Self) -> bool {
+        let Self {
+            name: _,
+            remarks: _,
+            servers,
+            protocol,
+            balance,
+            hash_key,
+            host,
+            tls,
+            timeouts,
+            max_connections,
+            health,
+            keys,
+        } = self;
+        *servers == other.servers
+            && *protocol == other.protocol
+            && *balance == other.balance
+            && *hash_key == other.hash_key
+            && *host == other.host
+            && *tls == other.tls
+            && *timeouts == other.timeouts
+            && *max_connections == other.max_connections
+            && *health == other.health
+            && *keys == other.keys
+    }
+
     /// Makes one server of those with the same address: it gets the sum of their weights. A backup that is no other server goes.
     pub fn merge_servers(&mut self) {
         let mut merged: Vec<Server> = Vec::new();
@@ -422,29 +432,6 @@ impl Route {
             status: None,
             keys: Vec::new(),
         }
-    }
-
-    /// Returns true if it does the same with a request as another route, for certain.
-    pub(crate) fn acts_as(&self, other: &Self) -> bool {
-        let depends_on_path = match &self.action {
-            RouteAction::Forward {
-                strip_prefix,
-                rewrite,
-                ..
-            } => strip_prefix.is_some() || rewrite.is_some(),
-            RouteAction::Respond { .. } => false,
-            RouteAction::Redirect { to, .. } => to.contains('{'),
-        };
-        (self.path == other.path || !depends_on_path)
-            && self.action == other.action
-            && self.limits == other.limits
-            && self.allow == other.allow
-            && self.block == other.block
-            && self.max_body == other.max_body
-            && self.request_fields == other.request_fields
-            && self.response_fields == other.response_fields
-            && self.status == other.status
-            && self.keys == other.keys
     }
 }
 

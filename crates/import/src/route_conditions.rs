@@ -4,12 +4,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
+use sluicegate_base::path::PathCase;
 
 use crate::addresses;
 use crate::model::{Route, RouteValue};
 
 /// The conditions of a route. An empty list is none.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RouteConditions {
     listeners: Vec<String>,
     client: Vec<String>,
@@ -96,6 +97,19 @@ impl RouteConditions {
             methods: both_methods(&self.methods, &other.methods)?,
         })
     }
+}
+
+/// Removes the routes that take the same requests as an earlier one: two comparisons of paths can be one expression.
+pub(crate) fn remove_repeated(routes: &mut Vec<Route>) {
+    let mut known = BTreeSet::new();
+    routes.retain(|route| {
+        known.insert((
+            route.host.clone(),
+            route.path.clone(),
+            route.case == PathCase::Kept,
+            RouteConditions::new(route),
+        ))
+    });
 }
 
 fn bits(block: IpNet) -> u8 {

@@ -18,6 +18,7 @@ use crate::ledger::Ledger;
 use crate::model::Route;
 use crate::path_ends::PathEnds;
 use crate::paths;
+use crate::route_actions::act_alike;
 use crate::route_conditions::{ConditionRank, RouteConditions};
 
 /// Repeats routes from which later ones would take requests.
@@ -127,7 +128,7 @@ impl<'r> GroupOrder<'r> {
         let preferred = (Bound::Excluded(taken.rank), Bound::Unbounded);
         let preferred = self.later.range(preferred);
         for later in preferred.rev().flat_map(|(_, routes)| routes) {
-            if taken.route.acts_as(later.route)
+            if act_alike(taken.route, later.route)
                 || !self.ends[&taken.at].may_meet(&self.ends[&later.at])
             {
                 continue;
@@ -247,6 +248,9 @@ mod tests {
             ]),
             ["1 10.0.0.0/8 POST", "1 POST", "2 10.0.0.0/8"]
         );
+        let slot = |it: &mut Route| it.response_fields.set_value("x", "{path.1}");
+        let with_slot = kept(vec![with(inner(), slot), with(for_office(1), slot)]);
+        assert_eq!(with_slot.len(), 3);
         let elsewhere = Route {
             host: Some("a.test".to_owned()),
             ..for_office(2)

@@ -135,18 +135,7 @@ impl OriginTable {
 
     /// Returns the name of an origin, which is added if no other one is equal.
     fn add(&mut self, mut origin: Origin, wanted: &str) -> String {
-        let same = |known: &&Origin| {
-            known.servers == origin.servers
-                && known.protocol == origin.protocol
-                && known.balance == origin.balance
-                && known.hash_key == origin.hash_key
-                && known.host == origin.host
-                && known.tls == origin.tls
-                && known.timeouts == origin.timeouts
-                && known.health == origin.health
-                && known.keys == origin.keys
-        };
-        if let Some(known) = self.origins.iter().find(same) {
+        if let Some(known) = self.origins.iter().find(|it| it.serves_as(&origin)) {
             return known.name.clone();
         }
         origin.name = self.names.unique(wanted);

@@ -16,7 +16,6 @@ const NO_PORT: u16 = 80;
 pub(super) struct ServiceOrigins {
     /// Ports by namespace, service and name.
     ports: BTreeMap<(String, String, String), u16>,
-    made: Vec<(Origin, String)>,
     names: NamePool,
     pub(super) origins: Vec<Origin>,
 }
@@ -101,18 +100,11 @@ impl ServiceOrigins {
             ServiceProtocol::Grpcs => Some("h2"),
             ServiceProtocol::Http | ServiceProtocol::Https => None,
         };
-        let same = |known: &Origin| {
-            known.servers == origin.servers
-                && known.timeouts == origin.timeouts
-                && known.protocol == origin.protocol
-                && known.tls == origin.tls
-        };
-        if let Some((_, name)) = self.made.iter().find(|(known, _)| same(known)) {
-            return Some(name.clone());
+        if let Some(known) = self.origins.iter().find(|it| it.serves_as(&origin)) {
+            return Some(known.name.clone());
         }
         origin.remarks.sources = backend.entries();
         origin.name = self.names.unique(&wanted);
-        self.made.push((origin.clone(), origin.name.clone()));
         let name = origin.name.clone();
         self.origins.push(origin);
         Some(name)

@@ -39,6 +39,7 @@ use crate::ingress::yaml::YamlNode;
 use crate::ledger::Ledger;
 use crate::model::GatewayModel;
 use crate::position::SyntaxError;
+use crate::route_conditions;
 use crate::source::IncludedFiles;
 
 /// The entry points that routers belong to where the input names none.
@@ -90,7 +91,7 @@ pub(crate) fn read(
     services.report_unused(&mut account);
     report_unrouted(&config, &mut account);
     gateway.limits = table.limits;
-    gateway.remove_repeated_routes();
+    route_conditions::remove_repeated(&mut gateway.routes);
     let GatewayModel { limits, routes, .. } = &mut gateway;
     limits.retain(|limit| routes.iter().any(|it| it.limits.contains(&limit.name)));
     account.finish(&config.entries);
