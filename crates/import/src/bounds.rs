@@ -81,32 +81,68 @@ pub const BURST: u64 = 1_048_574;
 /// Longest period of a rate, in seconds.
 pub const PERIOD_SECONDS: u64 = 31 * 86_400;
 
+/// Largest `capacity` of a limit.
+pub const CAPACITY: u64 = 1 << 30;
+
 /// The default of `capacity` of a limit.
 pub const USUAL_CAPACITY: u64 = 262_144;
 
 /// Largest `weight` of a server.
 pub const SERVER_WEIGHT: u64 = 256;
 
-/// Longest timeout of an origin, in milliseconds.
-pub const ORIGIN_MILLIS: u64 = 86_400_000;
+/// Milliseconds that a key of `timeouts` of an origin takes.
+pub const ORIGIN_MILLIS: RangeInclusive<u64> = 1..=DAY_MILLIS;
+
+/// Milliseconds that `interval` of `health` takes.
+pub const HEALTH_INTERVAL_MILLIS: RangeInclusive<u64> = 10..=3_600_000;
+
+/// Milliseconds that `timeout` of `health` takes.
+pub const HEALTH_TIMEOUT_MILLIS: RangeInclusive<u64> = 1..=60_000;
+
+/// Checks that `healthy_after` and `unhealthy_after` of `health` take.
+pub const HEALTH_CHECKS: RangeInclusive<u64> = 1..=100;
+
+/// Milliseconds that `base_ejection_time` of `outlier_detection` takes.
+pub const EJECTION_MILLIS: RangeInclusive<u64> = 100..=DAY_MILLIS;
+
+/// Failures that `consecutive_failures` of `outlier_detection` takes.
+pub const EJECTION_FAILURES: RangeInclusive<u64> = 1..=1_000;
+
+/// Longest `pending_timeout` of an origin, in milliseconds.
+pub const PENDING_MILLIS: u64 = 60_000;
+
+/// Largest `max_requests` of an origin.
+pub const ORIGIN_REQUESTS: u64 = 1_000_000;
 
 /// Largest `max_connections` and `max_pending` of an origin.
 pub const ORIGIN_CONNECTIONS: u64 = 10_000;
 
-/// Milliseconds that `client_header_timeout` of `[server]` takes.
-pub const CLIENT_HEADER_MILLIS: RangeInclusive<u64> = 1..=3_600_000;
-
-/// Milliseconds that `client_read_timeout` and `client_write_timeout` of `[server]` take.
-pub const CLIENT_IO_MILLIS: RangeInclusive<u64> = 1..=86_400_000;
-
-/// Milliseconds that `keepalive_timeout` of `[server]` takes.
-pub const KEEPALIVE_MILLIS: RangeInclusive<u64> = 1_000..=86_400_000;
-
 /// Bytes that `max_header_bytes` of `[server]` takes.
 pub const HEADER_BYTES: RangeInclusive<u64> = 1 << 10..=1 << 20;
+
+/// Bytes that `max_uri_bytes` of `[server]` takes.
+pub const URI_BYTES: RangeInclusive<u64> = 64..=1 << 20;
 
 /// Fields that `max_headers` of `[server]` takes.
 pub const HEADER_FIELDS: RangeInclusive<u64> = 1..=256;
 
 /// Streams that `http2.max_streams` of `[server]` takes.
 pub const HTTP2_STREAMS: RangeInclusive<u64> = 1..=1024;
+
+const DAY_MILLIS: u64 = 86_400_000;
+
+/// Returns the milliseconds that a key of `[server]` takes.
+#[must_use]
+pub fn server_millis(key: &str) -> RangeInclusive<u64> {
+    match key {
+        "client_header_timeout" => 1..=3_600_000,
+        "keepalive_timeout" => 1_000..=DAY_MILLIS,
+        "shutdown_timeout" => 0..=DAY_MILLIS,
+        _ => 1..=DAY_MILLIS,
+    }
+}
+
+/// Returns the nearest value of a range.
+pub(crate) fn nearest(value: u64, range: &RangeInclusive<u64>) -> u64 {
+    value.clamp(*range.start(), *range.end())
+}

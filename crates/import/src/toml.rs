@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use sluicegate_base::path::PathCase;
 
+use crate::bounds;
 use crate::ledger::{EntryId, Ledger, printable};
 use crate::model::{
     ClientList, ClientRules, FieldEdits, GatewayModel, KeyPart, Limit, LimitAction, LimitAlgorithm,
@@ -440,11 +441,42 @@ pub(crate) fn inline(keys: &[String]) -> String {
 
 /// Returns a duration as TOML.
 pub(crate) fn duration(millis: u64) -> String {
-    match millis {
-        millis if millis % 60_000 == 0 => format!("\"{}m\"", millis / 60_000),
-        millis if millis % 1_000 == 0 => format!("\"{}s\"", millis / 1_000),
-        millis => format!("\"{millis}ms\""),
+    let units = [
+        (86_400_000, "d"),
+        (3_600_000, "h"),
+        (60_000, "m"),
+        (1_000, "s"),
+    ];
+    let whole = |(unit, _): &&(u64, &str)| millis > 0 && millis.is_multiple_of(*unit);
+    match units.iter().find(whole) {
+        Some((unit, name)) => format!("\"{}{name}\"", millis / unit),
+        None => format!("\"{millis}ms\""),
     }
+}
+
+/// Returns a timeout of an origin as TOML.
+///
+/// # Errors
+///
+/// The reason for which no origin has it.
+pub(crate) fn origin_timeout(millis: Option<u64>) -> Result<String, &'static str> {
+    let millis = millis.filter(|it| bounds::ORIGIN_MILLIS.contains(it));
+    millis.map(duration).ok_or("a timeout is 1ms to 1d")
+}
+
+/// Returns a time of `[server]` as TOML.
+///
+/// # Errors
+///
+/// The reason for which the key does not have it.
+pub(crate) fn server_time(key: &str, millis: Option<u64>) -> Result<String, String> {
+    let range = bounds::server_millis(key);
+    let found = millis.filter(|it| range.contains(it)).map(duration);
+    found.ok_or_else(|| {
+        let least = duration(*range.start());
+        let most = duration(*range.end());
+        format!("{key} of [server] is {least} to {most}")
+    })
 }
 
 /// Returns a TOML string. A `${env.` is escaped, since it would name a variable of the environment.

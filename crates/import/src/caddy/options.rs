@@ -9,7 +9,7 @@ use super::units;
 use crate::bounds;
 use crate::ledger::Ledger;
 use crate::model::{GatewayModel, set_key};
-use crate::toml::{duration, quoted};
+use crate::toml::{quoted, server_time};
 
 /// The options that other modules need.
 #[derive(Debug)]
@@ -143,7 +143,7 @@ impl GlobalOptions {
                 }
             }
             "grace_period" => {
-                let time = duration(units::millis(value)?.min(86_400_000));
+                let time = server_time("shutdown_timeout", Some(units::millis(value)?))?;
                 gateway.set_server("shutdown_timeout", time, [option.id])?;
             }
             "servers" => {
@@ -288,9 +288,9 @@ fn timeouts(
                 continue;
             }
         };
-        let least = if key == "keepalive_timeout" { 1_000 } else { 1 };
-        let millis = units::millis(time.word(0))?.clamp(least, 3_600_000);
-        if let Err(reason) = gateway.set_server(key, duration(millis), [time.id]) {
+        let value = server_time(key, Some(units::millis(time.word(0))?));
+        let result = value.and_then(|value| gateway.set_server(key, value, [time.id]));
+        if let Err(reason) = result {
             leave(time, &reason, ledger);
             continue;
         }

@@ -8,6 +8,7 @@ use super::placeholders::{PlaceholderPiece, own_value, pieces};
 use super::transports::TransportSettings;
 use super::tree::CaddyDirective;
 use super::upstreams::{self, UpstreamScheme};
+use crate::bounds;
 use crate::ledger::{EntryId, Ledger};
 use crate::model::{FieldEdits, Origin, Server};
 use crate::names::NamePool;
@@ -363,7 +364,7 @@ fn balance(policy: &[String], origin: &mut Origin) -> Result<(), String> {
                 let weight: u64 = weight
                     .parse()
                     .map_err(|_| format!("{weight} is no weight"))?;
-                server.weight = Some(weight.clamp(1, 256));
+                server.weight = Some(weight.clamp(1, bounds::SERVER_WEIGHT));
             }
         }
         "first" => origin.servers[1..]

@@ -1,5 +1,7 @@
 //! Reads `transport http`, health checks and passive checks of a `reverse_proxy` as keys of an origin.
 
+use std::ops::RangeInclusive;
+
 use super::tree::CaddyDirective;
 use super::units;
 use super::upstreams::UpstreamScheme;
@@ -19,8 +21,8 @@ pub(super) struct TransportSettings {
     checks_health: bool,
     health: Vec<(&'static str, String)>,
     /// The time for which a failed server is out of use.
-    ejection: Option<u64>,
-    failures: Option<u32>,
+    ejection: Option<String>,
+    failures: Option<String>,
     failed_statuses: Vec<String>,
 }
 
@@ -37,10 +39,6 @@ const WITHOUT_EFFECT: [&str; 10] = [
     "tls_timeout",
     "write_buffer",
 ];
-
-/// Largest `max_connections` and `max_pending`, and largest `max_requests`.
-const MOST_CONNECTIONS: u32 = 10_000;
-const MOST_REQUESTS: u32 = 1_000_000;
 
 /// The difference of `max_conns_per_host`.
 const BOUNDED_WAIT: &str = "10000 requests wait for a connection, each for a minute, and others get 503; in Caddy all wait without a bound";
@@ -59,9 +57,8 @@ impl TransportSettings {
     ) -> Result<bool, String> {
         let value = line.word(0);
         let time = || {
-            Ok::<_, String>(duration(
-                units::millis(value)?.clamp(1, bounds::ORIGIN_MILLIS),
-            ))
+            let millis = units::millis(value)?;
+            Ok::<_, String>(duration(bounds::nearest(millis, &bounds::ORIGIN_MILLIS)))
         };
         match line.name.as_str() {
             "tls" => self.scheme = UpstreamScheme::Https,
@@ -109,12 +106,12 @@ impl TransportSettings {
             "keepalive" => set_key(&mut origin.timeouts, "idle", time()?),
             "max_conns_per_host" if value == "0" => return Ok(false),
             "max_conns_per_host" => {
-                self.limit(("max_connections", MOST_CONNECTIONS), value)?;
+                self.limit(("max_connections", bounds::ORIGIN_CONNECTIONS), value)?;
                 ledger.differs(line.id, BOUNDED_WAIT);
                 set_key(
                     &mut self.breaker,
                     "max_pending",
-                    MOST_CONNECTIONS.to_string(),
+                    bounds::ORIGIN_CONNECTIONS.to_string(),
                 );
                 set_key(&mut self.breaker, "pending_timeout", quoted("1m"));
             }
@@ -124,8 +121,8 @@ impl TransportSettings {
         Ok(true)
     }
 
-    fn limit(&mut self, (key, most): (&'static str, u32), value: &str) -> Result<(), String> {
-        let count = value.parse::<u32>().ok();
+    fn limit(&mut self, (key, most): (&'static str, u64), value: &str) -> Result<(), String> {
+        let count = value.parse::<u64>().ok();
         let count = count.filter(|it| (1..=most).contains(it));
         let count = count.ok_or_else(|| format!("{key} is 1 to {most}, not {value}"))?;
         set_key(&mut self.breaker, key, count.to_string());
@@ -139,19 +136,28 @@ impl TransportSettings {
     /// The reason for which it has no counterpart.
     pub(super) fn take_health(&mut self, line: &CaddyDirective) -> Result<bool, String> {
         let value = line.word(0);
-        let count = || {
-            value
-                .parse::<u32>()
-                .map_err(|_| format!("{value} is no count"))
+        let count = |range: &RangeInclusive<u64>| match value.parse() {
+            Ok(count) => Ok(bounds::nearest(count, range).to_string()),
+            Err(_) => Err(format!("{value} is no count")),
         };
-        let time = |most| Ok::<_, String>(duration(units::millis(value)?.clamp(10, most)));
+        let time = |range: &RangeInclusive<u64>| {
+            Ok::<_, String>(duration(bounds::nearest(units::millis(value)?, range)))
+        };
         match line.name.as_str() {
             "health_uri" | "health_path" => {
                 self.checks_health = true;
                 set_key(&mut self.health, "path", quoted(value));
             }
-            "health_interval" => set_key(&mut self.health, "interval", time(3_600_000)?),
-            "health_timeout" => set_key(&mut self.health, "timeout", time(60_000)?),
+            "health_interval" => set_key(
+                &mut self.health,
+                "interval",
+                time(&bounds::HEALTH_INTERVAL_MILLIS)?,
+            ),
+            "health_timeout" => set_key(
+                &mut self.health,
+                "timeout",
+                time(&bounds::HEALTH_TIMEOUT_MILLIS)?,
+            ),
             "health_status" => {
                 let status = match value.strip_suffix("xx") {
                     Some(class) => format!("{class}00-{class}99"),
@@ -163,20 +169,20 @@ impl TransportSettings {
                 set_key(
                     &mut self.health,
                     "healthy_after",
-                    count()?.max(1).to_string(),
+                    count(&bounds::HEALTH_CHECKS)?,
                 );
             }
             "health_fails" => {
                 set_key(
                     &mut self.health,
                     "unhealthy_after",
-                    count()?.max(1).to_string(),
+                    count(&bounds::HEALTH_CHECKS)?,
                 );
             }
             "fail_duration" => {
-                self.ejection = Some(units::millis(value)?.clamp(100, bounds::ORIGIN_MILLIS))
+                self.ejection = Some(time(&bounds::EJECTION_MILLIS)?);
             }
-            "max_fails" => self.failures = Some(count()?.max(1)),
+            "max_fails" => self.failures = Some(count(&bounds::EJECTION_FAILURES)?),
             "unhealthy_status" => {
                 for status in &line.words {
                     match status.strip_suffix("xx") {
@@ -188,7 +194,9 @@ impl TransportSettings {
                     }
                 }
             }
-            "unhealthy_request_count" => self.limit(("max_requests", MOST_REQUESTS), value)?,
+            "unhealthy_request_count" => {
+                self.limit(("max_requests", bounds::ORIGIN_REQUESTS), value)?
+            }
             name if name.starts_with("health_") || name.starts_with("unhealthy_") => {
                 return Err(format!("a check of an origin has no counterpart of {name}"));
             }
@@ -227,15 +235,14 @@ impl TransportSettings {
             let mut on = vec!["\"connect\"".to_owned(), "\"timeout\"".to_owned()];
             on.push("\"reset\"".to_owned());
             on.extend(self.failed_statuses);
-            let time = duration(ejection);
             let keys = [
                 (
                     "consecutive_failures",
-                    self.failures.unwrap_or(1).to_string(),
+                    self.failures.unwrap_or_else(|| "1".to_owned()),
                 ),
                 ("on", format!("[{}]", on.join(", "))),
-                ("base_ejection_time", time.clone()),
-                ("max_ejection_time", time),
+                ("base_ejection_time", ejection.clone()),
+                ("max_ejection_time", ejection),
                 ("max_percent", "100".to_owned()),
             ];
             origin.keys.push(("outlier_detection", inline(&keys)));

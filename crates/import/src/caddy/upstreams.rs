@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use sluicegate_base::bounds::POOL_SERVERS;
+
 /// The scheme of upstreams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum UpstreamScheme {
@@ -17,9 +19,6 @@ pub(super) struct UpstreamServers {
     pub(super) scheme: UpstreamScheme,
     pub(super) servers: Vec<String>,
 }
-
-/// Most servers of an origin.
-const SERVERS: u16 = 512;
 
 /// Reads an address.
 ///
@@ -74,7 +73,7 @@ pub(super) fn read(text: &str) -> Result<UpstreamServers, String> {
         }
     };
     let range: std::ops::RangeInclusive<u16> = first..=last;
-    if first == 0 || first > last || last - first >= SERVERS {
+    if first == 0 || first > last || usize::from(last - first) >= POOL_SERVERS {
         return Err(format!("{text} has no range of ports"));
     }
     // Without a host Caddy connects to its own machine.

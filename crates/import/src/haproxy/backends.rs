@@ -4,9 +4,11 @@ use super::queues::{self, ServerBounds};
 use super::sections::{ConfigSection, SectionLine};
 use super::tables::millis;
 use super::tls::{self, TlsDefaults, TlsWord};
+use crate::bounds;
 use crate::client_fields;
 use crate::ledger::Ledger;
 use crate::model::{Origin, Server};
+use crate::toml::origin_timeout;
 
 /// An address that never resolves (RFC 2606), for servers that the operator has to name.
 const TO_NAME: &str = "name-a-server.invalid:80";
@@ -81,12 +83,12 @@ pub(super) fn origin(
         let Some(line) = lines().find(|line| line.starts(&["timeout", name])) else {
             continue;
         };
-        match millis(line.word(2)).filter(|it| (1..=86_400_000).contains(it)) {
-            Some(millis) => {
+        match origin_timeout(millis(line.word(2))) {
+            Ok(time) => {
                 ledger.translated(line.id);
-                origin.timeouts.push((key, crate::toml::duration(millis)));
+                origin.timeouts.push((key, time));
             }
-            None => ledger.lose(line.id, "a timeout is 1ms to 1d"),
+            Err(reason) => ledger.lose(line.id, reason),
         }
     }
     health(backend, defaults, &mut origin, ledger);
@@ -225,7 +227,7 @@ impl ServerReader<'_> {
             is_verified: !self.tls.trusts_servers,
             ..ServerTls::default()
         };
-        let mut bounds = ServerBounds::default();
+        let mut own_bounds = ServerBounds::default();
         while let Some(word) = words.next() {
             let mut value = || words.next().unwrap_or_default();
             match word {
@@ -241,10 +243,10 @@ impl ServerReader<'_> {
                         let reason = "a server of weight 0 gets no requests";
                         return Err(ServerOmission::Unused(reason.to_owned()));
                     }
-                    weight => server.weight = weight.ok().map(|it: u64| it.min(256)),
+                    weight => server.weight = weight.ok().map(|it: u64| it.min(bounds::SERVER_WEIGHT)),
                 },
-                "maxconn" => bounds.connections = value().parse().ok().filter(|most| *most > 0),
-                "maxqueue" => bounds.queue = value().parse().ok().filter(|most| *most > 0),
+                "maxconn" => own_bounds.connections = value().parse().ok().filter(|most| *most > 0),
+                "maxqueue" => own_bounds.queue = value().parse().ok().filter(|most| *most > 0),
                 "minconn" => remarks.to_fill_in.push(format!(
                     "`minconn {}` is left out: below fullconn HAProxy opens fewer connections than maxconn",
                     value()
@@ -294,7 +296,7 @@ impl ServerReader<'_> {
         if keys.is_used {
             self.origin.tls = Some(keys.table());
         }
-        self.bounds.push(bounds);
+        self.bounds.push(own_bounds);
         self.origin.servers.push(server);
         Ok(remarks)
     }

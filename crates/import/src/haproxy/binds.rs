@@ -9,6 +9,7 @@ use super::tls::{self, TlsDefaults, TlsWord};
 use crate::bounds;
 use crate::ledger::{EntryId, Ledger};
 use crate::model::{GatewayModel, Listener, placeholder_pair};
+use crate::toml::server_time;
 
 /// Words of `bind` without a value that the gateway needs not.
 const PLAIN_WORDS: [&str; 12] = [
@@ -262,28 +263,16 @@ fn address(place: &str) -> Result<String, String> {
 /// Sets the times that hold for clients. `lines` are those of the frontend and of its defaults, the strongest first.
 pub(super) fn times(lines: &[&SectionLine], gateway: &mut GatewayModel, ledger: &mut Ledger) {
     let times = [
-        ("client", "client_read_timeout", bounds::CLIENT_IO_MILLIS),
-        (
-            "http-request",
-            "client_header_timeout",
-            bounds::CLIENT_HEADER_MILLIS,
-        ),
-        (
-            "http-keep-alive",
-            "keepalive_timeout",
-            bounds::KEEPALIVE_MILLIS,
-        ),
+        ("client", "client_read_timeout"),
+        ("http-request", "client_header_timeout"),
+        ("http-keep-alive", "keepalive_timeout"),
     ];
-    for (name, key, range) in times {
+    for (name, key) in times {
         let Some(line) = lines.iter().find(|line| line.starts(&["timeout", name])) else {
             continue;
         };
-        let millis = millis(line.word(2)).filter(|it| range.contains(it));
-        let reason = || format!("see [server] {key}");
-        let result = millis
-            .ok_or_else(reason)
-            .and_then(|millis| gateway.set_server(key, crate::toml::duration(millis), [line.id]));
-        match result {
+        let time = server_time(key, millis(line.word(2)));
+        match time.and_then(|time| gateway.set_server(key, time, [line.id])) {
             Ok(()) => ledger.translated(line.id),
             Err(reason) => ledger.lose(line.id, &reason),
         }

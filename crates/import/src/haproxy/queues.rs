@@ -7,9 +7,6 @@ use crate::ledger::Ledger;
 use crate::model::Origin;
 use crate::toml::{duration, inline};
 
-/// Largest `pending_timeout`, in milliseconds.
-const LONGEST_WAIT: u64 = 60_000;
-
 /// The bounds of a server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ServerBounds {
@@ -66,10 +63,10 @@ pub(super) fn bound(
 fn wait(lines: &[&SectionLine], ledger: &mut Ledger) -> u64 {
     let named = |name: &str| lines.iter().find(|it| it.starts(&["timeout", name]));
     let Some(line) = named("queue").or_else(|| named("connect")) else {
-        return LONGEST_WAIT;
+        return bounds::PENDING_MILLIS;
     };
     match millis(line.word(2)) {
-        Some(millis) if (1..=LONGEST_WAIT).contains(&millis) => {
+        Some(millis) if (1..=bounds::PENDING_MILLIS).contains(&millis) => {
             ledger.translated(line.id);
             millis
         }
@@ -79,14 +76,14 @@ fn wait(lines: &[&SectionLine], ledger: &mut Ledger) -> u64 {
                 line.id,
                 "a request waits for a connection for a minute at most",
             );
-            LONGEST_WAIT
+            bounds::PENDING_MILLIS
         }
         None => {
             ledger.fill_in_for(
                 line.id,
                 "[origin.NAME.circuit_breaker] pending_timeout is 1ms to 1m; 1m is written",
             );
-            LONGEST_WAIT
+            bounds::PENDING_MILLIS
         }
     }
 }

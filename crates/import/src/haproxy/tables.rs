@@ -128,7 +128,7 @@ fn table(line: &SectionLine, section: EntryId) -> StickTable {
         id: line.id,
         section,
         periods,
-        capacity: (size > bounds::USUAL_CAPACITY).then_some(size.min(1 << 30)),
+        capacity: (size > bounds::USUAL_CAPACITY).then_some(size.min(bounds::CAPACITY)),
         has_peers: line.behind("peers").is_some(),
         key_bytes: (line.behind("type") == Some("string"))
             .then(|| line.behind("len").and_then(|it| it.parse().ok()))
@@ -172,7 +172,7 @@ pub(super) fn millis(text: &str) -> Option<u64> {
 fn seconds(text: &str) -> Result<u64, String> {
     let millis = millis(text).ok_or_else(|| format!("{text:?} is no period"))?;
     match millis {
-        millis if millis > 0 && millis % 1_000 == 0 && millis <= 31 * 86_400_000 => {
+        millis if millis > 0 && millis % 1_000 == 0 && millis <= bounds::PERIOD_SECONDS * 1_000 => {
             Ok(millis / 1_000)
         }
         _ => Err(format!("periods are whole seconds up to 31d, not {text}")),

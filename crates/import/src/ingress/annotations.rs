@@ -5,6 +5,7 @@ use crate::addresses;
 use crate::ledger::{EntryId, Ledger};
 use crate::model::set_key;
 use crate::shapes::LARGEST_COUNT;
+use crate::toml::origin_timeout;
 
 /// The beginning of the names of annotations.
 const PREFIX: &str = "nginx.ingress.kubernetes.io/";
@@ -228,19 +229,10 @@ pub(super) fn timeout(name: &str, text: &str) -> Result<Option<(&'static str, St
         "proxy-send-timeout" => "write",
         _ => return Ok(None),
     };
-    Ok(Some((key, seconds(text)?)))
-}
-
-fn seconds(text: &str) -> Result<String, String> {
-    let number = text.trim_end_matches('s');
-    let number: u64 = number
-        .parse()
-        .map_err(|_| format!("{text:?} is no number of seconds"))?;
-    if (1..=86_400).contains(&number) {
-        Ok(crate::toml::quoted(&format!("{number}s")))
-    } else {
-        Err("a timeout is 1ms to 1d".to_owned())
-    }
+    let number = text.trim_end_matches('s').parse::<u64>();
+    let number = number.map_err(|_| format!("{text:?} is no number of seconds"))?;
+    let time = origin_timeout(number.checked_mul(1_000))?;
+    Ok(Some((key, time)))
 }
 
 /// Returns where the gateway has what an annotation is about.

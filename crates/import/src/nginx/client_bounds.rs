@@ -5,10 +5,7 @@ use std::ops::RangeInclusive;
 use super::listens::{self, ServerBlock};
 use super::tree::Directive;
 use super::{units, zones};
-use crate::bounds::{
-    CLIENT_HEADER_MILLIS, CLIENT_IO_MILLIS, HEADER_BYTES, HEADER_FIELDS, HTTP2_STREAMS,
-    KEEPALIVE_MILLIS,
-};
+use crate::bounds::{self, HEADER_BYTES, HEADER_FIELDS, HTTP2_STREAMS, URI_BYTES};
 use crate::ledger::Ledger;
 use crate::model::GatewayModel;
 use crate::toml::{duration, quoted};
@@ -31,20 +28,13 @@ pub(super) fn set(
         all.iter().copied().filter(|it| it.name == name).collect()
     };
     let times = [
-        (
-            "client_header_timeout",
-            "client_header_timeout",
-            CLIENT_HEADER_MILLIS,
-        ),
-        (
-            "client_body_timeout",
-            "client_read_timeout",
-            CLIENT_IO_MILLIS,
-        ),
-        ("send_timeout", "client_write_timeout", CLIENT_IO_MILLIS),
-        ("keepalive_timeout", "keepalive_timeout", KEEPALIVE_MILLIS),
+        ("client_header_timeout", "client_header_timeout"),
+        ("client_body_timeout", "client_read_timeout"),
+        ("send_timeout", "client_write_timeout"),
+        ("keepalive_timeout", "keepalive_timeout"),
     ];
-    for (name, key, range) in times {
+    for (name, key) in times {
+        let range = bounds::server_millis(key);
         let bounds = stated(named(name), units::millis, &range, key, ledger);
         if let Some(least) = take_least(&bounds, gateway, ledger) {
             gateway.server.push((key, duration(least)));
@@ -135,13 +125,11 @@ fn set_head_bytes(directives: &[&Directive], gateway: &mut GatewayModel, ledger:
         };
         lines.push(StatedBound {
             directive,
-            value: size.clamp(64, 1 << 20),
+            value: bounds::nearest(size, &URI_BYTES),
         });
         heads.push(StatedBound {
             directive,
-            value: size
-                .saturating_mul(count)
-                .clamp(*HEADER_BYTES.start(), *HEADER_BYTES.end()),
+            value: bounds::nearest(size.saturating_mul(count), &HEADER_BYTES),
         });
         let what = format!(
             "a field has at most {size} bytes in nginx; here the head has at most max_header_bytes, and a field no bound of its own"

@@ -10,9 +10,11 @@ use super::passes::{self, PassPath};
 use super::scope::SettingScope;
 use super::tree::Directive;
 use super::units;
+use crate::bounds;
 use crate::ledger::{EntryId, Ledger};
 use crate::model::{Origin, Server};
 use crate::names::NamePool;
+use crate::toml::origin_timeout;
 
 /// The name of the origin for locations that nginx serves from files.
 pub(super) const FILES: &str = "files";
@@ -266,10 +268,9 @@ impl<'d> OriginMaker<'d> {
 
 /// Sets the time for which an idle connection is kept; returns false for one that no origin has.
 fn set_idle(time: &str, origin: &mut Origin) -> bool {
-    let millis = units::millis(time).filter(|millis| (1_000..=86_400_000).contains(millis));
-    let key = millis.map(|millis| ("idle", crate::toml::duration(millis)));
-    let is_set = key.is_some();
-    origin.timeouts.extend(key);
+    let time = origin_timeout(units::millis(time));
+    let is_set = time.is_ok();
+    origin.timeouts.extend(time.map(|time| ("idle", time)));
     is_set
 }
 
@@ -304,12 +305,12 @@ fn server(
         match word.split_once('=') {
             Some(("weight", weight)) => {
                 let weight: Option<u64> = weight.parse().ok();
-                server.weight = weight.map(|weight| weight.min(256));
+                server.weight = weight.map(|weight| weight.min(bounds::SERVER_WEIGHT));
             }
             Some(("max_conns", most)) => {
                 // 0 is no bound; the gateway has one of its own.
                 let most: Option<u64> = most.parse().ok().filter(|most| *most > 0);
-                max_connections = most.map(|most| most.min(10_000));
+                max_connections = most.map(|most| most.min(bounds::ORIGIN_CONNECTIONS));
             }
             None if word == "backup" => server.backup = true,
             None if word == "down" => return Err("the server is marked as down"),
@@ -400,12 +401,12 @@ fn timeouts(scope: &SettingScope<'_>, ledger: &mut Ledger) -> Vec<(&'static str,
     for (key, directive) in settings {
         let Some(directive) = directive else { continue };
         let millis = directive.word(0).and_then(super::units::millis);
-        match millis.filter(|millis| (1..=86_400_000).contains(millis)) {
-            Some(millis) => {
+        match origin_timeout(millis) {
+            Ok(time) => {
                 ledger.translated(directive.id);
-                found.push((key, crate::toml::duration(millis)));
+                found.push((key, time));
             }
-            None => ledger.left_out(directive.id, "a timeout is 1ms to 1d"),
+            Err(reason) => ledger.left_out(directive.id, reason),
         }
     }
     found

@@ -8,7 +8,7 @@ use super::tree::{self, at, is_on, member, millis, number, text, texts};
 use crate::bounds;
 use crate::ingress::yaml::YamlNode;
 use crate::model::{GatewayModel, Listener, TableRemarks};
-use crate::toml::duration;
+use crate::toml::server_time;
 
 /// An entry point.
 pub(super) struct EntryPoint {
@@ -377,9 +377,13 @@ fn times(node: &YamlNode, gateway: &mut GatewayModel, account: &mut TreeAccount<
             continue;
         };
         let millis = value.text().and_then(|it| millis(it.trim()));
-        match millis {
-            Some(millis @ 1_000..=86_400_000) => {
-                let is_set = set(gateway, (key, duration(millis)), value, account);
+        if millis == Some(0) {
+            account.idle(value, "it is no bound, and the gateway has its own");
+            continue;
+        }
+        match server_time(key, millis) {
+            Ok(time) => {
+                let is_set = set(gateway, (key, time), value, account);
                 if let (true, Some(id)) = (is_set && key.starts_with("client"), tree::entry(value))
                 {
                     let what = format!(
@@ -388,8 +392,7 @@ fn times(node: &YamlNode, gateway: &mut GatewayModel, account: &mut TreeAccount<
                     account.ledger.fill_in_for(id, &what);
                 }
             }
-            Some(0) => account.idle(value, "it is no bound, and the gateway has its own"),
-            _ => account.lost(value, path, &format!("{key} of [server] is 1s to 1d")),
+            Err(reason) => account.lost(value, path, &reason),
         }
     }
     for kept in KEPT.iter().filter_map(|it| at(node, it)) {

@@ -1,12 +1,14 @@
 //! Reads the properties of a load balancer that are about its servers: checks, affinity, host, and the transport to them.
 
+use std::ops::RangeInclusive;
+
 use super::account::TreeAccount;
 use super::notations::TraefikConfig;
 use super::tree::{is_on, member, millis, number, text, texts};
 use crate::bounds;
 use crate::ingress::yaml::YamlNode;
 use crate::model::Origin;
-use crate::toml::{duration, inline, quoted};
+use crate::toml::{duration, inline, origin_timeout, quoted};
 
 /// The scheme of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,8 +128,8 @@ fn health(
         let plain = value.text().map(str::trim).unwrap_or_default();
         let found = match key.to_ascii_lowercase().as_str() {
             "path" if plain.starts_with('/') => Some(("path", quoted(plain))),
-            "interval" => health_time("interval", plain, 3_600_000),
-            "timeout" => health_time("timeout", plain, 60_000),
+            "interval" => health_time("interval", plain, &bounds::HEALTH_INTERVAL_MILLIS),
+            "timeout" => health_time("timeout", plain, &bounds::HEALTH_TIMEOUT_MILLIS),
             "hostname" => Some(("host", quoted(plain))),
             "status" if plain.parse::<u16>().is_ok() => {
                 Some(("statuses", format!("[\"{plain}\"]")))
@@ -157,11 +159,13 @@ fn health(
     keys
 }
 
-fn health_time(key: &'static str, text: &str, longest: u64) -> Option<(&'static str, String)> {
-    let millis = millis(text)?;
-    (10..=longest)
-        .contains(&millis)
-        .then(|| (key, duration(millis)))
+fn health_time(
+    key: &'static str,
+    text: &str,
+    range: &RangeInclusive<u64>,
+) -> Option<(&'static str, String)> {
+    let millis = millis(text).filter(|it| range.contains(it))?;
+    Some((key, duration(millis)))
 }
 
 fn sticky(node: &YamlNode, place: &str, origin: &mut Origin, account: &mut TreeAccount<'_>) {
@@ -266,15 +270,15 @@ fn timeouts(node: &YamlNode, place: &str, origin: &mut Origin, account: &mut Tre
             }
         };
         let millis = value.text().and_then(|it| millis(it.trim()));
-        match millis.filter(|it| (1..=bounds::ORIGIN_MILLIS).contains(it)) {
-            Some(millis) => {
+        match origin_timeout(millis) {
+            Ok(time) => {
                 account.translated(value);
-                origin.timeouts.push((to, duration(millis)));
+                origin.timeouts.push((to, time));
             }
-            None if millis == Some(0) => {
+            Err(_) if millis == Some(0) => {
                 account.idle(value, "without a bound the gateway has its own")
             }
-            None => account.lost(value, place, "a timeout is 1ms to 1d"),
+            Err(reason) => account.lost(value, place, reason),
         }
     }
 }
