@@ -142,6 +142,8 @@ impl GlobalOptions {
                     return Err("the order names no place".to_owned());
                 }
             }
+            // No bound, as without the line.
+            "grace_period" if units::millis(value)? == 0 => {}
             "grace_period" => {
                 let time = server_time("shutdown_timeout", Some(units::millis(value)?))?;
                 gateway.set_server("shutdown_timeout", time, [option.id])?;
@@ -288,7 +290,12 @@ fn timeouts(
                 continue;
             }
         };
-        let value = server_time(key, Some(units::millis(time.word(0))?));
+        let millis = units::millis(time.word(0))?;
+        if millis == 0 {
+            leave_quietly(time, "it is no bound, and the gateway has its own", ledger);
+            continue;
+        }
+        let value = server_time(key, Some(millis));
         let result = value.and_then(|value| gateway.set_server(key, value, [time.id]));
         if let Err(reason) = result {
             leave(time, &reason, ledger);

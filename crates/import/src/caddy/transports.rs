@@ -8,12 +8,13 @@ use super::upstreams::UpstreamScheme;
 use crate::bounds;
 use crate::ledger::Ledger;
 use crate::model::{Origin, set_key};
-use crate::toml::{duration, list, quoted};
+use crate::toml::{duration, list, origin_timeout, quoted};
 
 /// The settings of an origin that several lines make.
 #[derive(Debug, Default)]
 pub(super) struct TransportSettings {
     pub(super) scheme: UpstreamScheme,
+    times: TransportTimes,
     /// Keys of `tls`.
     tls: Vec<(&'static str, String)>,
     /// Keys of `circuit_breaker`.
@@ -25,6 +26,36 @@ pub(super) struct TransportSettings {
     failures: Option<String>,
     failed_statuses: Vec<String>,
 }
+
+/// Times in milliseconds; 0 is no bound.
+#[derive(Debug, Default)]
+struct TransportTimes {
+    connect: u64,
+    /// Until the head of a response has arrived.
+    head: u64,
+    read: u64,
+    write: u64,
+    idle: u64,
+}
+
+impl TransportTimes {
+    /// Returns the keys of `timeouts`. Where Caddy has no bound the gateway has its own.
+    fn keys(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let reads = [self.read, self.head].into_iter().filter(|it| *it > 0);
+        let times = [
+            ("connect", self.connect),
+            ("read", reads.min().unwrap_or(0)),
+            ("write", self.write),
+            ("idle", self.idle),
+        ];
+        let bounds = times.into_iter().filter(|(_, millis)| *millis > 0);
+        bounds.map(|(key, millis)| (key, duration(millis)))
+    }
+}
+
+/// The difference of `response_header_timeout`.
+const SHORTER_READ: &str = "`read` of `timeouts` bounds the time to the head of a response and each pause in its body, so it is the \
+                            shorter one of this and `read_timeout`";
 
 /// Lines that change no answer.
 const WITHOUT_EFFECT: [&str; 10] = [
@@ -58,7 +89,10 @@ impl TransportSettings {
         let value = line.word(0);
         let time = || {
             let millis = units::millis(value)?;
-            Ok::<_, String>(duration(bounds::nearest(millis, &bounds::ORIGIN_MILLIS)))
+            if millis > 0 {
+                origin_timeout(Some(millis))?;
+            }
+            Ok::<u64, String>(millis)
         };
         match line.name.as_str() {
             "tls" => self.scheme = UpstreamScheme::Https,
@@ -95,15 +129,15 @@ impl TransportSettings {
             }
             "versions" if line.words == ["2"] => origin.protocol = Some("h2"),
             "versions" if line.words.iter().any(|it| it == "1.1") => return Ok(false),
-            "dial_timeout" => set_key(&mut origin.timeouts, "connect", time()?),
-            "read_timeout" | "response_header_timeout" => {
-                if !origin.timeouts.iter().any(|(key, _)| *key == "read") {
-                    set_key(&mut origin.timeouts, "read", time()?);
-                }
+            "dial_timeout" => self.times.connect = time()?,
+            "read_timeout" => self.times.read = time()?,
+            "response_header_timeout" => {
+                self.times.head = time()?;
+                ledger.differs(line.id, SHORTER_READ);
             }
-            "write_timeout" => set_key(&mut origin.timeouts, "write", time()?),
+            "write_timeout" => self.times.write = time()?,
             "keepalive" if value == "off" => return Ok(false),
-            "keepalive" => set_key(&mut origin.timeouts, "idle", time()?),
+            "keepalive" => self.times.idle = time()?,
             "max_conns_per_host" if value == "0" => return Ok(false),
             "max_conns_per_host" => {
                 self.limit(("max_connections", bounds::ORIGIN_CONNECTIONS), value)?;
@@ -129,6 +163,12 @@ impl TransportSettings {
         Ok(())
     }
 
+    /// Sets a key of `health`, whatever value it had.
+    fn set_health(&mut self, key: &'static str, value: Option<String>) {
+        self.health.retain(|(known, _)| *known != key);
+        self.health.extend(value.map(|value| (key, value)));
+    }
+
     /// Takes a line of `reverse_proxy` about the health of servers. Returns false if it is none.
     ///
     /// # Errors
@@ -140,48 +180,36 @@ impl TransportSettings {
             Ok(count) => Ok(bounds::nearest(count, range).to_string()),
             Err(_) => Err(format!("{value} is no count")),
         };
+        // 0 is the default.
         let time = |range: &RangeInclusive<u64>| {
-            Ok::<_, String>(duration(bounds::nearest(units::millis(value)?, range)))
+            let millis = Some(units::millis(value)?).filter(|it| *it > 0);
+            Ok::<_, String>(millis.map(|it| duration(bounds::nearest(it, range))))
         };
         match line.name.as_str() {
             "health_uri" | "health_path" => {
                 self.checks_health = true;
-                set_key(&mut self.health, "path", quoted(value));
+                self.set_health("path", Some(quoted(value)));
             }
-            "health_interval" => set_key(
-                &mut self.health,
-                "interval",
-                time(&bounds::HEALTH_INTERVAL_MILLIS)?,
-            ),
-            "health_timeout" => set_key(
-                &mut self.health,
-                "timeout",
-                time(&bounds::HEALTH_TIMEOUT_MILLIS)?,
-            ),
+            "health_interval" => {
+                self.set_health("interval", time(&bounds::HEALTH_INTERVAL_MILLIS)?);
+            }
+            "health_timeout" => {
+                self.set_health("timeout", time(&bounds::HEALTH_TIMEOUT_MILLIS)?);
+            }
             "health_status" => {
                 let status = match value.strip_suffix("xx") {
                     Some(class) => format!("{class}00-{class}99"),
                     None => value.to_owned(),
                 };
-                set_key(&mut self.health, "statuses", list(&[status]));
+                self.set_health("statuses", Some(list(&[status])));
             }
             "health_passes" => {
-                set_key(
-                    &mut self.health,
-                    "healthy_after",
-                    count(&bounds::HEALTH_CHECKS)?,
-                );
+                self.set_health("healthy_after", Some(count(&bounds::HEALTH_CHECKS)?));
             }
             "health_fails" => {
-                set_key(
-                    &mut self.health,
-                    "unhealthy_after",
-                    count(&bounds::HEALTH_CHECKS)?,
-                );
+                self.set_health("unhealthy_after", Some(count(&bounds::HEALTH_CHECKS)?));
             }
-            "fail_duration" => {
-                self.ejection = Some(time(&bounds::EJECTION_MILLIS)?);
-            }
+            "fail_duration" => self.ejection = time(&bounds::EJECTION_MILLIS)?,
             "max_fails" => self.failures = Some(count(&bounds::EJECTION_FAILURES)?),
             "unhealthy_status" => {
                 for status in &line.words {
@@ -211,6 +239,7 @@ impl TransportSettings {
             let pairs = keys.iter().map(|(key, value)| format!("{key} = {value}"));
             format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
         };
+        origin.timeouts.extend(self.times.keys());
         match self.scheme {
             UpstreamScheme::Https if self.tls.is_empty() => origin.tls = Some("{}".to_owned()),
             UpstreamScheme::Https => origin.tls = Some(inline(&self.tls)),
