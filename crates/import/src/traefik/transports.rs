@@ -272,7 +272,13 @@ fn timeouts(node: &YamlNode, place: &str, origin: &mut Origin, account: &mut Tre
         let millis = value.text().and_then(|it| millis(it.trim()));
         match origin_timeout(millis) {
             Ok(time) => {
-                account.translated(value);
+                match to {
+                    "read" => account.differs(
+                        value,
+                        "`read` of `timeouts` bounds each pause in a body too",
+                    ),
+                    _ => account.translated(value),
+                }
                 origin.timeouts.push((to, time));
             }
             Err(_) if millis == Some(0) => {
