@@ -8,7 +8,7 @@ use super::listener_tls;
 use super::listens::{ListenAddress, ServerBlock};
 use super::real_ip;
 use crate::ledger::Ledger;
-use crate::model::Listener;
+use crate::model::{Listener, placeholder_pair};
 
 /// A server block at one of its addresses.
 type BlockAddress<'s, 'd> = (&'s ServerBlock<'d>, &'s ListenAddress<'d>);
@@ -127,5 +127,7 @@ fn set_tls(listener: &mut Listener, behind: &[BlockAddress<'_, '_>], ledger: &mu
             "[[listener]] {}: tls.certificates; nginx names none that can be imported",
             listener.address
         ));
+        // A listener without certificates would be one in clear text.
+        listener.certificates.push(placeholder_pair());
     }
 }
