@@ -45,8 +45,11 @@ pub const ROUTE_LIMITS: usize = 8;
 /// Characters of a directive that comments and reports show.
 pub const SHOWN: usize = 100;
 
-/// Locations of a server block for which routes are written before those of expressions; each pair of a prefix and an expression is one.
-pub const ARRANGED_LOCATIONS: usize = 4096;
+/// Pairs of a prefix and an expression of a server block that have routes of their own, before those of expressions.
+pub const ARRANGED_PAIRS: usize = 4096;
+
+/// Pairs of a prefix and an expression of a server block that are compared.
+pub const COMPARED_PAIRS: usize = 1 << 18;
 
 /// Routes of one host that are compared with each other by the case of their paths; those of larger hosts regard it.
 pub const ROUTES_COMPARED_BY_CASE: usize = 1024;

@@ -1,6 +1,7 @@
 //! Makes paths of routes out of prefixes and expressions.
 
-use std::collections::BTreeMap;
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use sluicegate_base::path::{PathCase, PathRegex, RegexError};
@@ -44,6 +45,56 @@ pub(crate) fn sendable(path: &str) -> String {
         }
     }
     out
+}
+
+/// Returns the texts that a text begins with, the longest first.
+pub(crate) fn beginnings<'k, T: Borrow<str> + Ord>(
+    known: &'k BTreeSet<T>,
+    text: &'k str,
+) -> impl Iterator<Item = &'k str> {
+    let greatest = move |below: Bound<&str>| {
+        let mut texts = known.range::<str, _>((Bound::Unbounded, below));
+        texts.next_back().map(T::borrow)
+    };
+    beginnings_among(greatest, text)
+}
+
+/// Returns the value of the longest of several texts with which a text begins.
+pub(crate) fn longest_beginning<'k, V>(
+    known: &'k BTreeMap<String, V>,
+    text: &'k str,
+) -> Option<&'k V> {
+    let greatest = |below: Bound<&str>| {
+        let mut texts = known.range::<str, _>((Bound::Unbounded, below));
+        texts.next_back().map(|(key, _)| key.as_str())
+    };
+    let longest = beginnings_among(greatest, text).next();
+    known.get(longest?)
+}
+
+/// Returns the texts that a text begins with, the longest first, where `greatest` finds the greatest text up to a bound.
+fn beginnings_among<'k>(
+    greatest: impl Fn(Bound<&str>) -> Option<&'k str>,
+    text: &'k str,
+) -> impl Iterator<Item = &'k str> {
+    let mut rest = text;
+    let mut below = Bound::Included(text);
+    std::iter::from_fn(move || {
+        loop {
+            let greatest = greatest(below)?;
+            if rest.starts_with(greatest) {
+                rest = greatest;
+                below = Bound::Excluded(rest);
+                return Some(greatest);
+            }
+            // Each beginning of the text is one of all texts between both.
+            let pairs = rest.chars().zip(greatest.chars());
+            let shared = pairs.take_while(|(one, other)| one == other);
+            let length: usize = shared.map(|(c, _)| c.len_utf8()).sum();
+            rest = &rest[..length];
+            below = Bound::Included(rest);
+        }
+    })
 }
 
 /// Returns an expression for a text.
@@ -175,26 +226,6 @@ pub(crate) fn always_begins(expression: &str, beginning: &str) -> bool {
     let inner = expression.strip_prefix('^');
     let inner = inner.filter(|it| !has_alternatives(it));
     inner.is_some_and(|it| literal_beginning(it).starts_with(beginning))
-}
-
-/// Returns the value of the longest of several texts with which a text begins.
-pub(crate) fn longest_beginning<'t, V>(
-    texts: &'t BTreeMap<String, V>,
-    text: &str,
-) -> Option<&'t V> {
-    let mut rest = text;
-    loop {
-        let below = (Bound::Unbounded, Bound::Included(rest));
-        let (greatest, value) = texts.range::<str, _>(below).next_back()?;
-        if rest.starts_with(greatest.as_str()) {
-            return Some(value);
-        }
-        // A longer text in common would be greater.
-        let pairs = rest.chars().zip(greatest.chars());
-        let shared = pairs.take_while(|(one, other)| one == other);
-        let length: usize = shared.map(|(c, _)| c.len_utf8()).sum();
-        rest = &rest[..length];
-    }
 }
 
 /// Returns the expression of the path of a route; `None` where it is a pattern.

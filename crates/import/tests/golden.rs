@@ -272,6 +272,23 @@ fn many_blocks_of_nginx_are_imported() {
 }
 
 #[test]
+fn many_pairs_of_nginx_are_imported_or_reported() {
+    // Goal: a server block with more pairs of a prefix and an expression than an import writes says so once. Method: 70 of each, where an
+    // expression within `/` makes each prefix go before expressions.
+    let each = |line: fn(u32) -> String| (0..70).map(line).collect::<String>();
+    let answer = "proxy_pass http://127.0.0.1:1;";
+    let text = format!(
+        "server {{ location / {{ {answer} location ~ a$ {{ {answer} }} }} {} {} }}",
+        each(|i| format!("location /p{i}/ {{ return 200; }}\n")),
+        each(|i| format!("location ~ x{i}$ {{ return 200; }}\n")),
+    );
+    let imported = import(Format::Nginx, "n", &text, &Beside(PathBuf::new())).unwrap();
+    let said = imported.ledger.to_fill_in().iter();
+    assert_eq!(said.filter(|it| it.contains("too many pairs")).count(), 1);
+    assert!(imported.toml.contains("/p57/.*x69$") && !imported.toml.contains("/p58/.*x69$"));
+}
+
+#[test]
 fn seeds_of_the_fuzzer_are_cases() {
     // Goal: the fuzzer begins with cases that are imported. Method: the check of each.
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/import");

@@ -5,7 +5,7 @@
 //! expression would take is an expression too.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::annotations::IngressAnnotations;
 use super::yaml::YamlNode;
@@ -29,7 +29,7 @@ struct HostPaths {
     /// True if all of them are expressions.
     has_expressions: bool,
     /// Prefixes without a slash at their end, for which there is no pattern.
-    prefixes: BTreeMap<String, ()>,
+    prefixes: BTreeSet<String>,
 }
 
 /// The notations of hosts.
@@ -50,7 +50,7 @@ impl HostNotations {
         known.has_expressions |=
             annotations.use_regex.is_some() || annotations.rewrite_of(text).is_some();
         if is_prefix && !text.ends_with('/') {
-            known.prefixes.insert(text.to_owned(), ());
+            known.prefixes.insert(text.to_owned());
         }
     }
 
@@ -60,7 +60,8 @@ impl HostNotations {
             return PathNotation::Pattern;
         };
         let text = text(path);
-        match paths::longest_beginning(&known.prefixes, text).is_some() {
+        let has_beginning = paths::beginnings(&known.prefixes, text).next().is_some();
+        match has_beginning {
             _ if known.has_expressions => PathNotation::Expression,
             true => PathNotation::PrefixExpression,
             false => PathNotation::Pattern,

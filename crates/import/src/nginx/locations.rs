@@ -225,7 +225,7 @@ pub(super) fn place<'d>(
     locations: Vec<LocationBlock<'d>>,
     ledger: &mut Ledger,
 ) -> Vec<PlacedLocation<'d>> {
-    let open: Vec<String> = locations
+    let open: BTreeSet<String> = locations
         .iter()
         .filter(|it| is_prefix(it.match_kind) && !it.text.ends_with('/'))
         .map(|it| it.text.clone())
@@ -239,8 +239,7 @@ pub(super) fn place<'d>(
             continue;
         }
         let is_expression = is_prefix(location.match_kind)
-            && (arranged.goes_with.is_some()
-                || open.iter().any(|other| text.starts_with(other.as_str())));
+            && (arranged.goes_with.is_some() || paths::beginnings(&open, text).next().is_some());
         let path = match location.match_kind {
             LocationMatch::Named => continue,
             LocationMatch::Exact => literal(text),

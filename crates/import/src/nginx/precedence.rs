@@ -5,11 +5,11 @@
 //! nginx becomes an expression before it. This one would take the requests of longer prefixes too, so they go before it likewise; and for
 //! each of them the expressions that nginx does look at have a route of their own, with the paths of both.
 
-use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::locations::{LocationBlock, LocationMatch, OuterPrefix, is_prefix};
+use super::locations::{LocationBlock, LocationMatch, is_prefix};
 use crate::bounds;
-use crate::ledger::Ledger;
+use crate::ledger::{EntryId, Ledger};
 use crate::paths;
 
 /// A location in the order in which routes are written.
@@ -25,12 +25,16 @@ pub(super) fn arrange<'d>(
     ledger: &mut Ledger,
 ) -> Vec<ArrangedLocation<'d>> {
     let all = LocationTable::new(&locations);
+    let mut pairs = Some(PairsLeft {
+        compared: bounds::COMPARED_PAIRS,
+        written: bounds::ARRANGED_PAIRS,
+    });
     let mut arranged = Vec::new();
     for location in &locations {
         let goes_first = all.goes_first(&location.text);
         if is_prefix(location.match_kind) && goes_first {
             let length = location.text.len();
-            let before = all.expressions_before(location, arranged.len(), ledger);
+            let before = all.expressions_before(location, &mut pairs, ledger);
             let both = before.into_iter().chain([location.clone()]);
             arranged.extend(both.map(|location| ArrangedLocation {
                 location,
@@ -53,74 +57,128 @@ pub(super) fn arrange<'d>(
 
 /// The locations of a server block.
 struct LocationTable<'l, 'd> {
-    expressions: Vec<&'l LocationBlock<'d>>,
+    /// By the innermost prefix that they stand within.
+    expressions: BTreeMap<Option<EntryId>, Vec<&'l LocationBlock<'d>>>,
     /// The prefixes marked with `^~`.
-    finals: Vec<&'l LocationBlock<'d>>,
+    finals: BTreeSet<EntryId>,
     /// Prefixes of which expressions would take requests that they do not take in nginx.
-    protected: Vec<&'l str>,
+    protected: BTreeSet<&'l str>,
 }
 
 impl<'l, 'd> LocationTable<'l, 'd> {
     fn new(locations: &'l [LocationBlock<'d>]) -> Self {
-        let mut expressions: Vec<_> = locations.iter().filter(|it| is_expression(it)).collect();
-        expressions.sort_by_key(|it| Reverse(it.outer.last().map(|outer| outer.text.len())));
-        let is_final = |it: &&LocationBlock<'_>| it.match_kind == LocationMatch::FinalPrefix;
-        let finals: Vec<_> = locations.iter().filter(is_final).collect();
+        let mut expressions: BTreeMap<Option<EntryId>, Vec<&LocationBlock<'d>>> = BTreeMap::new();
+        let mut around: BTreeMap<&str, BTreeSet<EntryId>> = BTreeMap::new();
+        for expression in locations.iter().filter(|it| is_expression(it)) {
+            let innermost = expression.outer.last().map(|it| it.id);
+            expressions.entry(innermost).or_default().push(expression);
+            for outer in &expression.outer {
+                around.entry(&outer.text).or_default().insert(outer.id);
+            }
+        }
+        let texts: BTreeSet<&str> = around.keys().copied().collect();
+        let is_beside = |location: &LocationBlock<'_>, text: &str| {
+            let has = |id: &EntryId| location.outer.iter().any(|it| it.id == *id);
+            text.len() < location.text.len() && !around[text].iter().all(has)
+        };
+        let is_final = |it: &LocationBlock<'_>| it.match_kind == LocationMatch::FinalPrefix;
         let is_protected = |it: &&LocationBlock<'_>| {
-            let is_final = it.match_kind == LocationMatch::FinalPrefix;
-            let mut others = expressions.iter();
-            is_prefix(it.match_kind) && others.any(|other| is_final || is_foreign(other, it))
+            let mut beginnings = paths::beginnings(&texts, &it.text);
+            is_prefix(it.match_kind)
+                && ((is_final(it) && !expressions.is_empty())
+                    // An expression within it takes no requests of a longer prefix beside it.
+                    || beginnings.any(|text| is_beside(it, text)))
         };
         let protected = locations.iter().filter(is_protected);
+        let finals = locations.iter().filter(|it| is_final(it));
         Self {
             protected: protected.map(|it| it.text.as_str()).collect(),
+            finals: finals.filter_map(id).collect(),
             expressions,
-            finals,
         }
     }
 
     /// Returns true if the routes for a prefix go before expressions.
     fn goes_first(&self, text: &str) -> bool {
-        self.protected.iter().any(|it| text.starts_with(it))
+        paths::beginnings(&self.protected, text).next().is_some()
     }
 
-    /// Returns the expressions that nginx looks at for requests of a prefix, each with the paths of both.
+    /// Returns the expressions that nginx looks at for requests of a prefix, each with the paths of both. `pairs` is `None` once there are
+    /// too many.
     fn expressions_before(
         &self,
         location: &LocationBlock<'d>,
-        made: usize,
+        pairs: &mut Option<PairsLeft>,
         ledger: &mut Ledger,
     ) -> Vec<LocationBlock<'d>> {
         let mut found = Vec::new();
-        for expression in &self.expressions {
-            if !self.is_met(expression, location) {
-                continue;
-            }
-            let text = match is_within(expression, location) {
+        for expression in self.expressions_met(location) {
+            let left = pairs
+                .as_mut()
+                .filter(|it| it.written > 0 && it.compared > 0);
+            let Some(left) = left else {
+                if pairs.take().is_some() {
+                    require_rest(location, ledger);
+                }
+                break;
+            };
+            left.compared -= 1;
+            let is_within = expression
+                .outer
+                .iter()
+                .any(|it| Some(it.id) == id(location));
+            let text = match is_within {
                 true => Some(expression.text.clone()),
                 false => paths::below_prefix(&location.text, &expression.text),
             };
-            match text.filter(|_| made + found.len() < bounds::ARRANGED_LOCATIONS) {
-                Some(text) => found.push(LocationBlock {
-                    text,
-                    ..(*expression).clone()
-                }),
+            match text {
+                Some(text) => {
+                    left.written -= 1;
+                    found.push(LocationBlock {
+                        text,
+                        ..expression.clone()
+                    });
+                }
                 None => require(expression, location, ledger),
             }
         }
         found
     }
 
-    /// Returns true if nginx looks at an expression for requests of a prefix.
-    fn is_met(&self, expression: &LocationBlock<'d>, location: &LocationBlock<'d>) -> bool {
-        let holds =
-            |outer: &OuterPrefix| is_location(location, outer) || has_outer(location, outer);
-        let is_skipped = |last: &&LocationBlock<'_>| {
-            let is_around = last.directive.map(|it| it.id) == location.directive.map(|it| it.id)
-                || is_within(location, last);
-            is_around && !is_within(expression, last)
-        };
-        expression.outer.iter().all(holds) && !self.finals.iter().any(is_skipped)
+    /// Returns the expressions that nginx looks at for requests of a prefix: those within it, then those around it up to one with `^~`.
+    fn expressions_met(
+        &self,
+        location: &LocationBlock<'d>,
+    ) -> impl Iterator<Item = &'l LocationBlock<'d>> {
+        let outer = location.outer.iter().rev().map(|it| it.id);
+        let mut levels: Vec<Option<EntryId>> =
+            id(location).into_iter().chain(outer).map(Some).collect();
+        levels.push(None);
+        let is_final = |it: &Option<EntryId>| it.is_some_and(|id| self.finals.contains(&id));
+        if let Some(last) = levels.iter().position(is_final) {
+            levels.truncate(last + 1);
+        }
+        let met = levels
+            .into_iter()
+            .filter_map(|it| self.expressions.get(&it));
+        met.flatten().copied()
+    }
+}
+
+/// The pairs of a prefix and an expression that a server block may have yet.
+struct PairsLeft {
+    compared: usize,
+    /// Those with a route of their own.
+    written: usize,
+}
+
+/// Records that no further routes are written for expressions before those of prefixes.
+fn require_rest(location: &LocationBlock<'_>, ledger: &mut Ledger) {
+    let what = "the routes of this and of later prefixes take requests that expressions take in nginx: the server block has too many \
+                pairs of a prefix and an expression; write routes for them";
+    match id(location) {
+        Some(id) => ledger.fill_in_for(id, what),
+        None => ledger.fill_in(format!("[[route]]: {what}")),
     }
 }
 
@@ -138,32 +196,11 @@ fn require(expression: &LocationBlock<'_>, location: &LocationBlock<'_>, ledger:
     }
 }
 
-/// Returns true if an expression stands within a prefix beside another, longer one, so that it takes no requests of that one in nginx.
-fn is_foreign(expression: &LocationBlock<'_>, location: &LocationBlock<'_>) -> bool {
-    let is_beside = |outer: &OuterPrefix| {
-        location.text.len() > outer.text.len()
-            && location.text.starts_with(&outer.text)
-            && !has_outer(location, outer)
-    };
-    expression.outer.iter().any(is_beside)
-}
-
 /// Returns true for the expression of a location. Those of a `rewrite` come before nginx looks for one.
 fn is_expression(location: &LocationBlock<'_>) -> bool {
     location.match_kind == LocationMatch::Expression && location.rewrite.is_none()
 }
 
-fn is_within(location: &LocationBlock<'_>, around: &LocationBlock<'_>) -> bool {
-    location
-        .outer
-        .iter()
-        .any(|outer| is_location(around, outer))
-}
-
-fn has_outer(location: &LocationBlock<'_>, outer: &OuterPrefix) -> bool {
-    location.outer.iter().any(|it| it.id == outer.id)
-}
-
-fn is_location(location: &LocationBlock<'_>, outer: &OuterPrefix) -> bool {
-    location.directive.map(|it| it.id) == Some(outer.id)
+fn id(location: &LocationBlock<'_>) -> Option<EntryId> {
+    location.directive.map(|it| it.id)
 }
