@@ -212,11 +212,7 @@ impl<'r> SlashTable<'r> {
 
     /// Returns the routes of a host and of the hosts around it, the narrower ones first.
     fn around(&self, host: Option<&str>) -> Vec<&HostRoutes> {
-        let own = host.unwrap_or_default();
-        let endings = own.match_indices('.').map(|(at, _)| &own[at..]);
-        let wider = endings.map(|it| format!("*{it}")).filter(|it| it != own);
-        let named = host.map(str::to_owned).into_iter().chain(wider).map(Some);
-        let all = named.chain([None]);
+        let all = closed_hosts::around(host);
         all.filter_map(|it| self.hosts.get(&it)).collect()
     }
 

@@ -314,7 +314,7 @@ impl IngressImporter {
         let known: BTreeSet<Option<String>> = known.collect();
         for (host, sources) in std::mem::take(&mut self.hosts) {
             let is_closed = whole.contains(&Some(host.clone()));
-            if is_closed || !closed_hosts::has_wider(&host, known.iter().map(Option::as_deref)) {
+            if is_closed || !closed_hosts::has_wider(&host, &known) {
                 continue;
             }
             let mut route = closed_hosts::closing_route(&host);

@@ -20,6 +20,7 @@ pub(crate) use self::guards::covers;
 use self::paths::PathPlace;
 pub(crate) use self::paths::RoutePath;
 use crate::bounds;
+use crate::closed_hosts;
 use crate::model::{Limit, Route};
 use crate::paths::expression;
 use crate::route_conditions::{share_listeners, takes_all};
@@ -36,15 +37,13 @@ pub(crate) fn relax(routes: &mut [Route], limits: &[Limit]) {
     let paths: Vec<Option<RoutePath>> = routes.iter().map(RoutePath::new).collect();
     let mut kept: BTreeSet<(HostName, String)> = BTreeSet::new();
     for (host, own) in &hosts {
-        let others: Vec<usize> = (hosts.iter())
-            .filter(|(other, _)| takes_host(other.as_deref(), host.as_deref()))
-            .flat_map(|(_, routes)| routes.iter().copied())
-            .collect();
+        let around = closed_hosts::around(host.as_deref());
+        let others = around.filter_map(|it| hosts.get(&it)).flatten().copied();
         let comparison = CaseComparison {
             routes,
             paths: &paths,
             limits,
-            others,
+            others: others.collect(),
         };
         let own = own.iter().filter(|at| comparison.must_keep(**at));
         kept.extend(own.map(|at| (host.clone(), routes[*at].path.clone())));
@@ -64,16 +63,6 @@ pub(crate) fn relax(routes: &mut [Route], limits: &[Limit]) {
         } else if !is_kept {
             route.case = PathCase::Ignored;
         }
-    }
-}
-
-/// Returns true if routes with a host can take requests for which there are routes with the other one.
-fn takes_host(wide: Option<&str>, host: Option<&str>) -> bool {
-    match (wide, host) {
-        (None, _) => true,
-        (wide, host) if wide == host => true,
-        (Some(wide), Some(host)) => (wide.strip_prefix('*')).is_some_and(|end| host.ends_with(end)),
-        (Some(_), None) => false,
     }
 }
 

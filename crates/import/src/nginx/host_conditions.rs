@@ -1,5 +1,7 @@
 //! Reads `if ($host = NAME) { return … }` of server blocks, as certbot writes it: the host then has a route of its own.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::hosts::ServerHost;
 use super::tree::Directive;
 
@@ -13,13 +15,9 @@ pub(super) struct HostCondition<'d> {
 pub(super) fn read(server: &Directive) -> Vec<HostCondition<'_>> {
     let goes_on = |it: &&Directive| !matches!(it.name.as_str(), "break" | "return" | "rewrite");
     let directives = server.children().iter().take_while(goes_on);
-    let mut found: Vec<HostCondition<'_>> = Vec::new();
-    for condition in directives.filter_map(condition) {
-        if !found.iter().any(|it| it.host == condition.host) {
-            found.push(condition);
-        }
-    }
-    found
+    let mut known = BTreeSet::new();
+    let found = directives.filter_map(condition);
+    found.filter(|it| known.insert(it.host)).collect()
 }
 
 fn condition(directive: &Directive) -> Option<HostCondition<'_>> {
@@ -44,12 +42,15 @@ pub(super) struct DividedHosts<'d> {
 
 /// Divides the hosts of a server block by its conditions, each of which has the routes of its host.
 pub(super) fn divide<'d>(server: &'d Directive, hosts: &[ServerHost]) -> DividedHosts<'d> {
-    let mut rest = hosts.to_vec();
-    let mut conditional = Vec::new();
-    for condition in read(server) {
-        let is_meant = |host: &mut ServerHost| host.name.as_deref() == Some(condition.host);
-        let own: Vec<ServerHost> = rest.extract_if(.., is_meant).collect();
-        conditional.push((condition, own));
+    let read = read(server).into_iter();
+    let mut conditional: Vec<_> = read.map(|it| (it, Vec::new())).collect();
+    let places = conditional.iter().map(|(condition, _)| condition.host);
+    let places: BTreeMap<&str, usize> = places.zip(0..).collect();
+    let mut rest = Vec::new();
+    for host in hosts {
+        let place = host.name.as_deref().and_then(|it| places.get(it));
+        let own = place.map_or(&mut rest, |at| &mut conditional[*at].1);
+        own.push(host.clone());
     }
     DividedHosts { conditional, rest }
 }

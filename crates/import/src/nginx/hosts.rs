@@ -12,6 +12,7 @@ use super::https_redirect::HttpsRedirects;
 use super::listens::ServerBlock;
 use super::tree::Directive;
 use crate::bounds;
+use crate::closed_hosts;
 use crate::ledger::Ledger;
 use crate::model::{Listener, Route};
 use crate::names::NamePool;
@@ -162,6 +163,8 @@ impl<'t> HostTable<'t> {
             true => Vec::new(),
             false => listeners.into_iter().collect(),
         };
+        let names: BTreeSet<&String> = block.names.iter().collect();
+        let conditions: BTreeSet<&String> = block.conditions.iter().collect();
         let mut hosts = Vec::new();
         if !block.default_at.is_empty() {
             hosts.push(ServerHost {
@@ -174,7 +177,7 @@ impl<'t> HostTable<'t> {
             let is_other = |bound: &&String| {
                 !block.default_at.contains(*bound) || self.is_in_wildcard(number, name, bound)
             };
-            let is_conditional = block.conditions.contains(name) && !listeners.is_empty();
+            let is_conditional = conditions.contains(name) && !listeners.is_empty();
             if is_conditional || listeners.iter().any(|it| is_other(&it)) {
                 hosts.push(ServerHost {
                     name: Some(name.clone()),
@@ -183,10 +186,7 @@ impl<'t> HostTable<'t> {
             }
         }
         // Hosts that no block names belong to the default of their address.
-        let unnamed = block
-            .conditions
-            .iter()
-            .filter(|it| !block.names.contains(it));
+        let unnamed = block.conditions.iter().filter(|it| !names.contains(it));
         for name in unnamed {
             let listeners = block.default_at.iter();
             let own = listeners
@@ -240,12 +240,10 @@ impl<'t> HostTable<'t> {
 
     /// Returns true if a wildcard of another block contains a host, and would go before the routes without a host.
     fn is_in_wildcard(&self, number: usize, name: &str, bound: &str) -> bool {
-        let mut dots = name
-            .match_indices('.')
-            .map(|(at, _)| format!("*{}", &name[at..]));
-        dots.any(|wildcard| {
-            let owner = self.of_listener.get(&(bound, wildcard.clone()));
-            wildcard != name && owner.is_some_and(|it| *it != number)
+        let mut wildcards = closed_hosts::around(Some(name)).skip(1).flatten();
+        wildcards.any(|wildcard| {
+            let owner = self.of_listener.get(&(bound, wildcard));
+            owner.is_some_and(|it| *it != number)
         })
     }
 

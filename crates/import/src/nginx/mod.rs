@@ -145,6 +145,7 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
     for directive in named("upstream") {
         maker.origins.define(directive, ledger);
     }
+    let all_hosts = hosts.iter().flatten().map(|it| it.name.clone()).collect();
     let optional = listener_tls::optional_addresses(&gateway.listeners);
     for (number, (server, own)) in servers.iter().zip(&hosts).enumerate() {
         if redirects.contains(number) {
@@ -162,7 +163,7 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
         ledger.translated(server.directive.id);
         let place = ServerPlace {
             number,
-            all_hosts: &hosts,
+            all_hosts: &all_hosts,
             hosts: own,
             requires_certificate: requires_certificate(server, &optional, &addresses),
             server,

@@ -1,5 +1,7 @@
 //! Makes the routes of a server block: one for each location, host, and case of its limits.
 
+use std::collections::BTreeSet;
+
 use super::access::{self, ClientAccess, ClientBlocks};
 use super::answers;
 use super::cases::{self, CaseList};
@@ -223,7 +225,7 @@ impl<'d> RouteMaker<'d> {
     ) {
         for host in place.hosts {
             let name = host.name.as_deref();
-            let Some(name) = name.filter(|it| place.has_wider(it)) else {
+            let Some(name) = name.filter(|it| closed_hosts::has_wider(it, place.all_hosts)) else {
                 continue;
             };
             let access = access::read_all(std::slice::from_ref(&root.scope.access), ledger);
@@ -455,18 +457,12 @@ pub(super) struct ServerPlace<'p, 'd> {
     pub(super) number: usize,
     pub(super) hosts: &'p [ServerHost],
     /// The hosts of all server blocks.
-    pub(super) all_hosts: &'p [Vec<ServerHost>],
+    pub(super) all_hosts: &'p BTreeSet<Option<String>>,
     /// True if its routes refuse who has no certificate.
     pub(super) requires_certificate: bool,
 }
 
 impl ServerPlace<'_, '_> {
-    /// Returns true if a host is among those of a wider one.
-    fn has_wider(&self, host: &str) -> bool {
-        let all = self.all_hosts.iter().flatten();
-        closed_hosts::has_wider(host, all.map(|it| it.name.as_deref()))
-    }
-
     /// Returns further keys of each route.
     fn keys(&self) -> Vec<(&'static str, String)> {
         let certificate = ("require", "{ client_certificate = true }".to_owned());
