@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::annotations::IngressAnnotations;
+use super::precedence::PathStrength;
 use super::yaml::YamlNode;
 use crate::model::Route;
 use crate::paths;
@@ -121,6 +122,7 @@ pub(super) fn written(path: &YamlNode, notation: PathNotation) -> String {
 pub(super) struct WrittenRoute {
     pub(super) route: Route,
     pub(super) path: String,
+    pub(super) strength: PathStrength,
 }
 
 /// Returns all routes; those of a host with expressions stand in the order in which nginx looks through them.

@@ -104,6 +104,11 @@ pub(crate) fn read(
     for ingress in importer.held_paths(precedence::by_age(ingresses, ledger), ledger) {
         importer.ingress(&ingress, ledger);
     }
+    // A weaker path may have had the requests of a stronger one.
+    let claims = std::mem::take(&mut importer.claims);
+    importer
+        .routes
+        .retain(|it| claims.has(&it.route, it.strength));
     importer.close_hosts();
     let mut gateway = importer.gateway;
     gateway.routes = host_paths::ordered(importer.routes, &importer.notations);
@@ -319,7 +324,11 @@ impl IngressImporter {
             }
             let mut route = closed_hosts::closing_route(&host);
             route.remarks.sources = sources;
-            self.push(route, "/");
+            self.routes.push(WrittenRoute {
+                route,
+                path: "/".to_owned(),
+                strength: PathStrength::DefaultBackend,
+            });
         }
     }
 
@@ -461,9 +470,6 @@ impl IngressImporter {
             }
             return;
         }
-        // A weaker path may have taken these requests.
-        self.routes
-            .retain(|it| it.route.host != host || it.route.path != rule.path);
         let Some(origin) = self
             .services
             .origin(rule.backend, namespace, annotations, ledger)
@@ -480,6 +486,14 @@ impl IngressImporter {
             strip_prefix: None,
             rewrite: rule.rewrite,
         };
+        let strength = rule.strength;
+        let mut push = |route| {
+            self.routes.push(WrittenRoute {
+                route,
+                path: rule.written.clone(),
+                strength,
+            });
+        };
         let route = Route {
             remarks: TableRemarks {
                 sources,
@@ -494,14 +508,14 @@ impl IngressImporter {
             ..Route::new(rule.path, action)
         };
         let Some((_, blocks)) = &annotations.only else {
-            self.push(route, &rule.written);
+            push(route);
             return;
         };
         let passed = Route {
             client: blocks.clone(),
             ..route.clone()
         };
-        self.push(passed, &rule.written);
+        push(passed);
         let refused = Route {
             limits: Vec::new(),
             allow: Vec::new(),
@@ -512,12 +526,7 @@ impl IngressImporter {
             },
             ..route
         };
-        self.push(refused, &rule.written);
-    }
-
-    fn push(&mut self, route: Route, written: &str) {
-        let path = written.to_owned();
-        self.routes.push(WrittenRoute { route, path });
+        push(refused);
     }
 }
 

@@ -1,9 +1,11 @@
 //! Decides which Ingress has a path that several name, as ingress-nginx does: the older one. Canaries have none.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::yaml::YamlNode;
 use crate::ledger::Ledger;
+use crate::model::Route;
 
 /// The annotation of a canary.
 const CANARY: &str = "nginx.ingress.kubernetes.io/canary";
@@ -104,14 +106,17 @@ impl PathClaims {
         (host, path): (&Option<String>, &str),
         strength: PathStrength,
     ) -> bool {
-        let known = self.routes.entry((host.clone(), path.to_owned()));
-        let mut is_new = false;
-        let held = known.or_insert_with(|| {
-            is_new = true;
-            strength
-        });
+        let held = self.routes.entry((host.clone(), path.to_owned()));
+        let is_new = matches!(held, Entry::Vacant(_));
+        let held = held.or_insert(strength);
         let is_stronger = *held < strength;
         *held = strength.max(*held);
         is_new || is_stronger
+    }
+
+    /// Returns true if no stronger path has taken the requests of a path of a route.
+    pub(super) fn has(&self, route: &Route, strength: PathStrength) -> bool {
+        let key = (route.host.clone(), route.path.clone());
+        self.routes.get(&key).is_none_or(|it| *it == strength)
     }
 }
