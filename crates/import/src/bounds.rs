@@ -57,9 +57,6 @@ pub const ROUTES_COMPARED_BY_CASE: usize = 1024;
 /// Locations that the paths of one `rewrite` of nginx are divided by.
 pub const REWRITE_PARTS: usize = 64;
 
-/// Folders of a server block whose scripts have routes of their own.
-pub const SCRIPT_FOLDERS: usize = 256;
-
 /// Pairs of a path with a slash at the end and an expression that are compared.
 pub const COMPARISONS_OF_SLASHES: usize = 1_000_000;
 

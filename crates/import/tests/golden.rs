@@ -272,6 +272,20 @@ fn many_blocks_of_nginx_are_imported() {
 }
 
 #[test]
+fn scripts_of_many_folders_of_nginx_are_imported() {
+    // Goal: the script of each folder has a route, however many there are. Method: 300 folders beside an expression for scripts.
+    let pass = "proxy_pass http://127.0.0.1:1;";
+    let folders = (0..300).map(|i| format!("location /f{i}/ {{ limit_req zone=z; {pass} }}\n"));
+    let folders: String = folders.collect();
+    let text = format!(
+        "limit_req_zone $binary_remote_addr zone=z:1m rate=1r/s;
+         server {{ {folders} location ~ \\.php$ {{ {pass} }} }}"
+    );
+    let imported = import(Format::Nginx, "n", &text, &Beside(PathBuf::new())).unwrap();
+    assert_eq!(imported.toml.matches("/index.php\"\n").count(), 300);
+}
+
+#[test]
 fn many_pairs_of_nginx_are_imported_or_reported() {
     // Goal: a server block with more pairs of a prefix and an expression than an import writes says so once. Method: 70 of each, where an
     // expression within `/` makes each prefix go before expressions.

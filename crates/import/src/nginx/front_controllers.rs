@@ -13,7 +13,6 @@ use super::jumps::JumpTable;
 use super::location_index::LocationIndex;
 use super::locations::{LocationBlock, LocationMatch, PlacedLocation, is_prefix};
 use super::templates;
-use crate::bounds;
 use crate::ledger::{EntryId, Ledger};
 use crate::model::{Route, RouteAction};
 use crate::paths;
@@ -123,8 +122,7 @@ impl<'t, 'd> ScriptTable<'t, 'd> {
         let prefixes = texts(is_prefix);
         let scripts = prefixes.iter().filter(|it| is_script(it));
         let mut found: BTreeSet<String> = scripts.map(|it| (*it).to_owned()).collect();
-        let folders = prefixes.iter().filter(|it| is_folder(it));
-        let folders: Vec<&&str> = folders.take(bounds::SCRIPT_FOLDERS).collect();
+        let folders: Vec<&&str> = prefixes.iter().filter(|it| is_folder(it)).collect();
         for ending in ENDINGS {
             let of_ending = expressions.iter().filter(|it| has_ending(it, ending));
             let of_ending: Vec<&&str> = of_ending.collect();
@@ -185,13 +183,12 @@ impl<'t, 'd> ScriptTable<'t, 'd> {
             false => ["/".to_owned(), format!("{head}/")],
         };
         let mut others = others.iter().filter_map(|it| self.taker(it));
-        self.routes_of(taker).iter().all(is_refusal)
+        let own = of_first_host(self.routes_of(taker));
+        own.iter().all(is_refusal)
             || others.all(|other| {
-                other.routes == taker.routes || {
-                    let of_other = of_first_host(self.routes_of(other));
-                    let mut own = of_first_host(self.routes_of(taker)).iter();
-                    own.all(|route| of_other.iter().all(|other| stands_for(route, other)))
-                }
+                let of_other = of_first_host(self.routes_of(other));
+                let is_for_all = |route: &Route| of_other.iter().all(|it| stands_for(route, it));
+                other.routes == taker.routes || own.iter().all(is_for_all)
             })
     }
 
