@@ -82,6 +82,7 @@ pub use self::path_case::PathCase;
 use self::readings::PathReadings;
 pub use self::regex::compile as compile_regexes;
 pub use self::regex::{PathRegex, RegexError};
+pub use self::script::{ENDINGS as SCRIPT_ENDINGS, FRONT_CONTROLLERS};
 pub use self::spelling::is_plain;
 use self::spelling::{PathDialect, is_overlong, is_plainly_normal, spell};
 

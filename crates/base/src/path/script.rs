@@ -6,13 +6,13 @@
 //! its application.
 
 /// The endings of script names on servers, in lower case.
-const ENDINGS: [&str; 19] = [
+pub const ENDINGS: [&str; 19] = [
     "php", "php3", "php4", "php5", "php7", "php8", "phtml", "phar", "cgi", "fcgi", "pl", "py",
     "wsgi", "rb", "asp", "aspx", "ashx", "cfm", "dll",
 ];
 
 /// Names of scripts that serve a whole application, without their ending.
-const FRONT_CONTROLLERS: [&str; 6] = ["index", "app", "app_dev", "default", "main", "dispatch"];
+pub const FRONT_CONTROLLERS: [&str; 6] = ["index", "app", "app_dev", "default", "main", "dispatch"];
 
 /// A path in normal form, cut after the name of a script.
 #[derive(Clone, Copy, PartialEq, Eq)]

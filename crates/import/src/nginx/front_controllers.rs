@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use sluicegate_base::path::PathCase;
+use sluicegate_base::path::{FRONT_CONTROLLERS, NormalPath, PathCase, SCRIPT_ENDINGS};
 
 use super::jumps::JumpTable;
 use super::location_index::LocationIndex;
@@ -16,12 +16,6 @@ use super::templates;
 use crate::ledger::{EntryId, Ledger};
 use crate::model::{Route, RouteAction};
 use crate::paths;
-
-/// The names of front controllers that the gateway knows, without their endings.
-const NAMES: [&str; 6] = ["index", "app", "app_dev", "default", "main", "dispatch"];
-
-/// Endings of scripts that the gateway knows, and that stand in configurations.
-const ENDINGS: [&str; 8] = ["php", "asp", "aspx", "cfm", "cgi", "fcgi", "pl", "py"];
 
 /// Paths of scripts without a route of their own, as a sample and as a reader names them.
 const OTHERS: [(&str, &str); 2] = [
@@ -123,7 +117,7 @@ impl<'t, 'd> ScriptTable<'t, 'd> {
         let scripts = prefixes.iter().filter(|it| is_script(it));
         let mut found: BTreeSet<String> = scripts.map(|it| (*it).to_owned()).collect();
         let folders: Vec<&&str> = prefixes.iter().filter(|it| is_folder(it)).collect();
-        for ending in ENDINGS {
+        for ending in SCRIPT_ENDINGS {
             let of_ending = expressions.iter().filter(|it| has_ending(it, ending));
             let of_ending: Vec<&&str> = of_ending.collect();
             if of_ending.is_empty() {
@@ -134,7 +128,7 @@ impl<'t, 'd> ScriptTable<'t, 'd> {
                 .map(|it| format!("{}/index.{ending}", it.trim_end_matches('/')));
             found.extend(index.chain([format!("/index.{ending}")]));
             let is_named = |name: &&&str| of_ending.iter().any(|it| it.contains(**name));
-            let names = NAMES.iter().filter(is_named);
+            let names = FRONT_CONTROLLERS.iter().filter(is_named);
             found.extend(names.map(|name| format!("/{name}.{ending}")));
         }
         found
@@ -272,9 +266,7 @@ fn has_ending(expression: &str, ending: &str) -> bool {
 
 /// Returns true for the path of a script that serves a folder.
 fn is_script(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let parts = name.rsplit_once('.');
-    parts.is_some_and(|(name, ending)| NAMES.contains(&name) && ENDINGS.contains(&ending))
+    NormalPath::parse(path).is_ok_and(|it| it.is_index_of("/"))
 }
 
 /// Returns true for a route that refuses its requests, by whatever status.
