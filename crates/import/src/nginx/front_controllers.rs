@@ -17,15 +17,6 @@ use crate::ledger::{EntryId, Ledger};
 use crate::model::{Route, RouteAction};
 use crate::paths;
 
-/// Paths of scripts without a route of their own, as a sample and as a reader names them.
-const OTHERS: [(&str, &str); 2] = [
-    (
-        "/FOLDER/index.php",
-        "index files of folders that no location names",
-    ),
-    ("/index.php/FOLDER", "paths behind the name of a script"),
-];
-
 /// A location with the numbers of its routes.
 pub(super) struct RoutedLocation<'d> {
     pub(super) placed: PlacedLocation<'d>,
@@ -63,7 +54,10 @@ pub(super) fn routes(
         );
         ledger.fill_in_for(id, &what);
     }
-    scripts.record_others(ledger);
+    let is_named = |ending: &&str| *ending == "php" || !scripts.expressions_with(ending).is_empty();
+    for ending in SCRIPT_ENDINGS.into_iter().filter(is_named) {
+        scripts.record_others(ending, ledger);
+    }
     made
 }
 
@@ -108,18 +102,12 @@ impl<'t, 'd> ScriptTable<'t, 'd> {
 
     /// Returns the paths of scripts of the folders that locations name, and of the scripts that locations name.
     fn candidates(&self) -> BTreeSet<String> {
-        let texts = |is_wanted: fn(LocationMatch) -> bool| -> Vec<&str> {
-            let wanted = self.table.locations().filter(|it| is_wanted(it.match_kind));
-            wanted.map(|it| it.text.as_str()).collect()
-        };
-        let expressions = texts(|kind| kind == LocationMatch::Expression);
-        let prefixes = texts(is_prefix);
+        let prefixes = self.texts(is_prefix);
         let scripts = prefixes.iter().filter(|it| is_script(it));
         let mut found: BTreeSet<String> = scripts.map(|it| (*it).to_owned()).collect();
         let folders: Vec<&&str> = prefixes.iter().filter(|it| is_folder(it)).collect();
         for ending in SCRIPT_ENDINGS {
-            let of_ending = expressions.iter().filter(|it| has_ending(it, ending));
-            let of_ending: Vec<&&str> = of_ending.collect();
+            let of_ending = self.expressions_with(ending);
             if of_ending.is_empty() {
                 continue;
             }
@@ -134,11 +122,34 @@ impl<'t, 'd> ScriptTable<'t, 'd> {
         found
     }
 
+    /// Returns the expressions that name an ending.
+    fn expressions_with(&self, ending: &str) -> Vec<&str> {
+        let mut found = self.texts(|kind| kind == LocationMatch::Expression);
+        found.retain(|it| has_ending(it, ending));
+        found
+    }
+
+    fn texts(&self, is_wanted: fn(LocationMatch) -> bool) -> Vec<&str> {
+        let wanted = self.table.locations().filter(|it| is_wanted(it.match_kind));
+        wanted.map(|it| it.text.as_str()).collect()
+    }
+
     /// Records that paths of scripts without a route of their own are refused.
-    fn record_others(&self, ledger: &mut Ledger) {
-        let of_script = self.taker("/index.php").map(|it| &it.routes);
-        let refused = OTHERS.iter().filter_map(|(sample, shown)| {
-            // A location that takes `/index.php` alone expects nothing behind it.
+    fn record_others(&self, ending: &str, ledger: &mut Ledger) {
+        let of_script = self.taker(&format!("/index.{ending}"));
+        let of_script = of_script.map(|it| &it.routes);
+        let others = [
+            (
+                format!("/FOLDER/index.{ending}"),
+                "index files of folders that no location names",
+            ),
+            (
+                format!("/index.{ending}/FOLDER"),
+                "paths behind the name of a script",
+            ),
+        ];
+        let refused = others.iter().filter_map(|(sample, shown)| {
+            // A location that takes the script alone expects nothing behind it.
             let taker = self
                 .taker(sample)
                 .filter(|it| Some(&it.routes) == of_script)?;
@@ -153,7 +164,7 @@ impl<'t, 'd> ScriptTable<'t, 'd> {
         let shown: Vec<&str> = refused.iter().map(|(_, shown)| *shown).collect();
         let what = format!(
             "{} are answered with 400, since applications take them for the folder or the root, whose route treats them otherwise; give \
-             both routes the same limits, or write a route with `path = \"/FOLDER/index.php\"` for each such folder",
+             both routes the same limits, or write a route with `path = \"/FOLDER/index.{ending}\"` for each such folder",
             shown.join(" and ")
         );
         ledger.fill_in_for(*id, &what);
