@@ -4,6 +4,7 @@
 //! route of the folder treats requests otherwise, unless the route of the path has text alone (docs/paths.md). An expression such as
 //! `~ \.php$` takes these paths beside others, so that the script of each folder that a location names gets a copy of its route.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -12,10 +13,11 @@ use sluicegate_base::path::{FRONT_CONTROLLERS, NormalPath, PathCase, SCRIPT_ENDI
 use super::jumps::JumpTable;
 use super::location_index::LocationIndex;
 use super::locations::{LocationBlock, LocationMatch, PlacedLocation, is_prefix};
-use super::templates;
 use crate::ledger::{EntryId, Ledger};
+use crate::letter_case::RoutePath;
 use crate::model::{Route, RouteAction};
 use crate::paths;
+use crate::slots;
 
 /// A location with the numbers of its routes.
 pub(super) struct RoutedLocation<'d> {
@@ -201,48 +203,20 @@ impl<'t, 'd> ScriptTable<'t, 'd> {
         self.routes.get(routed.routes.clone()).unwrap_or_default()
     }
 
-    /// Returns the routes of a location for one of its paths; `None` where they have slots for parts of expressions.
+    /// Returns the routes of a location for one of its paths; `None` where a slot of them has no text.
     fn copies(&self, routed: &RoutedLocation<'_>, script: &str) -> Option<Vec<Route>> {
-        let location = &routed.placed.location;
         let path = paths::encoded(script).ok()?;
-        let rest = script.strip_prefix(location.text.as_str());
-        let rest = rest.filter(|_| is_prefix(location.match_kind));
-        let filled = |text: &str| {
-            let text = match rest {
-                Some(rest) => text.replace(location.rest, &templates::escaped(rest)),
-                None => text.to_owned(),
-            };
-            let is_whole = !text.contains("{path") && !text.contains("{rest}");
-            is_whole.then_some(text)
-        };
+        let routes = self.routes_of(routed);
+        let known = LazyCell::new(|| routes.first().and_then(RoutePath::new));
         let copy = |route: &Route| {
-            let action = match route.action.clone() {
-                RouteAction::Forward {
-                    origin,
-                    strip_prefix,
-                    rewrite,
-                } => RouteAction::Forward {
-                    origin,
-                    strip_prefix,
-                    rewrite: match rewrite {
-                        Some(rewrite) => Some(filled(&rewrite)?),
-                        None => None,
-                    },
-                },
-                RouteAction::Redirect { to, status } => RouteAction::Redirect {
-                    to: filled(&to)?,
-                    status,
-                },
-                answer @ RouteAction::Respond { .. } => answer,
-            };
-            Some(Route {
-                path: path.clone(),
-                case: PathCase::Kept,
-                action,
-                ..route.clone()
-            })
+            let mut copy = route.clone();
+            let part = |name: &str| known.as_ref()?.slot(&path, route.case, name);
+            slots::fill(&mut copy, part).ok()?;
+            copy.path.clone_from(&path);
+            copy.case = PathCase::Kept;
+            Some(copy)
         };
-        self.routes_of(routed).iter().map(copy).collect()
+        routes.iter().map(copy).collect()
     }
 }
 
