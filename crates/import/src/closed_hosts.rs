@@ -26,13 +26,9 @@ pub(crate) fn has_wider(host: &str, all: &BTreeSet<Option<String>>) -> bool {
 
 /// Returns the route that closes a host.
 pub(crate) fn closing_route(host: &str) -> Route {
-    let action = RouteAction::Respond {
-        status: 404,
-        body: String::new(),
-    };
     Route {
         host: Some(host.to_owned()),
-        ..Route::new(ALL_PATHS.to_owned(), action)
+        ..Route::new(ALL_PATHS.to_owned(), RouteAction::empty_answer(404))
     }
 }
 

@@ -342,11 +342,7 @@ mod tests {
     use super::*;
 
     fn route(path: &str, status: u16) -> Route {
-        let action = RouteAction::Respond {
-            status,
-            body: String::new(),
-        };
-        Route::new(path.to_owned(), action)
+        Route::new(path.to_owned(), RouteAction::empty_answer(status))
     }
 
     /// Returns the routes of `/x/`, each with its listener, its method and its status.

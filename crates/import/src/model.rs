@@ -250,6 +250,21 @@ pub enum RouteAction {
     },
 }
 
+impl RouteAction {
+    /// Returns an answer without a body.
+    pub(crate) fn empty_answer(status: u16) -> Self {
+        Self::Respond {
+            status,
+            body: String::new(),
+        }
+    }
+
+    /// Returns true if it refuses requests, by whatever status.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Respond { status, .. } if *status >= 400)
+    }
+}
+
 /// A field or a parameter that a request must have.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RouteValue {

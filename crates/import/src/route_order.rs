@@ -175,11 +175,7 @@ mod tests {
     use crate::model::{RouteAction, RouteValue};
 
     fn route(path: &str, status: u16) -> Route {
-        let action = RouteAction::Respond {
-            status,
-            body: String::new(),
-        };
-        Route::new(path.to_owned(), action)
+        Route::new(path.to_owned(), RouteAction::empty_answer(status))
     }
 
     /// Returns the status of each route with its conditions, in their order.

@@ -172,10 +172,7 @@ impl SiteRouteMaker<'_> {
             Err(reason) => {
                 let id = remarks.sources.last().copied().unwrap_or(site.id);
                 ledger.fill_in_for(id, &format!("its requests are answered with 404: {reason}"));
-                RouteAction::Respond {
-                    status: 404,
-                    body: String::new(),
-                }
+                RouteAction::empty_answer(404)
             }
         };
         remarks.differences.extend(differences(cell, effect));
@@ -315,10 +312,7 @@ impl RoutePlace<'_> {
             None => {
                 let difference = "no directive answers, so Caddy answers 200 without a body";
                 remarks.differences.push(difference.to_owned());
-                RouteAction::Respond {
-                    status: 200,
-                    body: String::new(),
-                }
+                RouteAction::empty_answer(200)
             }
             Some(StepAnswer::Respond { status, body }) => RouteAction::Respond {
                 status: *status,

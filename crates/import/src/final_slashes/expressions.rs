@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::SlashTable;
 use crate::letter_case::covers;
-use crate::model::{Limit, Route, RouteAction};
+use crate::model::{Limit, Route};
 use crate::path_ends::PathEnds;
 use crate::paths;
 use crate::route_conditions::{both_names, share_listeners, takes_all};
@@ -145,9 +145,8 @@ fn takes_paths(other: &Route, group: &ExpressionGroup<'_>) -> bool {
 
 /// Returns true if requests of one route had a guard in another one, wherever both lead.
 fn loses_guard(own: &Route, other: &Route, limits: &[Limit]) -> bool {
-    let is_refusal = matches!(other.action, RouteAction::Respond { status, .. } if status >= 400);
     let mut elsewhere = other.clone();
-    if !is_refusal {
+    if !other.action.is_refusal() {
         elsewhere.action = own.action.clone();
     }
     !covers(own, &elsewhere, limits)

@@ -380,10 +380,7 @@ impl<'s> FrontendImporter<'s> {
             (None, None) => {
                 let difference = "no backend is named, so HAProxy answers 503";
                 remarks.differences.push(difference.to_owned());
-                RouteAction::Respond {
-                    status: 503,
-                    body: String::new(),
-                }
+                RouteAction::empty_answer(503)
             }
         };
         self.gateway.routes.push(Route {

@@ -520,10 +520,7 @@ impl IngressImporter {
             limits: Vec::new(),
             allow: Vec::new(),
             max_body: None,
-            action: RouteAction::Respond {
-                status: 403,
-                body: String::new(),
-            },
+            action: RouteAction::empty_answer(403),
             ..route
         };
         push(refused);

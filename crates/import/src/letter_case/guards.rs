@@ -1,11 +1,11 @@
 //! Compares the guards of two routes: refusals, lists of clients, limits, and the size of bodies. A route to another origin, or with
 //! another answer, is no guard of the same requests.
 
-use crate::model::{Limit, LimitAction, LimitAlgorithm, Route, RouteAction};
+use crate::model::{Limit, LimitAction, LimitAlgorithm, Route};
 
 /// Returns true if requests that one route takes from another get the same answer, behind guards as strict as those of that one.
 pub(crate) fn covers(route: &Route, other: &Route, limits: &[Limit]) -> bool {
-    if is_refusal(&route.action) {
+    if route.action.is_refusal() {
         return true;
     }
     let is_limited = |name: &String| {
@@ -18,10 +18,6 @@ pub(crate) fn covers(route: &Route, other: &Route, limits: &[Limit]) -> bool {
         && has_all(&route.block, &other.block)
         && (other.limits.is_empty() || has_all(&other.allow, &route.allow))
         && (other.max_body.is_none() || route.max_body == other.max_body)
-}
-
-fn is_refusal(action: &RouteAction) -> bool {
-    matches!(action, RouteAction::Respond { status, .. } if *status >= 400)
 }
 
 fn has_all(all: &[String], some: &[String]) -> bool {

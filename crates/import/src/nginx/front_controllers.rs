@@ -191,7 +191,7 @@ impl<'t, 'd> ScriptTable<'t, 'd> {
         };
         let mut others = others.iter().filter_map(|it| self.taker(it));
         let own = of_first_host(self.routes_of(taker));
-        own.iter().all(is_refusal)
+        own.iter().all(|it| it.action.is_refusal())
             || others.all(|other| {
                 let of_other = of_first_host(self.routes_of(other));
                 let is_for_all = |route: &Route| of_other.iter().all(|it| stands_for(route, it));
@@ -252,11 +252,6 @@ fn has_ending(expression: &str, ending: &str) -> bool {
 /// Returns true for the path of a script that serves a folder.
 fn is_script(path: &str) -> bool {
     NormalPath::parse(path).is_ok_and(|it| it.is_index_of("/"))
-}
-
-/// Returns true for a route that refuses its requests, by whatever status.
-fn is_refusal(route: &Route) -> bool {
-    matches!(route.action, RouteAction::Respond { status, .. } if status >= 400)
 }
 
 /// Returns true if the gateway lets one route take requests that applications take for those of another.

@@ -201,17 +201,13 @@ impl<'d> RouteMaker<'d> {
         ledger.translated(internal.id);
         remarks.sources.push(internal.id);
         for host in place.hosts {
-            let action = RouteAction::Respond {
-                status: 404,
-                body: String::new(),
-            };
             self.routes.push(Route {
                 remarks: remarks.clone(),
                 host: host.name.clone(),
                 listeners: host.listeners.clone(),
                 case: placed.location.case(),
                 keys: place.keys(),
-                ..Route::new(placed.path.clone(), action)
+                ..Route::new(placed.path.clone(), RouteAction::empty_answer(404))
             });
         }
     }
@@ -258,10 +254,7 @@ impl<'d> RouteMaker<'d> {
                     max_body: None,
                     request_fields: FieldEdits::default(),
                     status: None,
-                    action: RouteAction::Respond {
-                        status: 403,
-                        body: String::new(),
-                    },
+                    action: RouteAction::empty_answer(403),
                     ..route.clone()
                 };
                 // `deny all` alone lets nobody come.
@@ -382,11 +375,7 @@ impl<'d> RouteMaker<'d> {
             }
             Err(reason) => {
                 ledger.fill_in_for(pass.id, &format!("`rewrite` of its route; {reason}"));
-                RouteAction::Forward {
-                    origin: target.origin,
-                    strip_prefix: None,
-                    rewrite: None,
-                }
+                forward(target.origin)
             }
         }
     }

@@ -340,12 +340,8 @@ impl RouterRoutes<'_, '_, '_> {
         if !route.client.is_empty() {
             return Err("both its rule and a middleware depend on the client's address".to_owned());
         }
-        let action = RouteAction::Respond {
-            status: *status,
-            body: String::new(),
-        };
         Ok(Some(Route {
-            action,
+            action: RouteAction::empty_answer(*status),
             limits: limits.clone(),
             ..route.clone()
         }))
