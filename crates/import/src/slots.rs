@@ -30,6 +30,11 @@ pub(crate) fn fill(route: &mut Route, part: impl Fn(&str) -> Option<String>) -> 
     Ok(())
 }
 
+/// Returns a text as values with slots have it.
+pub(crate) fn escaped(text: &str) -> String {
+    text.replace('{', "{{").replace('}', "}}")
+}
+
 fn filled(template: &str, part: &impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = template;
@@ -43,7 +48,7 @@ fn filled(template: &str, part: &impl Fn(&str) -> Option<String>) -> Result<Stri
         match name == "rest" || name.starts_with("path.") {
             true if !is_escaped => {
                 let text = part(name).ok_or_else(|| format!("{{{name}}} has no text"))?;
-                out.push_str(&text.replace('{', "{{").replace('}', "}}"));
+                out.push_str(&escaped(&text));
             }
             _ => out.push_str(&slot[..length]),
         }

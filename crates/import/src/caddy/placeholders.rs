@@ -3,6 +3,7 @@
 use crate::client_fields;
 use crate::model::KeyPart;
 use crate::own_fields::FieldValue;
+use crate::slots;
 
 /// A piece of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,11 +105,6 @@ fn long_form(name: &str) -> String {
     name.to_owned()
 }
 
-/// Returns a text as a literal in a value with slots.
-pub(super) fn escaped(text: &str) -> String {
-    text.replace('{', "{{").replace('}', "}}")
-}
-
 /// Returns the value of a field with the slots of the gateway.
 ///
 /// # Errors
@@ -116,7 +112,7 @@ pub(super) fn escaped(text: &str) -> String {
 /// The placeholder that has no slot.
 pub(super) fn field_value(text: &str) -> Result<String, String> {
     let value = pieces(text).into_iter().map(|piece| match piece {
-        PlaceholderPiece::Text(text) => Ok(escaped(&text)),
+        PlaceholderPiece::Text(text) => Ok(slots::escaped(&text)),
         PlaceholderPiece::Placeholder(name) => match name.as_str() {
             "http.request.host" => Ok("{host}".to_owned()),
             REMOTE_HOST | "http.vars.client_ip" => Ok("{client_ip}".to_owned()),

@@ -2,8 +2,9 @@
 
 use super::evaluation::RequestScheme;
 use super::paths::{CurrentPath, REST};
-use super::placeholders::{PlaceholderPiece, escaped, pieces};
+use super::placeholders::{PlaceholderPiece, pieces};
 use crate::cells::{self, PathTerm, RequestCell};
+use crate::slots;
 
 /// The route of a cell.
 pub(super) struct RoutePlace<'c> {
@@ -17,7 +18,7 @@ impl RoutePlace<'_> {
     pub(super) fn rendered(&self, template: &str) -> String {
         let is_expression = cells::is_expression(self.cell.path.as_ref(), self.open_prefixes);
         let slot = if is_expression { "{path.1}" } else { "{rest}" };
-        let parts = template.split(REST).map(escaped);
+        let parts = template.split(REST).map(slots::escaped);
         parts.collect::<Vec<_>>().join(slot)
     }
 }
@@ -47,7 +48,7 @@ pub(super) fn url(
     for piece in pieces(to) {
         let name = match piece {
             PlaceholderPiece::Text(text) => {
-                url.push_str(&escaped(&text));
+                url.push_str(&slots::escaped(&text));
                 continue;
             }
             PlaceholderPiece::Placeholder(name) => name,

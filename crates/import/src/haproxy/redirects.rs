@@ -2,6 +2,7 @@
 
 use crate::cells::{self, PathTerm};
 use crate::paths;
+use crate::slots;
 
 /// Statuses that a redirect of the gateway has.
 const STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
@@ -56,7 +57,7 @@ impl RedirectTarget {
         let Some((text, keeps_path)) = found else {
             return unsayable();
         };
-        let text = text.replace('{', "{{").replace('}', "}}");
+        let text = slots::escaped(&text);
         let url = HOSTS
             .iter()
             .fold(text, |text, it| text.replace(it, "{host}"));

@@ -6,6 +6,7 @@ use crate::cells::{ConditionTerm, RequestCell, RuleCondition, SignedTerm};
 use crate::ledger::Ledger;
 use crate::model::FieldEdits;
 use crate::own_fields::{self, EditKind, EditedMessage, is_own_field};
+use crate::slots;
 
 /// An edit of a field.
 pub(super) struct FieldEdit {
@@ -109,7 +110,7 @@ fn text(value: &str) -> Result<String, String> {
                 .to_owned(),
         );
     }
-    Ok(value.replace('{', "{{").replace('}', "}}"))
+    Ok(slots::escaped(value))
 }
 
 /// Returns true if a condition holds for all requests over TLS, and for no other.

@@ -5,6 +5,7 @@ use super::locations::{LocationBlock, LocationMatch, PlacedLocation};
 use super::redirects;
 use super::tree::Directive;
 use crate::model::RouteAction;
+use crate::slots;
 
 /// Directives by which nginx answers without files, and without a server that speaks HTTP.
 const OTHER_ANSWERS: [&str; 10] = [
@@ -39,7 +40,7 @@ pub(super) fn answer(
         };
         let before = redirects::place_text(before, server)?;
         // The query goes along in any case.
-        let prefix = placed.location.text.replace('{', "{{").replace('}', "}}");
+        let prefix = slots::escaped(&placed.location.text);
         let rest = match placed.location.match_kind {
             _ if !keeps_path => String::new(),
             LocationMatch::Exact => prefix,

@@ -6,6 +6,7 @@ use super::tree::Directive;
 use crate::ledger::Ledger;
 use crate::model::{FieldEdits, RouteAction};
 use crate::own_fields::{self, EditKind, EditedMessage, FieldValue, is_own_field};
+use crate::slots;
 
 /// The edits of fields on the way to the origin, and to the client.
 pub(super) struct RouteEdits {
@@ -275,7 +276,7 @@ fn template(text: &str) -> Option<String> {
     let mut out = String::new();
     for piece in pieces(text) {
         match piece {
-            TextPiece::Text(text) => out.push_str(&text.replace('{', "{{").replace('}', "}}")),
+            TextPiece::Text(text) => out.push_str(&slots::escaped(&text)),
             TextPiece::Variable(name) => out.push_str(match name.as_str() {
                 "remote_addr" => "{client_ip}",
                 "host" | "http_host" => "{host}",

@@ -11,6 +11,7 @@ use super::locations::{LocationBlock, LocationMatch};
 use super::scope::SettingScope;
 use super::templates;
 use super::tree::Directive;
+use crate::slots;
 
 /// The redirect of all requests of a location.
 pub(super) struct PathRedirect<'d> {
@@ -83,7 +84,7 @@ pub(super) fn place_text(text: &str, server: &ServerBlock<'_>) -> Result<String,
     let mut to = String::new();
     for piece in pieces(same.unwrap_or(text)) {
         match piece {
-            TextPiece::Text(text) => to.push_str(&templates::escaped(&text)),
+            TextPiece::Text(text) => to.push_str(&slots::escaped(&text)),
             TextPiece::Variable(name) => match (name.as_str(), scheme) {
                 ("host" | "http_host", _) => to.push_str("{host}"),
                 ("server_name", _) => to.push_str(server_name(&server.scope)?),
@@ -118,7 +119,7 @@ fn target(url: &str, expression: &str, location: &LocationBlock<'_>) -> Option<S
     let mut to = String::new();
     for piece in pieces(url) {
         match piece {
-            TextPiece::Text(text) => to.push_str(&templates::escaped(&text)),
+            TextPiece::Text(text) => to.push_str(&slots::escaped(&text)),
             TextPiece::Variable(name) if matches!(name.as_str(), "host" | "http_host") => {
                 to.push_str("{host}");
             }

@@ -5,6 +5,7 @@ use super::jumps::Destination;
 use super::locations::{self, LocationMatch, PlacedLocation};
 use super::passes::PassPath;
 use super::templates::{self, PathChange};
+use crate::slots;
 
 /// Why a path that nginx makes is to be filled in.
 const NO_SLOT: &str = "no slot stands for the path that nginx makes";
@@ -55,12 +56,12 @@ pub(super) fn sent_path(
         }
         (PassPath::Prefix(path), Some(changed)) => {
             let location = &destination.location;
-            let prefix = templates::escaped(&location.text);
+            let prefix = slots::escaped(&location.text);
             let behind = changed.0.strip_prefix(&prefix).map(str::to_owned);
             let rest = behind.or_else(|| divisions::rest_behind(&placed.location, location));
             match rest {
                 _ if is_sent_whole(destination) => {}
-                Some(rest) => sent.rewrite = Some(templates::escaped(path) + &rest),
+                Some(rest) => sent.rewrite = Some(slots::escaped(path) + &rest),
                 None => return Err(NO_SLOT.to_owned()),
             }
         }
@@ -76,7 +77,7 @@ pub(super) fn sent_path(
 /// Returns `strip_prefix` and `rewrite` for a target that has a path, which takes the place of the location's.
 fn rewritten(placed: &PlacedLocation<'_>, path: &str) -> (Option<String>, Option<String>) {
     let location = &placed.location;
-    let template = path.replace('{', "{{").replace('}', "}}");
+    let template = slots::escaped(path);
     match location.match_kind {
         LocationMatch::Exact if location.text == path => (None, None),
         LocationMatch::Exact => (None, Some(template)),

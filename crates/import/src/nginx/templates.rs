@@ -2,6 +2,8 @@
 
 use super::keys::{TextPiece, pieces};
 use super::locations::{LocationBlock, LocationMatch};
+use crate::paths;
+use crate::slots;
 
 /// Why a path with a query of its own is to be filled in.
 pub(super) const OWN_QUERY: &str = "a route sends the query of the client, and no key adds one";
@@ -31,9 +33,9 @@ pub(super) enum CapturedText {
 /// Returns the path of a request that came to a location.
 pub(super) fn received(first: &LocationBlock<'_>) -> Option<PathTemplate> {
     match first.match_kind {
-        LocationMatch::Exact => Some(PathTemplate(escaped(&first.text))),
+        LocationMatch::Exact => Some(PathTemplate(slots::escaped(&first.text))),
         LocationMatch::Prefix | LocationMatch::FinalPrefix => {
-            Some(PathTemplate(escaped(&first.text) + first.rest))
+            Some(PathTemplate(slots::escaped(&first.text) + first.rest))
         }
         LocationMatch::Expression | LocationMatch::Named => None,
     }
@@ -126,7 +128,7 @@ pub(super) fn captured(expression: &str, location: &LocationBlock<'_>) -> Option
     }
     let ends = ["/?(.*)", "(/.*)", "(/.+)", "(.*)", "(.+)", ".*", ".+"];
     let end = ends.into_iter().find(|end| inner.ends_with(end));
-    let literal = literal(&inner[..inner.len() - end.map_or(0, str::len)])?;
+    let literal = paths::literal(&inner[..inner.len() - end.map_or(0, str::len)])?;
     let is_open = end.is_some() || !expression.ends_with('$');
     if anchored.is_none() && !literal.is_empty() {
         return None;
@@ -162,25 +164,11 @@ pub(super) fn prefix_of(expression: &str) -> Option<String> {
     if end.is_none() && expression.ends_with('$') {
         return None;
     }
-    let mut prefix = literal(&inner[..inner.len() - end.map_or(0, str::len)])?;
+    let mut prefix = paths::literal(&inner[..inner.len() - end.map_or(0, str::len)])?;
     if end.is_some_and(|end| end.starts_with("(/")) {
         prefix.push('/');
     }
     prefix.starts_with('/').then_some(prefix)
-}
-
-/// Returns the text that an expression without operators matches.
-fn literal(expression: &str) -> Option<String> {
-    let mut text = String::new();
-    let mut characters = expression.chars();
-    while let Some(c) = characters.next() {
-        match c {
-            '\\' => text.push(characters.next().filter(|c| !c.is_ascii_alphanumeric())?),
-            c if "^$.|?*+()[]{}".contains(c) => return None,
-            c => text.push(c),
-        }
-    }
-    Some(text)
 }
 
 fn of_pieces(
@@ -192,7 +180,7 @@ fn of_pieces(
     let mut out = String::new();
     for piece in pieces {
         match piece {
-            TextPiece::Text(text) => out.push_str(&escaped(&text)),
+            TextPiece::Text(text) => out.push_str(&slots::escaped(&text)),
             TextPiece::Variable(name) => out.push_str(&variable(&name, first, captured, received)?),
         }
     }
@@ -222,7 +210,7 @@ fn variable(
     match (name, captured) {
         (name, _) if is_path(name) => Some(received?.0.clone()),
         ("1", CapturedText::Behind(length)) => {
-            let prefix = escaped(first.text.get(..*length)?);
+            let prefix = slots::escaped(first.text.get(..*length)?);
             received?.0.strip_prefix(prefix.as_str()).map(str::to_owned)
         }
         (number, CapturedText::Groups) if number.bytes().all(|it| it.is_ascii_digit()) => {
@@ -340,9 +328,4 @@ fn ends_with_query(path: &[TextPiece]) -> bool {
 
 fn is_whole_query(query: &[TextPiece]) -> bool {
     matches!(query, [TextPiece::Variable(name)] if matches!(name.as_str(), "args" | "query_string"))
-}
-
-/// Returns a text as templates have it.
-pub(super) fn escaped(text: &str) -> String {
-    text.replace('{', "{{").replace('}', "}}")
 }

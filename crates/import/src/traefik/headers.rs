@@ -7,6 +7,7 @@ use super::tree::{self, is_on, member, number, texts};
 use crate::ingress::yaml::YamlNode;
 use crate::model::FieldEdits;
 use crate::own_fields::{self, EditKind, EditedMessage, FieldValue, is_own_field};
+use crate::slots;
 use crate::toml::{inline, list};
 
 /// Fields of responses for which `headers` has members, with the values.
@@ -161,7 +162,7 @@ fn custom(
 fn value_text(text: &str) -> Option<String> {
     let text = text.trim();
     let is_plain = text.chars().all(|c| c == ' ' || c.is_ascii_graphic());
-    is_plain.then(|| text.replace('{', "{{").replace('}', "}}"))
+    is_plain.then(|| slots::escaped(text))
 }
 
 fn transport_security(node: &YamlNode, account: &mut TreeAccount<'_>) -> FieldEdits {

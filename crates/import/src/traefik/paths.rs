@@ -7,6 +7,7 @@ use crate::cells;
 use crate::cells::PathTerm;
 use crate::ingress::yaml::YamlNode;
 use crate::paths;
+use crate::slots;
 
 /// Rests of paths by which an expression is tried.
 const RESTS: [&str; 3] = ["sgrest", "sg/rest.x", "sg-rest/1/"];
@@ -139,7 +140,7 @@ impl FollowedPath {
 
     /// Returns the path as a template of the route.
     pub(super) fn template(&self, term: Option<&PathTerm>, open_prefixes: &[String]) -> String {
-        let text = self.text.replace('{', "{{").replace('}', "}}");
+        let text = slots::escaped(&self.text);
         match self.has_rest {
             true if cells::is_expression(term, open_prefixes) => text + "{path.1}",
             true => text + "{rest}",

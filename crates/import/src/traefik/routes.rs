@@ -11,6 +11,7 @@ use super::tree;
 use crate::cells::{self, CellDivision, RequestCell, TermList};
 use crate::cells::{ConditionTerm, SignedTerm};
 use crate::model::{FieldEdits, Route, RouteAction, TableRemarks};
+use crate::slots;
 
 /// The result for the requests of a case.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -424,11 +425,9 @@ fn redirect_url(
     cell: &RequestCell,
     open_prefixes: &[String],
 ) -> Result<String, String> {
-    let url = redirect.url.replace("{host}", "\u{0}");
-    let url = url
-        .replace('{', "{{")
-        .replace('}', "}}")
-        .replace('\u{0}', "{host}");
+    let texts = redirect.url.split("{host}").map(slots::escaped);
+    let texts: Vec<String> = texts.collect();
+    let url = texts.join("{host}");
     if !redirect.keeps_path {
         return Ok(url);
     }
