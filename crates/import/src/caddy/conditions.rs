@@ -380,7 +380,7 @@ fn path(pattern: &str) -> Result<RequestCondition, String> {
         (1, true, false) => found(&inner, "$", PathTerm::Ending)?,
         (2, true, true) => found(&inner, "", PathTerm::Containing)?,
         _ => {
-            let text = regex::escape(pattern).replace("\\*", "[^/]*");
+            let text = paths::escaped(pattern).replace("\\*", "[^/]*");
             // Unlike `path_regexp` it ignores case.
             let text = format!("^(?i){}$", text.replace("\\?", "[^/]"));
             PathTerm::Expression(paths::decoded(&text, PathCase::Ignored)?)
@@ -401,7 +401,7 @@ fn path(pattern: &str) -> Result<RequestCondition, String> {
 
 /// Returns the term of a text that is found in the decoded path. Of bytes that a path does not contain plainly it is an expression.
 fn found(text: &str, end: &str, term: fn(String) -> PathTerm) -> Result<PathTerm, String> {
-    let expression = format!("{}{end}", regex::escape(text));
+    let expression = format!("{}{end}", paths::escaped(text));
     let decoded = paths::decoded(&expression, PathCase::Ignored)?;
     Ok(match decoded == expression {
         true => term(text.to_owned()),

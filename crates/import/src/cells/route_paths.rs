@@ -16,14 +16,14 @@ pub(crate) fn path(term: Option<&PathTerm>, open_prefixes: &[String]) -> Result<
         Some(PathTerm::Beginning(text)) => {
             paths::encoded(text).map(|text| text + "*").map_err(no_path)
         }
-        Some(PathTerm::Ending(text)) => paths::searched(&format!("{}$", regex::escape(text))),
+        Some(PathTerm::Ending(text)) => paths::searched(&format!("{}$", paths::escaped(text))),
         Some(PathTerm::Between(begin, end)) => {
-            let begin = regex::escape(begin);
-            paths::searched(&format!("^{begin}(.*{})$", regex::escape(end)))
+            let begin = paths::escaped(begin);
+            paths::searched(&format!("^{begin}(.*{})$", paths::escaped(end)))
         }
-        Some(PathTerm::Containing(text)) => paths::searched(&regex::escape(text)),
+        Some(PathTerm::Containing(text)) => paths::searched(&paths::escaped(text)),
         Some(PathTerm::Segments(text)) => {
-            paths::searched(&format!("/{}(/|$)", regex::escape(text)))
+            paths::searched(&format!("/{}(/|$)", paths::escaped(text)))
         }
         Some(PathTerm::Expression(text)) => paths::searched(text),
         Some(PathTerm::Every(parts)) => intersection::expression(parts),

@@ -401,7 +401,7 @@ fn expression_of_v2(text: &str, matcher: &str) -> Result<String, String> {
     let mut out = String::from("^");
     let mut rest = text;
     while let Some(start) = rest.find('{') {
-        out.push_str(&regex::escape(&rest[..start]));
+        out.push_str(&paths::escaped(&rest[..start]));
         let mut depth = 0_usize;
         let end = rest[start..].find(|c| {
             match c {
