@@ -251,11 +251,8 @@ impl<'r> SlashTable<'r> {
     /// Returns the route for requests that no route takes.
     fn closing(&self, group: &ExactGroup<'_>) -> Route {
         let own = &self.routes[group.routes[0]];
-        let mut route = closed_hosts::closing_route(group.host.unwrap_or_default());
-        route.host = group.host.map(str::to_owned);
-        route.path = format!("{}/", group.path);
-        route.case = own.case;
-        route.listeners = group.listeners.to_vec();
+        let closing = closed_hosts::closing_route(group.host.unwrap_or_default());
+        let mut route = placed(closing, format!("{}/", group.path), own);
         route.remarks.sources.clone_from(&own.remarks.sources);
         route
     }
@@ -263,20 +260,23 @@ impl<'r> SlashTable<'r> {
     /// Returns a route for the path of a group with a slash, which does what another one does.
     fn copy(&self, at: usize, group: &ExactGroup<'_>) -> Result<Route, String> {
         let mut copy = self.routes[at].clone();
-        if let Some(path) = &self.paths[at] {
-            slots::fill(&mut copy, |name| {
-                path.slot(&group.asked, self.routes[at].case, name)
-            })?;
-        }
-        copy.path = format!("{}/", group.path);
-        copy.host = group.host.map(str::to_owned);
+        let case = copy.case;
+        let path = self.paths[at].as_ref();
+        slots::fill(&mut copy, |name| path?.slot(&group.asked, case, name))?;
         let own = &self.routes[group.routes[0]];
-        copy.case = own.case;
-        if let Some(both) = both_names(group.listeners, &copy.listeners) {
-            copy.listeners = both;
-        }
-        Ok(copy)
+        Ok(placed(copy, format!("{}/", group.path), own))
     }
+}
+
+/// Returns a route with another path, for the requests of this path that come to the host and the listeners of `own`.
+fn placed(mut route: Route, path: String, own: &Route) -> Route {
+    route.path = path;
+    route.host.clone_from(&own.host);
+    route.case = own.case;
+    if let Some(both) = both_names(&own.listeners, &route.listeners) {
+        route.listeners = both;
+    }
+    route
 }
 
 /// Returns the path of a route that is text alone.

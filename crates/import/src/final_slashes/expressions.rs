@@ -156,11 +156,6 @@ fn loses_guard(own: &Route, other: &Route, limits: &[Limit]) -> bool {
 fn copy(other: &Route, group: &ExpressionGroup<'_>) -> Option<Route> {
     let mut copy = other.clone();
     slots::fill(&mut copy, |_| None).ok()?;
-    copy.path = paths::checked(group.with_slash.clone()).ok()?;
-    copy.host.clone_from(&group.first.host);
-    copy.case = group.first.case;
-    if let Some(both) = both_names(&group.first.listeners, &copy.listeners) {
-        copy.listeners = both;
-    }
-    Some(copy)
+    let path = paths::checked(group.with_slash.clone()).ok()?;
+    Some(super::placed(copy, path, group.first))
 }
