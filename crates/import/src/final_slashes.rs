@@ -6,6 +6,7 @@
 
 mod expressions;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use sluicegate_base::path::NormalPath;
@@ -26,11 +27,20 @@ pub(crate) fn keep_apart(routes: &mut Vec<Route>, limits: &[Limit], ledger: &mut
     if routes.iter().all(|it| it.path.ends_with('*')) {
         return;
     }
+    keep_within(SlashBudget::new(), routes, limits, ledger);
+}
+
+fn keep_within(
+    mut budget: SlashBudget,
+    routes: &mut Vec<Route>,
+    limits: &[Limit],
+    ledger: &mut Ledger,
+) {
     let mut added: BTreeMap<usize, Vec<Route>> = BTreeMap::new();
     let table = SlashTable::new(routes);
-    let mut budget = SlashBudget::new();
     for group in table.groups() {
-        let found = match budget.takes_look_up(&table, group.host) {
+        let compared = table.count(group.host, |host| host.expressions.len());
+        let found = match budget.compares(compared) {
             true => table.apart(&group, limits, ledger),
             false => Vec::new(),
         };
@@ -40,7 +50,8 @@ pub(crate) fn keep_apart(routes: &mut Vec<Route>, limits: &[Limit], ledger: &mut
     }
     let mut before: BTreeMap<usize, Vec<Route>> = BTreeMap::new();
     for group in table.expressions() {
-        let found = match budget.takes_look_up(&table, group.host()) {
+        let all = |host: &HostRoutes| host.expressions.len() + host.all_prefixes.len();
+        let found = match budget.compares(table.count(group.host(), all)) {
             true => table.guarded(&group, limits),
             false => Vec::new(),
         };
@@ -74,10 +85,8 @@ impl SlashBudget {
         }
     }
 
-    /// Returns true if the routes of a host may be compared with one more path.
-    fn takes_look_up(&mut self, table: &SlashTable<'_>, host: Option<&str>) -> bool {
-        let around = table.around(host).into_iter();
-        let compared: usize = around.map(|it| it.expressions.len() + 1).sum();
+    /// Returns true if a path may be compared with this number of routes.
+    fn compares(&mut self, compared: usize) -> bool {
         match self.comparisons.checked_sub(compared) {
             Some(left) => self.comparisons = left,
             None => self.is_exceeded = true,
@@ -96,7 +105,8 @@ impl SlashBudget {
 }
 
 /// Why some paths have no routes of their own.
-const TOO_MANY: &str = "[[route]]: too many paths lead elsewhere with a slash at the end; write routes for those that have to be limited";
+const TOO_MANY: &str = "[[route]]: the gateway takes a path with a slash at the end for the path without it, and there are too many to \
+                        compare or to write; write routes with a slash for those that have to be limited";
 
 /// The routes of a path without a slash at its end.
 struct ExactGroup<'r> {
@@ -117,6 +127,8 @@ struct HostRoutes {
     expressions: Vec<usize>,
     /// By paths in lower case, without the star.
     prefixes: BTreeMap<String, Vec<usize>>,
+    /// The same, the longer ones first.
+    all_prefixes: Vec<usize>,
 }
 
 impl HostRoutes {
@@ -126,6 +138,7 @@ impl HostRoutes {
             self.expressions.push(at);
         } else if let Some(prefix) = path.strip_suffix('*') {
             self.prefixes.entry(prefix.to_owned()).or_default().push(at);
+            self.all_prefixes.push(at);
         } else {
             self.exact.entry(path).or_default().push(at);
         }
@@ -157,6 +170,10 @@ impl<'r> SlashTable<'r> {
         for (at, route) in routes.iter().enumerate() {
             let host = hosts.entry(route.host.clone()).or_default();
             host.add(at, route);
+        }
+        for host in hosts.values_mut() {
+            let prefixes = &mut host.all_prefixes;
+            prefixes.sort_by_key(|at| Reverse(routes[*at].path.len()));
         }
         Self {
             paths: routes.iter().map(RoutePath::new).collect(),
@@ -214,6 +231,12 @@ impl<'r> SlashTable<'r> {
     fn around(&self, host: Option<&str>) -> Vec<&HostRoutes> {
         let all = closed_hosts::around(host);
         all.filter_map(|it| self.hosts.get(&it)).collect()
+    }
+
+    /// Returns the number of routes of a host, and of the hosts around it, that are compared with one of its paths.
+    fn count(&self, host: Option<&str>, count: fn(&HostRoutes) -> usize) -> usize {
+        let around = self.around(host).into_iter();
+        around.map(|it| count(it) + 1).sum()
     }
 
     /// Returns the routes for a path with a slash; none where they make no difference, or no other route takes it.
@@ -396,5 +419,23 @@ mod tests {
             ..route("/X/*", 203)
         };
         assert_eq!(found(vec![own(), folded]), [" 203"]);
+    }
+    /// Goal: prefixes are among what is compared, and what is not compared is said. Method: an expression beside more prefixes than may be
+    /// compared.
+    #[test]
+    fn more_routes_than_are_compared_are_reported() {
+        let reported = |comparisons| {
+            let mut routes = vec![route("~ ^/x[0-9]$", 200)];
+            routes.extend((0..20).map(|i| route(&format!("/p{i}/*"), 403)));
+            let budget = SlashBudget {
+                comparisons,
+                ..SlashBudget::new()
+            };
+            let mut ledger = Ledger::default();
+            keep_within(budget, &mut routes, &[], &mut ledger);
+            ledger.to_fill_in().to_vec()
+        };
+        assert_eq!(reported(21), [TOO_MANY]);
+        assert!(reported(22).is_empty());
     }
 }

@@ -11,7 +11,7 @@ use crate::letter_case::covers;
 use crate::model::{Limit, Route};
 use crate::path_ends::PathEnds;
 use crate::paths;
-use crate::route_conditions::{both_names, share_listeners, takes_all};
+use crate::route_conditions::{share_listeners, takes_all};
 use crate::slots;
 
 /// The routes of an expression whose paths have no slash at their end.
@@ -99,10 +99,7 @@ impl<'r> SlashTable<'r> {
         let hosts = self.around(group.host());
         let all = hosts.into_iter().flat_map(|host| {
             let expressions = host.expressions.iter().copied();
-            let prefixes = host.prefixes.values().flatten().copied();
-            let mut prefixes: Vec<usize> = prefixes.collect();
-            prefixes.sort_by_key(|at| (usize::MAX - self.routes[*at].path.len(), *at));
-            expressions.chain(prefixes)
+            expressions.chain(host.all_prefixes.iter().copied())
         });
         let is_behind = |at: &usize| {
             let route = &self.routes[*at];
