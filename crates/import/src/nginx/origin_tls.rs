@@ -16,7 +16,7 @@ pub(super) struct TlsSettings<'d> {
 }
 
 /// The TLS of an origin.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct OriginTls {
     pub(super) is_verified: bool,
     /// Keys of `tls` as TOML.

@@ -36,12 +36,12 @@ const TO_NAME: &str = "name-a-server.invalid:80";
 pub(super) struct OriginMaker<'d> {
     pub(super) origins: Vec<Origin>,
     upstreams: BTreeMap<String, &'d Directive>,
-    made: Vec<(OriginUse, String)>,
+    made: BTreeMap<OriginUse, String>,
     names: NamePool,
 }
 
 /// The settings that tell origins apart.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct OriginUse {
     scheme: String,
     /// `protocol`, where it is not HTTP/1.1.
@@ -119,9 +119,8 @@ impl<'d> OriginMaker<'d> {
         };
         ledger.translated(pass.id);
         url.assignments.iter().for_each(|id| ledger.translated(*id));
-        let found = self.made.iter().find(|(made, _)| *made == wanted);
-        let name = match found {
-            Some((_, name)) => name.clone(),
+        let name = match self.made.get(&wanted) {
+            Some(name) => name.clone(),
             None => self.make(&wanted, pass, ledger),
         };
         Ok(PassTarget {
@@ -199,7 +198,7 @@ impl<'d> OriginMaker<'d> {
             None => wanted.authority.replace(':', "-"),
         };
         origin.name = self.names.unique(&wanted_name);
-        self.made.push((wanted.clone(), origin.name.clone()));
+        self.made.insert(wanted.clone(), origin.name.clone());
         let name = origin.name.clone();
         self.origins.push(origin);
         name
