@@ -34,6 +34,7 @@ pub mod bounds;
 mod caddy;
 mod cells;
 mod client_fields;
+mod client_lists;
 mod closed_hosts;
 mod decoded_paths;
 mod final_slashes;

@@ -22,11 +22,12 @@ use self::precedence::{PathClaims, PathStrength};
 use self::services::ServiceOrigins;
 use self::settings::ControllerSettings;
 use self::yaml::YamlNode;
+use crate::client_lists::ListMaker;
 use crate::closed_hosts::{self, ALL_PATHS};
 use crate::ledger::{EntryId, Ledger};
 use crate::model::{
-    ClientList, GatewayModel, KeyPart, Limit, LimitAction, LimitAlgorithm, Listener, Route,
-    RouteAction, TableRemarks,
+    GatewayModel, KeyPart, Limit, LimitAction, LimitAlgorithm, Listener, Route, RouteAction,
+    TableRemarks,
 };
 use crate::names::NamePool;
 use crate::position::SyntaxError;
@@ -113,6 +114,7 @@ pub(crate) fn read(
     let mut gateway = importer.gateway;
     gateway.routes = host_paths::ordered(importer.routes, &importer.notations);
     gateway.origins = importer.services.origins;
+    gateway.lists = importer.lists.lists;
     gateway.listeners.push(Listener {
         address: "0.0.0.0:80".to_owned(),
         ..Listener::default()
@@ -155,7 +157,7 @@ struct IngressImporter {
     gateway: GatewayModel,
     services: ServiceOrigins,
     names: NamePool,
-    list_names: NamePool,
+    lists: ListMaker,
     settings: ControllerSettings,
     claims: PathClaims,
     notations: HostNotations,
@@ -258,14 +260,15 @@ impl IngressImporter {
             .as_ref()
             .filter(|_| !shared.limits.is_empty())
         {
-            shared
-                .allow
-                .push(self.list(&format!("{name}-not-limited"), *id, blocks));
+            shared.allow.push(
+                self.lists
+                    .list(&format!("{name}-not-limited"), blocks, &[*id]),
+            );
         }
         if let Some((id, blocks)) = &annotations.denied {
             shared
                 .block
-                .push(self.list(&format!("{name}-denied"), *id, blocks));
+                .push(self.lists.list(&format!("{name}-denied"), blocks, &[*id]));
         }
         for (host, path) in &ingress.paths {
             let notation = self.notations.notation(*host, path);
@@ -435,23 +438,6 @@ impl IngressImporter {
             status: status.filter(|it| *it != 429),
             count_if: None,
         }
-    }
-
-    fn list(&mut self, name: &str, id: EntryId, blocks: &[String]) -> String {
-        if let Some(list) = self.gateway.lists.iter().find(|list| list.cidrs == blocks) {
-            return list.name.clone();
-        }
-        let name = self.list_names.unique(name);
-        self.gateway.lists.push(ClientList {
-            name: name.clone(),
-            remarks: TableRemarks {
-                sources: vec![id],
-                differences: Vec::new(),
-            },
-            cidrs: blocks.to_vec(),
-            file: None,
-        });
-        name
     }
 
     fn route(

@@ -54,9 +54,9 @@ use self::tree::Directive;
 use self::variables::VariableTable;
 use self::zones::ZoneTable;
 use crate::client_fields;
+use crate::client_lists::ListMaker;
 use crate::ledger::Ledger;
 use crate::model::GatewayModel;
-use crate::names::NamePool;
 use crate::position::SyntaxError;
 use crate::source::IncludedFiles;
 
@@ -138,8 +138,7 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
         zones,
         limits: limits::LimitMaker::default(),
         origins: origins::OriginMaker::default(),
-        lists: Vec::new(),
-        list_names: NamePool::default(),
+        lists: ListMaker::default(),
         routes: Vec::new(),
     };
     for directive in named("upstream") {
@@ -175,7 +174,7 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
     }
     let fields = maker.zones.used_proxy_fields(ledger);
     client_fields::identify_clients(&mut gateway.client, &fields, ledger);
-    gateway.lists = maker.lists;
+    gateway.lists = maker.lists.lists;
     gateway.origins = maker.origins.origins;
     gateway.limits = maker.limits.limits;
     gateway.routes = maker.routes;

@@ -19,18 +19,17 @@ use super::sent_path::sent_path;
 use super::templates::{self, QueryChange};
 use super::tree::Directive;
 use super::zones::ZoneTable;
+use crate::client_lists::ListMaker;
 use crate::closed_hosts;
-use crate::ledger::{EntryId, Ledger};
-use crate::model::{ClientList, FieldEdits, Route, RouteAction, TableRemarks};
-use crate::names::NamePool;
+use crate::ledger::Ledger;
+use crate::model::{FieldEdits, Route, RouteAction, TableRemarks};
 
 /// Makes routes, and with them limits, origins and lists.
 pub(super) struct RouteMaker<'d> {
     pub(super) zones: ZoneTable,
     pub(super) limits: LimitMaker,
     pub(super) origins: OriginMaker<'d>,
-    pub(super) lists: Vec<ClientList>,
-    pub(super) list_names: NamePool,
+    pub(super) lists: ListMaker,
     pub(super) routes: Vec<Route>,
 }
 
@@ -149,7 +148,7 @@ impl<'d> RouteMaker<'d> {
             false => access::read_all(&destination.access(), ledger),
         };
         let exempt = cases::exempt(&choices);
-        let allow = exempt.map(|blocks| self.list("not-limited", &blocks, &[]));
+        let allow = exempt.map(|blocks| self.lists.list("not-limited", &blocks, &[]));
         let CaseList {
             cases,
             differences,
@@ -238,7 +237,7 @@ impl<'d> RouteMaker<'d> {
     /// Adds a route, for the clients that may come.
     fn add_route(&mut self, mut route: Route, access: &ClientAccess, ledger: &mut Ledger) {
         for ClientBlocks { sources, blocks } in &access.except {
-            let name = self.list("denied", blocks, sources);
+            let name = self.lists.list("denied", blocks, sources);
             route.block.push(name);
         }
         match &access.only {
@@ -273,24 +272,6 @@ impl<'d> RouteMaker<'d> {
                 self.routes.push(route);
             }
         }
-    }
-
-    /// Returns the list of these blocks, which is made if it is new.
-    fn list(&mut self, wanted: &str, blocks: &[String], sources: &[EntryId]) -> String {
-        if let Some(list) = self.lists.iter().find(|list| list.cidrs == blocks) {
-            return list.name.clone();
-        }
-        let name = self.list_names.unique(wanted);
-        self.lists.push(ClientList {
-            name: name.clone(),
-            remarks: TableRemarks {
-                sources: sources.to_vec(),
-                differences: Vec::new(),
-            },
-            cidrs: blocks.to_vec(),
-            file: None,
-        });
-        name
     }
 
     /// Returns the action for requests of a location that another one may answer.
