@@ -41,6 +41,7 @@ mod condition;
 mod cost;
 mod cycle;
 mod declaration;
+mod declared_tables;
 mod env_variables;
 mod environment;
 mod fallback_limit;

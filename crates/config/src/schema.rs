@@ -18,7 +18,8 @@ use serde_json::{Map, Value, json};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::declaration::{KeyDeclaration, OTHER_PLACES, declared_tables};
+use super::declaration::KeyDeclaration;
+use super::declared_tables::{OTHER_PLACES, declared_tables};
 use super::environment::NoEnvironment;
 use super::file::{forms, known_keys, parse_in, required_keys};
 use super::form::{KeyConstraints, ValueConstraint, ValueKind, constraints};

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::*;
+use crate::form::ValueKind;
 
 /// Goal: the reference says of declared tables what their types say. Method: write their paragraphs anew; nothing may differ.
 #[test]
