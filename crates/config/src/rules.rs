@@ -61,6 +61,7 @@ mod key;
 mod known;
 mod listener;
 mod log;
+mod name;
 mod origin_address;
 mod pages;
 mod pool;
@@ -80,6 +81,7 @@ pub use self::key::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSo
 pub use self::known::{BrokenFile, FileState};
 pub use self::listener::{Http2, ListenerProtocol, MinVersion, ProxyProtocol, UnknownName};
 pub use self::log::{AuditLogTarget, LogFormat, RefusedLines};
+pub use self::name::Name;
 pub use self::origin_address::{OriginAddress, OriginAddressError, SocketPath, SocketPathError};
 pub use self::pages::{ErrorPages, Failing, Page, PageBody, PagePiece};
 pub use self::pool::{Balance, FailureClass, Percent, PoolServer, QueueOrder, Role, Weight};
@@ -93,9 +95,6 @@ pub use self::store::{
 };
 pub use self::tier::{NamedTier, OverrideRules, Tier, TierRules, TierSource};
 pub use self::wire::{Certificate, Identity, Protocol, Verify};
-
-/// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
-pub type Name = Arc<str>;
 
 /// One whole configuration.
 #[derive(Clone, Debug, PartialEq)]
