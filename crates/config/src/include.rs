@@ -13,9 +13,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::environment::Environment;
 use super::field::quoted;
+use super::problem::SyntaxFault;
 use super::report::{KeyPlace, ProblemReport};
 use super::source::{SourceFile, SourceText};
-use super::syntax::{self, SyntaxFault};
+use super::syntax;
 
 /// Tables whose elements have names, which all files share.
 const NAMED: [&str; 3] = ["limit", "origin", "list"];

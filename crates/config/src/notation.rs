@@ -8,9 +8,8 @@ use std::ops::Range;
 use toml::de::Error;
 
 use super::field::quoted;
-use super::problem::ParseError;
+use super::problem::{ParseError, SyntaxFault};
 use super::source::SourceText;
-use super::syntax::SyntaxFault;
 
 /// Notations of other configurations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

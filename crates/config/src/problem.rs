@@ -4,6 +4,7 @@
 //! One line of it, its `Display`, suits a log; the drawing of all of them, that of [`Problems`], suits a terminal.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::source::Excerpt;
@@ -51,6 +52,15 @@ pub(super) struct ParseError {
     pub(super) message: String,
     /// The sentence that says what to write instead; where the parser knows nothing better, the example of the field is shown.
     pub(super) advice: Option<String>,
+}
+
+/// A place where the text is not TOML.
+#[derive(Clone, Debug)]
+pub(super) struct SyntaxFault {
+    pub(super) span: Range<usize>,
+    pub(super) mistake: ParseError,
+    /// Says whether the tree is unreliable from here on; otherwise only this line of it is.
+    pub(super) hides_the_rest: bool,
 }
 
 impl ParseError {

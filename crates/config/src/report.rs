@@ -15,11 +15,10 @@ use sluicegate_base::bounds::GEO_DATABASE_BYTES;
 
 use super::environment::Environment;
 use super::form::{KeyConstraints, ValueConstraint};
-use super::problem::{ParseError, Problem, Problems, Severity};
+use super::problem::{ParseError, Problem, Problems, Severity, SyntaxFault};
 use super::redaction::SecretRedaction;
 use super::rules::Name;
 use super::source::SourceText;
-use super::syntax::SyntaxFault;
 use super::unknown_keys::{UnknownKey, UnknownKeys};
 
 /// The path of a key or value, and the bytes of the file at which it is written.

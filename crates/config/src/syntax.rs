@@ -10,17 +10,8 @@ use toml::de::Error;
 use super::field::quoted;
 use super::notation;
 use super::open_text::{OpenText, open_at};
-use super::problem::ParseError;
+use super::problem::{ParseError, SyntaxFault};
 use super::source::SourceText;
-
-/// A place where the text is not TOML.
-#[derive(Clone, Debug)]
-pub(super) struct SyntaxFault {
-    pub(super) span: Range<usize>,
-    pub(super) mistake: ParseError,
-    /// Says whether the tree is unreliable from here on; otherwise only this line of it is.
-    pub(super) hides_the_rest: bool,
-}
 
 /// The tables of which a file has many.
 const LISTS_OF_TABLES: [&str; 2] = ["listener", "route"];
