@@ -79,6 +79,7 @@ mod report;
 mod route_review;
 pub mod rules;
 mod schema;
+mod schema_constraints;
 mod secrets;
 mod section;
 mod shared;

@@ -22,8 +22,9 @@ use super::declaration::KeyDeclaration;
 use super::declared_tables::{OTHER_PLACES, declared_tables};
 use super::environment::NoEnvironment;
 use super::file::{forms, known_keys, parse_in, required_keys};
-use super::form::{KeyConstraints, ValueConstraint, ValueKind, constraints};
+use super::form::{KeyConstraints, ValueConstraint, ValueKind};
 use super::route_review::no_review;
+use super::schema_constraints::constraints;
 
 const REFERENCE: &str = include_str!("../../../conf/reference.toml");
 
