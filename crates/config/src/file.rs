@@ -25,6 +25,7 @@ use super::route_review::{RouteReview, no_review};
 use super::rules::Rules;
 use super::section::TableSection;
 use super::source::SourceText;
+use super::unknown_keys::report_unknown_keys;
 use super::written::WrittenConfig;
 
 /// A configuration that can be used.
@@ -332,7 +333,7 @@ pub(super) fn forms(text: &str, environment: &dyn Environment) -> KeyConstraints
 /// Reads every table; `None` when the rules cannot be made, which was reported then.
 fn walk(table: &DeTable<'_>, report: &ProblemReport<'_>, review: RouteReview) -> Option<Rules> {
     let tables = ParsedTables::read(TableSection::root(report, table));
-    report.report_unknown_keys();
+    report_unknown_keys(report);
     tables.check(report, review);
     // With no error every table was read, so nothing below is left out.
     if report.has_errors() {

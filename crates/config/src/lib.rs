@@ -95,6 +95,7 @@ mod units;
 mod unknown_keys;
 mod written;
 mod written_files;
+mod written_tables;
 mod zone;
 
 pub use self::action::{Action, Share};

@@ -19,7 +19,7 @@ use super::problem::{ParseError, Problem, Problems, Severity, SyntaxFault};
 use super::redaction::SecretRedaction;
 use super::rules::Name;
 use super::source::SourceText;
-use super::unknown_keys::{UnknownKey, UnknownKeys};
+use super::written_tables::{UnknownKey, UnknownKeys};
 
 /// The path of a key or value, and the bytes of the file at which it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -255,9 +255,9 @@ impl<'t> ProblemReport<'t> {
         self.unknown_keys.borrow_mut().add_key(key);
     }
 
-    /// Reports the keys that their tables do not have.
-    pub(super) fn report_unknown_keys(&self) {
-        self.unknown_keys.take().report(self);
+    /// Returns the keys that their tables do not have, once all tables are read.
+    pub(super) fn take_unknown_keys(&self) -> UnknownKeys {
+        self.unknown_keys.take()
     }
 
     /// Replaces the errors for which `revise` finds a better place and mistake.

@@ -15,7 +15,7 @@ use super::problem::ParseError;
 use super::report::{KeyPlace, ProblemReport};
 use super::rules::Name;
 use super::suggest;
-use super::unknown_keys::{NOT_KNOWN, UnknownKey};
+use super::written_tables::{NOT_KNOWN, UnknownKey};
 
 /// One table while it is read.
 pub(super) struct TableSection<'d> {

@@ -4,111 +4,34 @@
 //! `[origin.app]` has is not misspelt: it stands too low. Which keys the other tables have is known once all are read, so unknown keys
 //! are collected until then.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
-
-use toml::de::DeTable;
-
 use super::field::shortened;
 use super::key_homes;
 use super::problem::ParseError;
 use super::report::{KeyPlace, ProblemReport};
 use super::suggest;
-
-/// The message of a key that its table does not have.
-pub(super) const NOT_KNOWN: &str = "this key is not known";
+use super::written_tables::{NOT_KNOWN, UnknownKey, UnknownKeys, WrittenTable};
 
 /// Most keys of a table that a message lists.
 const MOST_LISTED: usize = 12;
 
-/// A table that is written in the file.
-#[derive(Clone, Debug)]
-struct WrittenTable {
-    /// `limit.otp`
-    path: String,
-    /// `limit.NAME`
-    generic: String,
-    /// Its head, `[limit.otp]`, or the whole of an inline table.
-    span: Range<usize>,
-    /// The keys below its head, with their places; none where it has no head.
-    keys: Vec<(String, Range<usize>)>,
-}
-
-/// A key that its table does not have.
-#[derive(Debug)]
-pub(super) struct UnknownKey {
-    pub(super) place: KeyPlace,
-    pub(super) key: String,
-    /// The path of its table.
-    pub(super) table: String,
-    /// The form of that path: `limit.NAME`.
-    pub(super) generic: String,
-    /// The keys that its table has.
-    pub(super) known: Vec<&'static str>,
-    /// Those of them that are not written, one of which may be meant.
-    pub(super) unwritten: Vec<&'static str>,
-}
-
-/// The tables of a file, and the keys that they do not have.
-#[derive(Debug, Default)]
-pub(super) struct UnknownKeys {
-    tables: BTreeMap<String, WrittenTable>,
-    /// The paths of the tables that have a head, by its first byte.
-    heads: BTreeMap<usize, String>,
-    keys: Vec<UnknownKey>,
+/// Reports the keys that their tables do not have, once all tables are read.
+pub(super) fn report_unknown_keys(report: &ProblemReport<'_>) {
+    let unknown_keys = report.take_unknown_keys();
+    report.revise_errors(|place, mistake| unknown_keys.among_names(place, mistake, report));
+    for unknown in &unknown_keys.keys {
+        let home = unknown_keys.home(unknown, report);
+        let advice = match home {
+            Some(home) => unknown_keys.move_advice(&unknown.table, home, report),
+            None => unknown.advice(),
+        };
+        if let Some(home) = home {
+            report.forget_absent(&home.path, &unknown.key);
+        }
+        report.error(&unknown.place, NOT_KNOWN, advice);
+    }
 }
 
 impl UnknownKeys {
-    /// Remembers a table of the file with its keys. It has a head where `written`, its text, is that.
-    pub(super) fn add_table(
-        &mut self,
-        place: &KeyPlace,
-        generic: &str,
-        written: &str,
-        table: &DeTable<'_>,
-    ) {
-        let Some(span) = place.span.clone() else {
-            return;
-        };
-        let mut keys = Vec::new();
-        if written.starts_with('[') {
-            self.heads.insert(span.start, place.path.clone());
-            keys.extend(
-                table
-                    .keys()
-                    .map(|key| (key.get_ref().to_string(), key.span())),
-            );
-        }
-        let table = WrittenTable {
-            path: place.path.clone(),
-            generic: generic.to_owned(),
-            span,
-            keys,
-        };
-        self.tables.insert(place.path.clone(), table);
-    }
-
-    /// Remembers a key that its table does not have.
-    pub(super) fn add_key(&mut self, key: UnknownKey) {
-        self.keys.push(key);
-    }
-
-    /// Reports every key, once all tables are read.
-    pub(super) fn report(self, report: &ProblemReport<'_>) {
-        report.revise_errors(|place, mistake| self.among_names(place, mistake, report));
-        for unknown in &self.keys {
-            let home = self.home(unknown, report);
-            let advice = match home {
-                Some(home) => self.move_advice(&unknown.table, home, report),
-                None => unknown.advice(),
-            };
-            if let Some(home) = home {
-                report.forget_absent(&home.path, &unknown.key);
-            }
-            report.error(&unknown.place, NOT_KNOWN, advice);
-        }
-    }
-
     /// Returns the place and the mistake of a key that stands in a table whose keys are names of the operator's own, such as
     /// `[route.headers]`, and belongs to one around it. The error that was found is that it is missing there, or no value for a name here.
     fn among_names(
