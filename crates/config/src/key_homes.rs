@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 use super::file::keys_in;
-use super::schema::specimen;
+use super::specimen::specimen;
 
 /// The most tables that are named.
 const MOST_NAMED: usize = 3;

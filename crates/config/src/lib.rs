@@ -84,6 +84,7 @@ mod secrets;
 mod section;
 mod shared;
 mod source;
+mod specimen;
 mod spellings;
 mod store_url;
 mod suggest;

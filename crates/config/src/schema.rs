@@ -25,8 +25,7 @@ use super::file::{forms, known_keys, parse_in, required_keys};
 use super::form::{KeyConstraints, ValueConstraint, ValueKind};
 use super::route_review::no_review;
 use super::schema_constraints::constraints;
-
-const REFERENCE: &str = include_str!("../../../conf/reference.toml");
+use super::specimen::specimen;
 
 /// A value of each type, and how the parser calls one that it did not expect.
 const PROBES: [(&str, &str, ValueKind); 6] = [
@@ -347,26 +346,6 @@ impl SpecimenSurvey<'_> {
         }
         schema.into()
     }
-}
-
-/// The reference with every key that is commented out in it, `#key = …`, where comments for people begin with `# `; and
-/// where those keys are.
-pub(super) fn specimen() -> (String, Vec<Range<usize>>) {
-    let mut specimen = String::with_capacity(REFERENCE.len());
-    let mut optional = Vec::new();
-    for line in REFERENCE.lines() {
-        let begin = specimen.len();
-        match line.strip_prefix('#') {
-            Some(key) if key.starts_with(|c: char| c.is_ascii_lowercase()) => {
-                specimen.push_str(key);
-                optional.push(begin..specimen.len());
-            }
-            Some(header) if header.starts_with('[') => specimen.push_str(header),
-            _ => specimen.push_str(line),
-        }
-        specimen.push('\n');
-    }
-    (specimen, optional)
 }
 
 /// The lines of comment directly above, as one text.
