@@ -13,7 +13,7 @@ use super::references::DefinedNames;
 use super::report::{PlacedValue, ProblemReport};
 use super::rules::{CostRules, CountedRequests, LimitRules, Name};
 use super::suggest;
-use super::tables::route::ParsedRoute;
+use super::tables::parsed_route::ParsedRoute;
 
 /// The second limit of each limit that names one.
 #[derive(Default)]

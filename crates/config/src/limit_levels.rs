@@ -8,7 +8,8 @@ use super::prefixes::PrefixLevel;
 use super::report::{KeyPlace, PlacedValue, ProblemReport};
 use super::rules::{LimitRules, Name};
 use super::section::is_name;
-use super::tables::route::{MOST_LIMITS, ParsedRoute};
+use super::tables::parsed_route::ParsedRoute;
+use super::tables::route::MOST_LIMITS;
 
 /// The names of the levels of each limit that has some.
 #[derive(Default)]

@@ -25,7 +25,8 @@ use super::rules::{
 };
 use super::section::TableSection;
 use super::shared;
-use super::tables::route::{ParsedRoute, RouteDefaults};
+use super::tables::parsed_route::ParsedRoute;
+use super::tables::route::RouteDefaults;
 use super::tables::{
     acme, admin, cache, challenge, client, crawler, geo, jwt, limit, list, listener, listener_tls,
     log, origin, require, route, store, transform,

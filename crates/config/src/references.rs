@@ -15,7 +15,7 @@ use super::rules::{
 };
 use super::section::is_name;
 use super::suggest;
-use super::tables::route::ParsedRoute;
+use super::tables::parsed_route::ParsedRoute;
 
 /// Undefined names that are guessed about. Each is compared with all that are defined, and in a file with 10,000 limits that
 /// are all misspelt the rest would take minutes.

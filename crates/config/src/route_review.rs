@@ -5,7 +5,7 @@
 
 use super::report::ProblemReport;
 use super::rules::RouteRules;
-use super::tables::route::ParsedRoute;
+use super::tables::parsed_route::ParsedRoute;
 
 /// A review of all routes of a file, which runs before the configuration decides whether the file is valid.
 pub type RouteReview = fn(&RouteReport<'_>);

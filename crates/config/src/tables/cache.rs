@@ -12,7 +12,7 @@ use crate::report::ProblemReport;
 use crate::rules::{RouteAction, RouteRules};
 use crate::section::TableSection;
 
-use super::route::ParsedRoute;
+use super::parsed_route::ParsedRoute;
 
 pub(crate) const EXAMPLE: &str = "{ max_bytes = \"256MiB\" }";
 

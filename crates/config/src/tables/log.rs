@@ -6,7 +6,7 @@ use http::HeaderName;
 use sluicegate_base::bounds;
 use sluicegate_config_derive::Table;
 
-use super::route::ParsedRoute;
+use super::parsed_route::ParsedRoute;
 use super::syslog::SyslogRules;
 use crate::declaration::{ChoiceOf, Flag, ListBy, ReadBy, TableOf, WordOf};
 use crate::field::{KeyField, quoted};

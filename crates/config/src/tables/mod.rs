@@ -31,6 +31,7 @@ pub(super) mod origin;
 pub(super) mod origin_steps;
 pub(super) mod origin_tls;
 pub(super) mod otlp;
+pub(super) mod parsed_route;
 pub(super) mod require;
 pub(super) mod resilience;
 pub(super) mod respond;

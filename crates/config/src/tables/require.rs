@@ -4,7 +4,7 @@
 use sluicegate_base::pki::ClientAuth;
 use sluicegate_config_derive::Table;
 
-use super::route::ParsedRoute;
+use super::parsed_route::ParsedRoute;
 use crate::declaration::Flag;
 use crate::field::quoted;
 use crate::report::{PlacedValue, ProblemReport};

@@ -14,6 +14,7 @@ use super::conditions;
 use super::crawler;
 use super::geo::{self, NamedPlaces};
 use super::list;
+use super::parsed_route::ParsedRoute;
 use super::respond;
 use super::server::LARGEST_BODY;
 use super::transform::{self, TemplatePath};
@@ -62,19 +63,6 @@ const METHODS: [&str; 24] = [
 ];
 
 pub(crate) const EXAMPLE: &str = "with path = \"/*\" and origin = \"app\"";
-
-/// The parts of a route that could be read; its references are kept even when the rest is wrong.
-pub(crate) struct ParsedRoute {
-    pub(crate) place: KeyPlace,
-    /// The name, with the place that it was written at, or that of the route.
-    pub(crate) name: Option<PlacedValue<Name>>,
-    /// `None` when the list could not be read.
-    pub(crate) limits: Option<Vec<PlacedValue<Name>>>,
-    pub(crate) origin: Option<PlacedValue<Name>>,
-    /// The listeners that it names.
-    pub(crate) listeners: Vec<PlacedValue<Name>>,
-    pub(crate) rules: Option<RouteRules>,
-}
 
 /// The settings of the rest of the file that hold for every route.
 pub(crate) struct RouteDefaults<'r> {
