@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::action::Action;
+use super::defined_names::DefinedNames;
 use super::field::quoted;
 use super::load_condition::{LimitFigure, LoadCondition, LoadFigure, OriginFigure};
-use super::references::DefinedNames;
 use super::report::{KeyPlace, PlacedValue, ProblemReport};
 use super::rules::{KeyPart, LimitRules, Name, OriginRules};
 use super::suggest;

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 
 use super::action::Action;
+use super::defined_names::DefinedNames;
 use super::field::quoted;
-use super::references::DefinedNames;
 use super::report::{PlacedValue, ProblemReport};
 use super::rules::{CostRules, CountedRequests, LimitRules, Name};
 use super::suggest;

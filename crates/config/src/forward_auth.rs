@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use http::StatusCode;
 
+use super::defined_names::DefinedNames;
 use super::field::quoted;
-use super::references::DefinedNames;
 use super::report::{PlacedValue, ProblemReport};
 use super::rules::{
     ClientRules, CostRules, CountedRequests, FixedResponse, LimitRules, ListenerRules, Name,

@@ -42,6 +42,7 @@ mod cost;
 mod cycle;
 mod declaration;
 mod declared_tables;
+mod defined_names;
 mod env_variables;
 mod environment;
 mod fallback_limit;

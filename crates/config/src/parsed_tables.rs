@@ -11,11 +11,12 @@ use sluicegate_base::crawler::CrawlerStatus;
 
 use super::activation_references::{self, ConditionSubjects, PlacedConditions};
 use super::cycle;
+use super::defined_names::DefinedNames;
 use super::fallback_limit::FallbackLimits;
 use super::field::all;
 use super::forward_auth;
 use super::limit_levels::LimitLevels;
-use super::references::{self, DefinedNames};
+use super::references;
 use super::report::{KeyPlace, PlacedValue, ProblemReport};
 use super::route_review::{RouteReport, RouteReview};
 use super::rules::{

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use http::HeaderName;
 use ipnet::IpNet;
 
+use super::defined_names::DefinedNames;
 use super::fallback_limit::FallbackLimits;
 use super::field::quoted;
 use super::report::{KeyPlace, PlacedValue, ProblemReport};
@@ -20,14 +21,6 @@ use super::tables::parsed_route::ParsedRoute;
 /// Undefined names that are guessed about. Each is compared with all that are defined, and in a file with 10,000 limits that
 /// are all misspelt the rest would take minutes.
 const GUESSES: usize = 20;
-
-/// The names that are defined, whether or not their tables could be read.
-pub(super) struct DefinedNames {
-    pub(super) limits: BTreeMap<Name, KeyPlace>,
-    pub(super) lists: BTreeMap<Name, KeyPlace>,
-    pub(super) origins: BTreeMap<Name, KeyPlace>,
-    pub(super) crawlers: BTreeMap<Name, KeyPlace>,
-}
 
 /// Reports names that routes or `[client]` use and nobody defines.
 pub(super) fn check_defined(
