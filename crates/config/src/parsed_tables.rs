@@ -29,8 +29,8 @@ use super::shared;
 use super::tables::parsed_route::ParsedRoute;
 use super::tables::route::RouteDefaults;
 use super::tables::{
-    acme, admin, cache, challenge, client, crawler, geo, jwt, limit, list, listener, listener_tls,
-    log, origin, require, route, store, transform,
+    acme, admin, cache, challenge, client, crawler, geo, jwt, limit, list, listener, log, origin,
+    require, route, store, transform,
 };
 
 /// The tables of a file, each as far as it can be read.
@@ -200,7 +200,7 @@ impl ParsedTables {
             references::check_listeners(listeners, routes, report);
             require::check_asked(listeners, routes, report);
             require::check_guarded(listeners, routes, report);
-            listener_tls::check_told(listeners, limits, defined, report);
+            references::check_told(listeners, limits, defined, report);
         }
         let jwt = self.jwt.as_ref().map(|jwt| &jwt.place);
         references::check_tokens(jwt, limits, defined, report);

@@ -229,6 +229,41 @@ pub(super) fn check_tokens(
     }
 }
 
+/// Reports limits that count by what no handshake tells: a client's certificate where no listener asks for one, or anything of TLS where
+/// none speaks it.
+pub(super) fn check_told(
+    listeners: &[PlacedValue<ListenerRules>],
+    limits: &BTreeMap<Name, LimitRules>,
+    defined: &DefinedNames,
+    report: &ProblemReport<'_>,
+) {
+    let tls = || listeners.iter().filter_map(|each| each.value.tls.as_ref());
+    let (spoken, asked) = (tls().count() > 0, tls().any(|tls| tls.clients.is_some()));
+    for (name, limit) in limits {
+        let mut values = limit.key.values();
+        let untold = values.find(|value| match value.source {
+            ValueSource::CertificateSubject | ValueSource::CertificateFingerprint => !asked,
+            ValueSource::Ja4 => !spoken,
+            _ => false,
+        });
+        let (Some(value), Some(place)) = (untold, defined.limits.get(name)) else {
+            continue;
+        };
+        let (why, advice) = match value.source {
+            ValueSource::Ja4 => (
+                "no listener speaks TLS",
+                "write [listener.tls] with certificates = [{ cert_file = \"site.pem\", key_file = \"site.key\" }]",
+            ),
+            _ => (
+                "no listener asks clients for certificates",
+                "write client_ca_file = \"clients.pem\" in [listener.tls]",
+            ),
+        };
+        let message = format!("the key has \"{}\", and {why}", value.source);
+        report.absent(place, message, advice);
+    }
+}
+
 /// Reports limits whose tier a field names where no hop is trusted to write it.
 pub(super) fn check_tier_fields(
     client: &ClientRules,

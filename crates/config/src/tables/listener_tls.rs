@@ -3,7 +3,6 @@
 //! Files are read whole with the configuration and are watched with it. A pair that is broken is an error like any other: the
 //! configuration in force, with the certificates that it has, stays.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +17,10 @@ use sluicegate_base::secret::Secret;
 use sluicegate_config_derive::Table;
 
 use super::acme;
-use super::listener::ListenerRules;
 use crate::declaration::{ListBy, PEM_FILE, TableOf, WordOf};
-use crate::defined_names::DefinedNames;
 use crate::field::{KeyField, all, quoted, text_of};
 use crate::form::ValueKind;
-use crate::report::{PlacedValue, ProblemReport};
-use crate::rules::{LimitRules, MinVersion, Name, NameSet, UnknownName, ValueSource};
+use crate::rules::{MinVersion, NameSet, UnknownName};
 use crate::section::TableSection;
 
 const PAIRS: &str = "[{ cert_file = \"site.pem\", key_file = \"site.key\" }]";
@@ -359,39 +355,4 @@ fn hsts(section: TableSection<'_>) -> Option<HeaderValue> {
         text.push_str("; preload");
     }
     HeaderValue::try_from(text).ok()
-}
-
-/// Reports limits that count by what no handshake tells: a client's certificate where no listener asks for one, or anything of TLS where
-/// none speaks it.
-pub(crate) fn check_told(
-    listeners: &[PlacedValue<ListenerRules>],
-    limits: &BTreeMap<Name, LimitRules>,
-    defined: &DefinedNames,
-    report: &ProblemReport<'_>,
-) {
-    let tls = || listeners.iter().filter_map(|each| each.value.tls.as_ref());
-    let (spoken, asked) = (tls().count() > 0, tls().any(|tls| tls.clients.is_some()));
-    for (name, limit) in limits {
-        let mut values = limit.key.values();
-        let untold = values.find(|value| match value.source {
-            ValueSource::CertificateSubject | ValueSource::CertificateFingerprint => !asked,
-            ValueSource::Ja4 => !spoken,
-            _ => false,
-        });
-        let (Some(value), Some(place)) = (untold, defined.limits.get(name)) else {
-            continue;
-        };
-        let (why, advice) = match value.source {
-            ValueSource::Ja4 => (
-                "no listener speaks TLS",
-                "write [listener.tls] with certificates = [{ cert_file = \"site.pem\", key_file = \"site.key\" }]",
-            ),
-            _ => (
-                "no listener asks clients for certificates",
-                "write client_ca_file = \"clients.pem\" in [listener.tls]",
-            ),
-        };
-        let message = format!("the key has \"{}\", and {why}", value.source);
-        report.absent(place, message, advice);
-    }
 }
