@@ -28,6 +28,7 @@
 // A test that unwraps fails where it should.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
+mod acme_references;
 mod action;
 mod activation;
 mod activation_references;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use sluicegate_base::crawler::CrawlerStatus;
 
+use super::acme_references;
 use super::activation_references::{self, ConditionSubjects, PlacedConditions};
 use super::cycle;
 use super::defined_names::DefinedNames;
@@ -179,7 +180,7 @@ impl ParsedTables {
         let limits = &self.limits.rules;
         listener::check_distinct(listeners, report);
         listener::check_names(listeners, report);
-        acme::check(self.acme.as_ref(), listeners, report);
+        acme_references::check(self.acme.as_ref(), listeners, report);
         if let Some(admin) = &self.admin {
             admin::check_apart(admin, listeners, report);
         }
@@ -310,7 +311,7 @@ impl ParsedTables {
             listener::check_https(&self.listeners, redirects, client, report);
         }
         if let Some(acme) = self.acme.as_ref().filter(|_| !self.lacks_listener) {
-            acme::check_used(acme, &self.listeners, report);
+            acme_references::check_used(acme, &self.listeners, report);
         }
         references::check_used(&self.routes, &self.limits.fallbacks, &self.defined, report);
         let are_read = || {
