@@ -51,6 +51,7 @@ mod field;
 mod file;
 mod form;
 mod forward_auth;
+mod guarded_hosts;
 mod hex;
 mod host;
 mod include;

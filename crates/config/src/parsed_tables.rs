@@ -16,6 +16,7 @@ use super::defined_names::DefinedNames;
 use super::fallback_limit::FallbackLimits;
 use super::field::all;
 use super::forward_auth;
+use super::guarded_hosts;
 use super::limit_levels::LimitLevels;
 use super::references;
 use super::report::{KeyPlace, PlacedValue, ProblemReport};
@@ -31,7 +32,7 @@ use super::tables::parsed_route::ParsedRoute;
 use super::tables::route::RouteDefaults;
 use super::tables::{
     acme, admin, cache, challenge, client, crawler, geo, jwt, limit, list, listener, log, origin,
-    require, route, store, transform,
+    route, store, transform,
 };
 
 /// The tables of a file, each as far as it can be read.
@@ -199,8 +200,8 @@ impl ParsedTables {
         references::check_parameters(limits, routes, report);
         if !self.lacks_listener {
             references::check_listeners(listeners, routes, report);
-            require::check_asked(listeners, routes, report);
-            require::check_guarded(listeners, routes, report);
+            guarded_hosts::check_asked(listeners, routes, report);
+            guarded_hosts::check_guarded(listeners, routes, report);
             references::check_told(listeners, limits, defined, report);
         }
         let jwt = self.jwt.as_ref().map(|jwt| &jwt.place);
