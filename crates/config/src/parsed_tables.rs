@@ -210,7 +210,7 @@ impl ParsedTables {
         shared::check(store, &self.limits.in_store, report);
         self.check_places(report);
         self.check_crawlers(report);
-        cache::check(self.cache.as_ref(), routes, report);
+        references::check_stored(self.cache.as_ref(), routes, report);
         let operator = self.admin.as_ref().and_then(|admin| admin.value.address);
         cycle::check(&self.origins, &defined.origins, listeners, operator, report);
         if let Some(only) = self.log.as_ref().and_then(|log| log.only.as_ref()) {

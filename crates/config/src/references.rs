@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use http::HeaderName;
+use http::{HeaderName, Method};
 use ipnet::IpNet;
 
 use super::defined_names::DefinedNames;
@@ -12,7 +12,8 @@ use super::fallback_limit::FallbackLimits;
 use super::field::quoted;
 use super::report::{KeyPlace, PlacedValue, ProblemReport};
 use super::rules::{
-    ClientRules, KeyPart, LimitRules, ListenerRules, Name, OverrideFields, ValuePart, ValueSource,
+    CacheRules, ClientRules, KeyPart, LimitRules, ListenerRules, Name, OverrideFields, RouteAction,
+    RouteRules, ValuePart, ValueSource,
 };
 use super::section::is_name;
 use super::suggest;
@@ -181,6 +182,49 @@ pub(super) fn check_parameters(
                     );
                 }
             }
+        }
+    }
+}
+
+/// Reports routes that store answers and cannot have any.
+pub(super) fn check_stored(
+    rules: Option<&CacheRules>,
+    routes: &[ParsedRoute],
+    report: &ProblemReport<'_>,
+) {
+    let stores = |rules: &&RouteRules| rules.cache.is_some();
+    for route in routes {
+        let Some(of_route) = route.rules.as_ref().filter(stores) else {
+            continue;
+        };
+        let place = route.place.inside(".cache", route.place.span.clone());
+        if matches!(of_route.action, RouteAction::Respond(_)) {
+            report.error(
+                &place,
+                "the route answers by itself, so there is nothing to store",
+                "leave [route.cache] out, or write an origin in place of `respond`",
+            );
+        }
+        let methods = &of_route.matches.methods;
+        if !methods.is_empty() && !methods.contains(&Method::GET) {
+            report.error(
+                &place,
+                "the route takes no GET, and no other answers are stored",
+                "leave [route.cache] out, or add \"GET\" to `methods`",
+            );
+        }
+        let largest = of_route
+            .cache
+            .as_ref()
+            .and_then(|cache| cache.max_object_bytes);
+        if let (Some(largest), Some(rules)) = (largest, rules)
+            && largest > rules.max_bytes
+        {
+            report.error(
+                &place,
+                "an object of `max_object_bytes` would not fit into the memory of the cache",
+                "write less, or raise `max_bytes` in [cache]",
+            );
         }
     }
 }

@@ -2,17 +2,13 @@
 
 use std::time::Duration;
 
-use http::{HeaderName, Method, StatusCode, header};
+use http::{HeaderName, StatusCode, header};
 use sluicegate_config_derive::Table;
 
 use crate::declaration::{DurationIn, Flag, ListBy, NUMBER, SizeIn, TEXT, WordOf};
 use crate::field::{KeyField, all, quoted};
 use crate::problem::ParseError;
-use crate::report::ProblemReport;
-use crate::rules::{RouteAction, RouteRules};
 use crate::section::TableSection;
-
-use super::parsed_route::ParsedRoute;
 
 pub(crate) const EXAMPLE: &str = "{ max_bytes = \"256MiB\" }";
 
@@ -139,49 +135,6 @@ pub(crate) fn counting(section: &TableSection<'_>) -> Option<CountedRequests> {
         ];
         field.word(&names, |got| format!("{got} is not what a limit can count"))
     })
-}
-
-/// Reports routes that store answers and cannot have any.
-pub(crate) fn check(
-    rules: Option<&CacheRules>,
-    routes: &[ParsedRoute],
-    report: &ProblemReport<'_>,
-) {
-    let stores = |rules: &&RouteRules| rules.cache.is_some();
-    for route in routes {
-        let Some(of_route) = route.rules.as_ref().filter(stores) else {
-            continue;
-        };
-        let place = route.place.inside(".cache", route.place.span.clone());
-        if matches!(of_route.action, RouteAction::Respond(_)) {
-            report.error(
-                &place,
-                "the route answers by itself, so there is nothing to store",
-                "leave [route.cache] out, or write an origin in place of `respond`",
-            );
-        }
-        let methods = &of_route.matches.methods;
-        if !methods.is_empty() && !methods.contains(&Method::GET) {
-            report.error(
-                &place,
-                "the route takes no GET, and no other answers are stored",
-                "leave [route.cache] out, or add \"GET\" to `methods`",
-            );
-        }
-        let largest = of_route
-            .cache
-            .as_ref()
-            .and_then(|cache| cache.max_object_bytes);
-        if let (Some(largest), Some(rules)) = (largest, rules)
-            && largest > rules.max_bytes
-        {
-            report.error(
-                &place,
-                "an object of `max_object_bytes` would not fit into the memory of the cache",
-                "write less, or raise `max_bytes` in [cache]",
-            );
-        }
-    }
 }
 
 /// Statuses that can be stored at all, in their order.
