@@ -57,6 +57,7 @@ mod acme;
 mod changes;
 mod cost;
 mod defence;
+mod file_state;
 mod key;
 mod known;
 mod listener;
@@ -77,8 +78,8 @@ pub use self::cost::{
     ReservePart, ReserveRules,
 };
 pub use self::defence::TrustedHeader;
+pub use self::file_state::{BrokenFile, FileState};
 pub use self::key::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSource};
-pub use self::known::{BrokenFile, FileState};
 pub use self::listener::{Http2, ListenerProtocol, MinVersion, ProxyProtocol, UnknownName};
 pub use self::log::{AuditLogTarget, LogFormat, RefusedLines};
 pub use self::name::Name;
