@@ -12,7 +12,6 @@ use http::{HeaderName, HeaderValue, Method};
 use ipnet::IpNet;
 use sluicegate_base::crawler::CrawlerCondition;
 use sluicegate_base::geo::{GeoField, PlaceCondition};
-use sluicegate_base::jwt::TokenVerifier;
 use sluicegate_base::path::{PathCase, PathRegex};
 use sluicegate_limiter::{BanRules, Bans, Capacity, Concurrency, Limit, Permits, Policy};
 
@@ -37,6 +36,7 @@ pub use super::tables::cors::{AllowedFields, CorsRules, Credentials, PageOrigin,
 pub use super::tables::crawler::{CrawlerKeys, CrawlerRules, RangeFile};
 pub use super::tables::defence::{DefenceRules, OverrideFields, UnderscoreFields};
 pub use super::tables::geo::{GeoFile, GeoRules};
+pub use super::tables::jwt::JwtRules;
 pub use super::tables::list::{ListFile, ListRules, ListUse};
 pub use super::tables::listener::ListenerRules;
 pub use super::tables::listener_tls::TlsRules;
@@ -81,7 +81,7 @@ pub use self::defence::TrustedHeader;
 pub use self::file_state::{BrokenFile, FileState};
 pub use self::key::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::listener::{Http2, ListenerProtocol, MinVersion, ProxyProtocol, UnknownName};
-pub use self::log::{AuditLogTarget, LogFormat, RefusedLines};
+pub use self::log::{AccessLogTarget, AuditLogTarget, LogFormat, LoggedKeys, RefusedLines};
 pub use self::name::Name;
 pub use self::origin_address::{OriginAddress, OriginAddressError, SocketPath, SocketPathError};
 pub use self::pages::{ErrorPages, Failing, Page, PageBody, PagePiece};
@@ -146,42 +146,6 @@ pub struct Rules {
     pub included: Vec<PathBuf>,
     /// The files beside them that were read: certificates, keys, lists, pages.
     pub read_files: Vec<PathBuf>,
-}
-
-/// The form in which access lines show the key of a rejected request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LoggedKeys {
-    /// By its hash alone, the default.
-    #[default]
-    Hash,
-    /// With its values, most of each hidden.
-    Masked,
-    /// With its values.
-    Plain,
-}
-
-/// Where access lines go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AccessLogTarget {
-    /// The standard output, the default.
-    Stdout,
-    /// A file, appended to and reopened at SIGUSR1.
-    File(PathBuf),
-    /// The server of `[log.syslog]`.
-    Syslog,
-    /// Nowhere.
-    Off,
-}
-
-/// `[jwt]`: which tokens are believed.
-#[derive(Clone, Debug, PartialEq)]
-pub struct JwtRules {
-    /// Knows the keys; equal where the settings and the content of the key file are.
-    pub verifier: Arc<TokenVerifier>,
-    /// The key file, which is watched like the configuration.
-    pub file: PathBuf,
-    /// Which of its contents is in force.
-    pub state: FileState,
 }
 
 /// `[limit.NAME]`.

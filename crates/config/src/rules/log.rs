@@ -2,24 +2,29 @@
 
 use std::path::PathBuf;
 
-use super::{AccessLogTarget, LogRules, LoggedKeys};
+/// The form in which access lines show the key of a rejected request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LoggedKeys {
+    /// By its hash alone, the default.
+    #[default]
+    Hash,
+    /// With its values, most of each hidden.
+    Masked,
+    /// With its values.
+    Plain,
+}
 
-impl LogRules {
-    /// Rules under which every request has a line in `access`.
-    #[must_use]
-    pub fn to(access: AccessLogTarget) -> Self {
-        Self {
-            access,
-            syslog: None,
-            audit: None,
-            keys: LoggedKeys::Hash,
-            format: LogFormat::Json,
-            replay: false,
-            fields: Vec::new(),
-            only: None,
-            refused: RefusedLines::All,
-        }
-    }
+/// Where access lines go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AccessLogTarget {
+    /// The standard output, the default.
+    Stdout,
+    /// A file, appended to and reopened at SIGUSR1.
+    File(PathBuf),
+    /// The server of `[log.syslog]`.
+    Syslog,
+    /// Nowhere.
+    Off,
 }
 
 /// The target of the lines about changes by operators.

@@ -9,7 +9,7 @@ use sluicegate_base::bounds::TOKEN_KEYS;
 use sluicegate_base::jwt::{KeyError, KeyText, TokenSettings, TokenVerifier};
 
 use crate::field::{KeyField, all, quoted, text_or_warning};
-use crate::rules::{FileState, JwtRules};
+use crate::rules::FileState;
 use crate::section::TableSection;
 
 /// The algorithms that exist here.
@@ -35,6 +35,17 @@ const LONGEST_LEEWAY: Duration = Duration::from_secs(600);
 
 pub(crate) const EXAMPLE: &str =
     "{ algorithms = [\"RS256\"], jwks_file = \"/etc/sluicegate/jwks.json\" }";
+
+/// `[jwt]`: which tokens are believed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JwtRules {
+    /// Knows the keys; equal where the settings and the content of the key file are.
+    pub verifier: Arc<TokenVerifier>,
+    /// The key file, which is watched like the configuration.
+    pub file: PathBuf,
+    /// Which of its contents is in force.
+    pub state: FileState,
+}
 
 /// Reads the table.
 pub(crate) fn read(field: &KeyField<'_>) -> Option<JwtRules> {

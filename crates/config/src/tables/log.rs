@@ -96,6 +96,24 @@ const KEYS: [(&str, LoggedKeys); 3] = [
 const FORMATS: [(&str, LogFormat); 2] =
     [("json", LogFormat::Json), ("combined", LogFormat::Combined)];
 
+impl LogRules {
+    /// Rules under which every request has a line in `access`.
+    #[must_use]
+    pub fn to(access: AccessLogTarget) -> Self {
+        Self {
+            access,
+            syslog: None,
+            audit: None,
+            keys: LoggedKeys::Hash,
+            format: LogFormat::Json,
+            replay: false,
+            fields: Vec::new(),
+            only: None,
+            refused: RefusedLines::All,
+        }
+    }
+}
+
 fn check_fields(keys: &LogRulesKeys, section: &TableSection<'_>) -> Option<()> {
     check_syslog(keys, section)?;
     if let (Some(AccessLogTarget::File(access)), Some(Some(AuditLogTarget::File(audit)))) =
