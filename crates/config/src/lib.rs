@@ -40,6 +40,7 @@ mod cidr;
 mod comments;
 mod condition;
 mod cost;
+mod crawler_references;
 mod cycle;
 mod declaration;
 mod declared_tables;

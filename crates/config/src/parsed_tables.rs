@@ -11,6 +11,7 @@ use sluicegate_base::crawler::CrawlerStatus;
 
 use super::acme_references;
 use super::activation_references::{self, ConditionSubjects, PlacedConditions};
+use super::crawler_references;
 use super::cycle;
 use super::defined_names::DefinedNames;
 use super::fallback_limit::FallbackLimits;
@@ -261,21 +262,21 @@ impl ParsedTables {
     /// Checks the crawlers, and that limits, routes and lists name those that there are.
     fn check_crawlers(&self, report: &ProblemReport<'_>) {
         let defined = &self.defined.crawlers;
-        crawler::check_names(defined, self.crawlers.iter(), report);
+        crawler_references::check_names(defined, self.crawlers.iter(), report);
         let counting = self.limits.rules.iter().filter_map(|(name, limit)| {
             let place = self.defined.limits.get(name)?;
             limit.key.reads_crawler().then_some(place)
         });
-        crawler::check_keys(defined.len(), counting, report);
+        crawler_references::check_keys(defined.len(), counting, report);
         if let Some(client) = &self.client {
             let signing = self
                 .crawlers
                 .iter()
                 .filter(|(_, rules)| rules.jwks_file.is_some());
             let signing = signing.filter_map(|(name, _)| defined.get(name));
-            crawler::check_signed_hosts(client, signing, &self.signed_hosts, report);
+            crawler_references::check_signed_hosts(client, signing, &self.signed_hosts, report);
             let crawlers = self.crawlers.values();
-            crawler::check_dns_servers(client, crawlers, &self.dns_servers, report);
+            crawler_references::check_dns_servers(client, crawlers, &self.dns_servers, report);
         }
         let routes = self.routes.iter().filter_map(|route| route.rules.as_ref());
         let counts_others = |name: &Name| {
@@ -319,7 +320,7 @@ impl ParsedTables {
             let mut limits = self.limits.rules.values();
             !report.used_crawlers().is_empty() || limits.any(|limit| limit.key.reads_crawler())
         };
-        crawler::check_used(&self.defined.crawlers, are_read, report);
+        crawler_references::check_used(&self.defined.crawlers, are_read, report);
     }
 
     /// Makes the rules; `None` where a table could not be read, which was reported then.
