@@ -6,7 +6,9 @@ use http::{HeaderName, header};
 use ipnet::IpNet;
 use sluicegate_base::bounds::{DNS_SERVERS, SIGNED_HOSTS};
 use sluicegate_base::crawler::SignedHosts;
-use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
+use sluicegate_base::proxy_fields::{
+    OVERRIDES, X_FORWARDED_FOR, X_FORWARDED_PROTO, dashed, is_proxy_field,
+};
 use sluicegate_config_derive::Table;
 use toml::de::DeValue;
 
@@ -17,7 +19,7 @@ use crate::field::{KeyField, all, quoted};
 use crate::host;
 use crate::problem::ParseError;
 use crate::report::PlacedValue;
-use crate::rules::{HostMatch, TrustedHeader};
+use crate::rules::{HostMatch, OverrideFields, TrustedHeader};
 use crate::section::TableSection;
 
 /// Fields that frame a request.
@@ -156,6 +158,33 @@ pub enum ForwardedSource {
     Forwarded,
     /// A header with exactly one address, such as `CF-Connecting-IP`.
     SingleValue(HeaderName),
+}
+
+impl ForwardedSource {
+    /// Returns the field that the address of the client is read from.
+    #[must_use]
+    pub fn field_name(&self) -> HeaderName {
+        match self {
+            Self::XForwardedFor => X_FORWARDED_FOR,
+            Self::Forwarded => header::FORWARDED,
+            Self::SingleValue(name) => name.clone(),
+        }
+    }
+}
+
+impl ClientRules {
+    /// Returns whether the field `name` is removed from every request: a proxy field that no peer may write. No key or match sees it.
+    #[must_use]
+    pub fn never_receives(&self, name: &HeaderName, overrides: OverrideFields) -> bool {
+        let name = dashed(name.as_str());
+        let passed = overrides == OverrideFields::Pass && OVERRIDES.contains(&&*name);
+        let is_source = self.client_ip_header.field_name() == *name;
+        let is_listed = self
+            .trusted_headers
+            .iter()
+            .any(|listed| listed.holds(&name));
+        is_proxy_field(&name) && !passed && !is_source && !is_listed
+    }
 }
 
 fn warn_of_untrusted_fields(keys: &ClientRulesKeys, section: &TableSection<'_>) -> Option<()> {
