@@ -414,6 +414,16 @@ impl Rules {
             || lists.any(|list| !list.crawlers.is_empty())
     }
 
+    /// The certificates that listeners ask `[acme]` for, each once.
+    #[must_use]
+    pub fn ordered_names(&self) -> Vec<NameSet> {
+        let tls = self.listeners.iter().filter_map(|each| each.tls.as_ref());
+        let mut sets: Vec<_> = tls.filter_map(|tls| tls.acme.clone()).collect();
+        sets.sort();
+        sets.dedup();
+        sets
+    }
+
     /// The files beside the configuration whose change is a change of it, each once.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {

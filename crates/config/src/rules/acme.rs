@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Name, Rules};
+use super::Name;
 
 /// The proof that a name leads to the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,17 +59,5 @@ impl fmt::Display for NameSet {
             write!(into, "{comma}{name}")?;
         }
         Ok(())
-    }
-}
-
-impl Rules {
-    /// The certificates that listeners ask `[acme]` for, each once.
-    #[must_use]
-    pub fn ordered_names(&self) -> Vec<NameSet> {
-        let tls = self.listeners.iter().filter_map(|each| each.tls.as_ref());
-        let mut sets: Vec<_> = tls.filter_map(|tls| tls.acme.clone()).collect();
-        sets.sort();
-        sets.dedup();
-        sets
     }
 }
