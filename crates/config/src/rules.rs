@@ -6,17 +6,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
 use ipnet::IpNet;
 use sluicegate_base::crawler::CrawlerCondition;
 use sluicegate_base::geo::{GeoField, PlaceCondition};
 use sluicegate_base::path::{PathCase, PathRegex};
-use sluicegate_limiter::{BanRules, Bans, Capacity, Concurrency, Limit, Permits, Policy};
 
-use super::action::{Action, Share};
-use super::condition::Condition;
 use super::written::WrittenConfig;
 
 pub use super::activation::ActivationRules;
@@ -60,6 +56,7 @@ mod defence;
 mod file_state;
 mod key;
 mod known;
+mod limit;
 mod listener;
 mod log;
 mod name;
@@ -80,6 +77,7 @@ pub use self::cost::{
 pub use self::defence::TrustedHeader;
 pub use self::file_state::{BrokenFile, FileState};
 pub use self::key::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSource};
+pub use self::limit::{FieldStyle, LimitRules};
 pub use self::listener::{Http2, ListenerProtocol, MinVersion, ProxyProtocol, UnknownName};
 pub use self::log::{AccessLogTarget, AuditLogTarget, LogFormat, LoggedKeys, RefusedLines};
 pub use self::name::Name;
@@ -146,103 +144,6 @@ pub struct Rules {
     pub included: Vec<PathBuf>,
     /// The files beside them that were read: certificates, keys, lists, pages.
     pub read_files: Vec<PathBuf>,
-}
-
-/// `[limit.NAME]`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LimitRules {
-    /// The key; each has a counter of its own.
-    pub key: KeyTemplate,
-    /// The action for requests that lack a part of the key; `None` where none can.
-    pub on_missing: Option<OnMissing>,
-    /// The rates and the algorithm.
-    pub policy: Policy,
-    /// Keys held at once.
-    pub capacity: Capacity,
-    /// The response fields about the limit.
-    pub headers: FieldStyle,
-    /// The response to its rejections; `None` leaves the problem body.
-    pub refusal: Option<Arc<RefusalRules>>,
-    /// Keys that are not judged by `policy`; `None` where no file names any.
-    pub overrides: Option<OverrideRules>,
-    /// Requests that are not judged by `policy`, where no row names their key; `None` where requests name no tier.
-    pub tier: Option<TierRules>,
-    /// The cost of a request.
-    pub cost: CostRules,
-    /// Which responses count; `None`: every admitted request does, whatever comes of it.
-    pub count_if: Option<Condition>,
-    /// Which requests count beside that.
-    pub count: CountedRequests,
-    /// The action for a request that it has no room for.
-    pub action: Action,
-    /// The rules by which it becomes active; `None`: it always is. While it is not, it is in shadow.
-    pub activation: Option<Arc<ActivationRules>>,
-    /// The most by which `Retry-After` is later than the client may come back.
-    pub retry_jitter: Duration,
-    /// The keys that it is enforced for; for the others it is in shadow.
-    pub enforce: Share,
-    /// Rates that are judged beside, by the same algorithm, and only reported.
-    pub shadow_rates: Option<Policy>,
-    /// The ban of a key that exceeded the rates; `None`: until they have room again.
-    pub ban: Option<BanRules>,
-    /// The maximum number of requests of a key in flight; `None`: as many as the rates admit.
-    pub concurrency: Option<Concurrency>,
-    /// The way in which it counts in the store; `None`: it counts by itself. Bans and requests in flight always do.
-    pub shared: Option<SharedRules>,
-}
-
-impl LimitRules {
-    /// Everything that it takes, in bytes: its counters, what a store last said of them, those of rates in shadow, its bans, and its
-    /// requests in flight.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        let shadow = self.shadow_rates.as_ref();
-        let tables = [
-            Some(Limit::bytes_for(&self.stored_policy(), self.capacity)),
-            self.shared
-                .map(|_| Limit::bytes_for(&self.stored_policy(), self.capacity)),
-            shadow.map(|policy| Limit::bytes_for(policy, self.capacity)),
-            self.ban.map(|_| Bans::bytes_for(self.capacity)),
-            self.concurrency.map(|_| Permits::bytes_for(self.capacity)),
-            self.key.can_be_invented().then(|| self.bytes_of_shares()),
-        ];
-        tables.into_iter().flatten().fold(0, u64::saturating_add)
-    }
-
-    /// Returns the bytes of the accounts of payers of slots: each table of counters has its own.
-    fn bytes_of_shares(&self) -> u64 {
-        let tables = [true, self.shared.is_some(), self.shadow_rates.is_some()];
-        let tables = tables.into_iter().map(u64::from);
-        tables.sum::<u64>() * Limit::SHARES_BYTES
-    }
-}
-
-/// `headers`: in which fields a limit tells clients how they stand.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FieldStyle {
-    /// `RateLimit-Policy` and `RateLimit`, the default.
-    #[default]
-    Ietf,
-    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
-    XRateLimit,
-    /// All of them.
-    Both,
-    /// None.
-    None,
-}
-
-impl FieldStyle {
-    /// Returns whether the fields of the draft are written.
-    #[must_use]
-    pub fn has_ietf(self) -> bool {
-        matches!(self, Self::Ietf | Self::Both)
-    }
-
-    /// Returns whether the `X-RateLimit` fields are written.
-    #[must_use]
-    pub fn has_x_rate_limit(self) -> bool {
-        matches!(self, Self::XRateLimit | Self::Both)
-    }
 }
 
 /// `[[route]]`.
