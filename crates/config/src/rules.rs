@@ -7,11 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use http::{HeaderName, HeaderValue, Method};
-use ipnet::IpNet;
-use sluicegate_base::crawler::CrawlerCondition;
-use sluicegate_base::geo::{GeoField, PlaceCondition};
-use sluicegate_base::path::{PathCase, PathRegex};
+use sluicegate_base::geo::GeoField;
 
 use super::written::WrittenConfig;
 
@@ -64,6 +60,8 @@ mod origin_address;
 mod pages;
 mod pool;
 mod refusal;
+mod route;
+mod route_match;
 mod shape;
 mod store;
 mod tier;
@@ -85,6 +83,10 @@ pub use self::origin_address::{OriginAddress, OriginAddressError, SocketPath, So
 pub use self::pages::{ErrorPages, Failing, Page, PageBody, PagePiece};
 pub use self::pool::{Balance, FailureClass, Percent, PoolServer, QueueOrder, Role, Weight};
 pub use self::refusal::{Escape, Piece, RefusalRules, Wording};
+pub use self::route::{RouteAction, RouteRules};
+pub use self::route_match::{
+    ClientCondition, HostMatch, PathPattern, QueryCondition, RouteMatch, Segment, Tail,
+};
 pub use self::shape::{
     FieldEdits, RedirectPlace, RedirectQuery, RedirectRules, ShapeRules, Slot, Template,
 };
@@ -146,147 +148,6 @@ pub struct Rules {
     pub read_files: Vec<PathBuf>,
 }
 
-/// `[[route]]`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RouteRules {
-    /// `name`, or made from the match: `POST example.com/auth/sendOTP`. Distinct; a label of metrics and a field of the log.
-    pub name: Name,
-    /// Which requests.
-    pub matches: RouteMatch,
-    /// Names of limits, at most 8, each defined.
-    pub limits: Vec<Name>,
-    /// The action for an admitted request.
-    pub action: RouteAction,
-    /// The lists that apply to it, beside those of `[client]`.
-    pub lists: ListUse,
-    /// `require`: what clients must have shown.
-    pub require: RequireRules,
-    /// Largest request body on this route; default: the server's.
-    pub max_body_bytes: Option<u64>,
-    /// The response to rejections here, whatever limit rejects; `None` leaves that to the limit.
-    pub refusal: Option<Arc<RefusalRules>>,
-    /// The rules by which its responses are stored; `None`: not at all.
-    pub cache: Option<RouteCacheRules>,
-    /// The shape of requests and responses, of this route and of every route; `None` where they pass as they are.
-    pub shape: Option<Arc<ShapeRules>>,
-}
-
-/// Which requests a route takes; all conditions must hold.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RouteMatch {
-    /// `host`; any when absent.
-    pub host: Option<HostMatch>,
-    /// `path`; `/*` where `regex` says it.
-    pub path: PathPattern,
-    /// `path = "~ ^/v[0-9]+/otp$"`: what the whole path must match.
-    pub regex: Option<PathRegex>,
-    /// `ignore_case`
-    pub case: PathCase,
-    /// `listeners`, by name; any when empty.
-    pub listeners: Vec<Name>,
-    /// `client`; any when it names nobody.
-    pub client: ClientCondition,
-    /// `countries`, `cities` and `asns`.
-    pub place: PlaceCondition,
-    /// `crawlers`
-    pub crawler: CrawlerCondition,
-    /// `query = { page = "2" }`, by name.
-    pub query: Vec<QueryCondition>,
-    /// `methods`, by name; any when empty.
-    pub methods: Vec<Method>,
-    /// `headers = { x-plan = "free" }`: each present with exactly this value; by name.
-    pub headers: Vec<(HeaderName, HeaderValue)>,
-}
-
-/// `host` of a route: lower case, without port.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum HostMatch {
-    /// This one.
-    Exact(Arc<str>),
-    /// `*.example.com`: every name that ends in a dot and this one, at any depth.
-    Under(Arc<str>),
-}
-
-/// `client` of a route: the longest block that holds the address decides.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ClientCondition {
-    /// The addresses that match; everybody when there are only exceptions.
-    pub of: Vec<IpNet>,
-    /// `"!10.1.0.0/16"`: who is not.
-    pub except: Vec<IpNet>,
-}
-
-/// One parameter of the query that must be there.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct QueryCondition {
-    /// Decoded.
-    pub name: Arc<str>,
-    /// Decoded; `None` takes any.
-    pub value: Option<Arc<str>>,
-}
-
-/// `path`: exact, `/prefix/*` or with `{name}` segments.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PathPattern {
-    /// The pattern as it was written.
-    pub text: Arc<str>,
-    /// The segments between slashes, without the final `*`; empty text is the end of `/a/`, and the whole of `/`.
-    pub segments: Vec<Segment>,
-    /// Says whether anything may follow: `/a/*` takes `/a/`, `/a/b` and `/a/b/c`, but not `/a`; `/*` takes everything.
-    pub tail: Tail,
-}
-
-impl PathPattern {
-    /// Returns whether `{name}` is one of its segments.
-    #[must_use]
-    pub fn has_parameter(&self, name: &str) -> bool {
-        self.parameter_position(name).is_some()
-    }
-
-    /// Which of its segments, from 0, is `{name}`.
-    #[must_use]
-    pub fn parameter_position(&self, name: &str) -> Option<usize> {
-        self.segments.iter().position(
-            |segment| matches!(segment, Segment::Parameter(parameter) if **parameter == *name),
-        )
-    }
-
-    /// The segment of `path`, which fits and is in normal form, that is `{name}`.
-    #[must_use]
-    pub fn parameter<'p>(&self, path: &'p str, name: &str) -> Option<&'p str> {
-        path.split('/').nth(self.parameter_position(name)? + 1)
-    }
-}
-
-/// One segment of a path pattern.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Segment {
-    /// This text, in the normal form that requests are compared in.
-    Literal(Arc<str>),
-    /// `{name}`: any one segment that is not empty.
-    Parameter(Arc<str>),
-}
-
-/// The paths that may follow the segments of a pattern.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tail {
-    /// Nothing.
-    Exact,
-    /// Anything.
-    Any,
-}
-
-/// The action for an admitted request of a route.
-#[derive(Clone, Debug, PartialEq)]
-pub enum RouteAction {
-    /// `origin = "app"`.
-    Forward(Name),
-    /// `respond = { status = 204 }`.
-    Respond(FixedResponse),
-    /// `redirect = { to = "/new" }`.
-    Redirect(Arc<RedirectRules>),
-}
-
 impl Rules {
     /// Returns the fields of clients' places that something reads: keys of limits, conditions of routes, lists.
     #[must_use]
@@ -332,42 +193,5 @@ impl Rules {
         files.sort();
         files.dedup();
         files
-    }
-}
-
-impl ClientCondition {
-    /// Returns whether every client matches.
-    #[must_use]
-    pub fn is_any(&self) -> bool {
-        self.of.is_empty() && self.except.is_empty()
-    }
-}
-
-impl std::fmt::Display for HostMatch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Exact(name) => f.write_str(name),
-            Self::Under(parent) => write!(f, "*.{parent}"),
-        }
-    }
-}
-
-impl std::fmt::Display for ClientCondition {
-    /// `10.0.0.0/8,!10.1.0.0/16`
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let of = self.of.iter().map(|block| ("", block));
-        let except = self.except.iter().map(|block| ("!", block));
-        for (at, (mark, block)) in of.chain(except).enumerate() {
-            let comma = if at > 0 { "," } else { "" };
-            write!(f, "{comma}{mark}{block}")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::fmt::Display for QueryCondition {
-    /// `page=2`
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}={}", self.name, self.value.as_deref().unwrap_or("*"))
     }
 }
