@@ -11,7 +11,8 @@ use sluicegate_base::clock;
 use sluicegate_decide::rfc3339;
 use tracing::{info, warn};
 
-use super::{AdminPage, Operator};
+use super::operator::Operator;
+use super::page::AdminPage;
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
 

@@ -18,7 +18,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, StatusCode};
 use sluicegate_base::host;
 
-use super::{AdminPage, is_reading};
+use super::page::{AdminPage, is_reading};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 

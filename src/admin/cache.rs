@@ -9,8 +9,10 @@ use serde::Serialize;
 use sluicegate_telemetry::exposition::SampledFamily;
 
 use super::audit::{self, AuditEntry};
+use super::operator::Operator;
+use super::page::{AdminPage, JSON};
 use super::query::decoded;
-use super::{AdminAction, AdminPage, AdminTask, JSON, Operator};
+use super::{AdminAction, AdminTask};
 use crate::cache::memory_storage::{MemoryStorage, StorageUsage};
 use crate::cache::purge::PurgeScope;
 use crate::history::MarkKind;

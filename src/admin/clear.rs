@@ -14,9 +14,12 @@ use sluicegate_decide::temporary_rules::check_reason;
 
 use super::audit::{self, AuditEntry};
 use super::key_edit::wait_for;
+use super::limit::limit_named;
+use super::operator::Operator;
+use super::page::AdminPage;
 use super::query::decoded;
 use super::rule_view;
-use super::{AdminAction, AdminPage, AdminTask, Operator, limit_named};
+use super::{AdminAction, AdminTask};
 use crate::admission::{ActiveLimit, NamedKey};
 use crate::explain::counted;
 use crate::history::MarkKind;

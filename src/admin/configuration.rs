@@ -13,7 +13,9 @@ use sluicegate_decide::rfc3339;
 use sluicegate_limiter::Timestamp;
 
 use super::audit::{self, AuditEntry};
-use super::{AdminAction, AdminPage, AdminTask, JSON, Operator};
+use super::operator::Operator;
+use super::page::{AdminPage, JSON};
+use super::{AdminAction, AdminTask};
 use crate::config::rules::BrokenFile;
 use crate::explain::{RouteExplained, counted};
 use crate::process::{GatewayProcess, ReloadReport, Reloader};

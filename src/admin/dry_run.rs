@@ -10,7 +10,8 @@ use serde::Serialize;
 use sluicegate_base::clock;
 use sluicegate_decide::rfc3339;
 
-use super::{AdminAction, AdminPage, AdminTask, is_reading};
+use super::page::{AdminPage, is_reading};
+use super::{AdminAction, AdminTask};
 use crate::process::GatewayProcess;
 
 #[derive(Serialize)]

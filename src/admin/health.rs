@@ -6,7 +6,7 @@
 
 use http::StatusCode;
 
-use super::{AdminPage, TEXT};
+use super::page::{AdminPage, TEXT};
 use crate::process::{GatewayProcess, Phase};
 
 /// The readiness of the gateway for new requests.

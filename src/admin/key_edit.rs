@@ -5,7 +5,8 @@ use sluicegate_limiter::Timestamp;
 
 use super::client_rules::{ClientRules, ClientVerdict, KeyNetworks, network_of_values};
 use super::keys::{KeyEdit, KeyRequestError, KeyResult, KeySelector, KeyView};
-use super::{limit_named, rule_view};
+use super::limit::limit_named;
+use super::rule_view;
 use crate::admission::{ActiveLimit, NamedKey};
 use crate::process::GatewayProcess;
 use crate::store::KeyChange;

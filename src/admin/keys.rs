@@ -17,9 +17,12 @@ use sluicegate_limiter::{ActiveBan, Cost, KeyHash, KeyPlacement, NEVER, Timestam
 
 use super::audit::{self, AuditEntry};
 use super::client_rules::{ClientRuleRow, ClientVerdict};
+use super::limit::limit_named;
+use super::operator::Operator;
+use super::page::AdminPage;
 use super::query::decoded;
 use super::top::seconds;
-use super::{AdminAction, AdminPage, AdminTask, Operator, key_edit, limit_named, rule_view, rules};
+use super::{AdminAction, AdminTask, key_edit, rule_view, rules};
 use crate::admission::{KeyState, RateScaling, ScaledRates};
 use crate::config::read_duration;
 use crate::config::rules::KeyPart;

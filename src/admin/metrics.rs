@@ -6,11 +6,12 @@ use sluicegate_telemetry::exposition::{self, CONTENT_TYPE, SampledFamily};
 use super::certificates::expiry;
 use super::configuration::ConfigurationView;
 use super::limit_view::{BansView, LimitView, PermitsView};
+use super::page::AdminPage;
 use super::problems::{OperatingProblem, ProblemKind};
 use super::snapshot::{AdminSnapshot, ProcessTimes};
 use super::{
-    AdminPage, acme, cache, connections, crawler_look_ups, origin_metrics, pending_writes,
-    replication, rules, store,
+    acme, cache, connections, crawler_look_ups, origin_metrics, pending_writes, replication, rules,
+    store,
 };
 #[cfg(feature = "otlp")]
 use crate::process::GatewayProcess;

@@ -10,16 +10,9 @@
 //! changes of a key, temporary rules, a purge of the cache, the drain of a server, and a reload, for which a token needs the role `act`.
 //! Requests without the token are protected from web sites by `browser`.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
-use http::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER,
-    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
-};
+use http::header::{AUTHORIZATION, RETRY_AFTER};
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
-use serde::Serialize;
+use http::{Method, Response, StatusCode};
 use sluicegate_base::bounds::ADMIN_BODY;
 
 mod acme;
@@ -44,12 +37,14 @@ mod history;
 mod key_edit;
 mod key_texts;
 mod keys;
+mod limit;
 mod limit_view;
 mod metrics;
 mod operator;
 mod origin_metrics;
 mod origin_view;
 mod origins;
+mod page;
 mod pending_writes;
 mod problems;
 mod query;
@@ -68,9 +63,8 @@ mod unblock;
 mod usage;
 mod values;
 
-use crate::admission::ActiveLimit;
 use crate::cache::purge::PurgeScope;
-use crate::config::rules::{AdminRole, AdminTokens};
+use crate::config::rules::AdminRole;
 use crate::process::GatewayProcess;
 use ban_selection::UnbanOrder;
 use bans::BanLift;
@@ -78,9 +72,10 @@ use clear::ClearOrder;
 use clients::ClientSection;
 use health::ReadyState;
 use keys::KeyRequest;
+use page::{AdminPage, JSON, TEXT, dressed, is_reading, only_reading};
 use rules::RuleChange;
 use snapshot::AdminSnapshot;
-use token::TokenAccess;
+use token::{TokenAccess, change_refusal, no_token};
 use top::TopQuery;
 use usage::UsageQuery;
 use values::ValuesQuery;
@@ -91,12 +86,6 @@ pub use history::HistoryWatch;
 pub use metrics::export_metrics;
 pub use operator::{Operator, TokenHolder};
 pub use unban::FleetUnbanService;
-
-const JSON: &str = "application/json";
-const TEXT: &str = "text/plain; charset=utf-8";
-
-/// Other sites may not embed answers, and so not measure them either.
-const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// The response to a request, or the work that makes it.
 #[derive(Debug)]
@@ -215,90 +204,6 @@ pub fn answer(
     }
 }
 
-fn dressed(page: AdminPage, method: &Method) -> Response<Vec<u8>> {
-    let length = page.body.len();
-    let mut response = Response::new(if method == Method::HEAD {
-        Vec::new()
-    } else {
-        page.body.into_owned()
-    });
-    *response.status_mut() = page.status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(page.content_type));
-    // RFC 9110 §8.6: that of a 304 would be the length of what it stands for.
-    if page.status != StatusCode::NOT_MODIFIED {
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
-    }
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
-    for (name, value) in page.fields {
-        headers.insert(name, value);
-    }
-    response
-}
-
-/// The status, type and body of a response, before the common fields are added.
-struct AdminPage {
-    status: StatusCode,
-    content_type: &'static str,
-    body: Cow<'static, [u8]>,
-    fields: Vec<(HeaderName, HeaderValue)>,
-}
-
-impl AdminPage {
-    fn new(
-        status: StatusCode,
-        content_type: &'static str,
-        body: impl Into<Cow<'static, [u8]>>,
-    ) -> Self {
-        Self {
-            status,
-            content_type,
-            body: body.into(),
-            fields: Vec::new(),
-        }
-    }
-
-    fn json(value: &impl Serialize) -> Self {
-        Self::written(serde_json::to_vec_pretty(value))
-    }
-
-    /// Returns the page of a value on one line: a line for each number of an array would be most of the answer.
-    fn json_line(value: &impl Serialize) -> Self {
-        Self::written(serde_json::to_vec(value))
-    }
-
-    fn written(json: serde_json::Result<Vec<u8>>) -> Self {
-        match json {
-            Ok(mut body) => {
-                body.push(b'\n');
-                Self::new(StatusCode::OK, JSON, body)
-            }
-            Err(error) => {
-                tracing::error!("admin: an answer cannot be written: {error}");
-                let error = "the answer cannot be written";
-                Self::error(StatusCode::INTERNAL_SERVER_ERROR, error)
-            }
-        }
-    }
-
-    fn error(status: StatusCode, error: &str) -> Self {
-        let body = serde_json::json!({ "error": error }).to_string();
-        Self::new(status, JSON, body.into_bytes())
-    }
-
-    fn with(self, name: HeaderName, value: &'static str) -> Self {
-        self.with_value(name, HeaderValue::from_static(value))
-    }
-
-    /// Adds a field, in place of a common one of this name.
-    fn with_value(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.fields.push((name, value));
-        self
-    }
-}
-
 /// The page that is ready, the function or the action that makes one, or the order to stream.
 enum AdminTask {
     Show(AdminPage),
@@ -361,12 +266,6 @@ fn is_open(path: &str) -> bool {
     matches!(path, "/healthz" | "/readyz") || ui::is_asset(path)
 }
 
-fn no_token() -> AdminPage {
-    let error = &br#"{"error":"this path needs a token of [admin] token_file"}"#[..];
-    let page = AdminPage::new(StatusCode::UNAUTHORIZED, JSON, error);
-    page.with(WWW_AUTHENTICATE, "Bearer realm=\"sluicegate\"")
-}
-
 /// Finds the endpoint among the others that the path names.
 fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> AdminTask {
     keys::task(request, &sender.body)
@@ -399,33 +298,6 @@ fn no_such_path() -> AdminPage {
         r#""/cache/purge","/origins/NAME/servers/ADDRESS/drain","/origins/NAME/servers/ADDRESS/undrain"]}"#
     );
     AdminPage::new(StatusCode::NOT_FOUND, JSON, paths.as_bytes())
-}
-
-/// Returns the tokens of `[admin] token_file`; `None` where none is configured.
-fn token_of(process: &GatewayProcess) -> Option<AdminTokens> {
-    process.shared.snapshot().rules.admin.token_file.clone()
-}
-
-/// Returns the page that refuses a change where no token is configured: no peer can prove there that it may make one.
-fn change_refusal(process: &GatewayProcess) -> Option<AdminPage> {
-    let error = "a change needs a token; set [admin] token_file";
-    let is_open = token_of(process).is_none();
-    is_open.then(|| AdminPage::error(StatusCode::FORBIDDEN, error))
-}
-
-/// Returns a handle of the limit of this name alone: a walk through its table may outlast a reload and must keep no snapshot alive.
-fn limit_named(process: &GatewayProcess, name: &str) -> Option<Arc<ActiveLimit>> {
-    process.shared.snapshot().limits.get(name).map(Arc::clone)
-}
-
-fn is_reading(method: &Method) -> bool {
-    method == Method::GET || method == Method::HEAD
-}
-
-fn only_reading() -> AdminPage {
-    // RFC 9110 §15.5.6: a 405 says what is allowed.
-    let error = &br#"{"error":"this path can only be read: GET or HEAD"}"#[..];
-    AdminPage::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error).with(ALLOW, "GET, HEAD")
 }
 
 #[cfg(test)]

@@ -24,8 +24,10 @@ use sluicegate_telemetry::exposition::SampledFamily;
 
 use super::audit::{self, AuditEntry};
 use super::key_texts::KeyValuesForm;
+use super::operator::Operator;
+use super::page::{AdminPage, is_reading};
 use super::rule_view::{RuleRow, RuleViewer};
-use super::{AdminAction, AdminPage, AdminTask, Operator, is_reading, unblock};
+use super::{AdminAction, AdminTask, unblock};
 use crate::admission::ActiveLimit;
 use crate::config::read_duration;
 use crate::config::rules::{LimitRules, Name, Tier};

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::HOST;
-use http::{HeaderMap, Request};
+use http::header::{ALLOW, CONTENT_LENGTH, HOST, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, Request};
 use serde_json::{Value, json};
 use sluicegate_base::clock;
 use sluicegate_limiter::{
@@ -13,12 +13,13 @@ use sluicegate_limiter::{
     OverflowPeriod, Seed, Timestamp, decide,
 };
 
+use super::limit::limit_named;
 use super::limit_view::{BansView, LimitFacts, LimitView, PermitsView};
 use super::snapshot::ProcessTimes;
 use super::*;
-use crate::admission::KeySeed;
+use crate::admission::{ActiveLimit, KeySeed};
 use crate::budgets::OpenFiles;
-use crate::config::rules::{AccessLogTarget, LogRules};
+use crate::config::rules::{AccessLogTarget, AdminTokens, LogRules};
 use crate::config::{no_review, parse};
 use crate::process::{Phase, ReloadReport, ReloadTrigger};
 use crate::record::RequestRecorder;

@@ -5,12 +5,14 @@
 
 use std::hint::black_box;
 
-use http::HeaderValue;
-use http::header::GetAll;
+use http::header::{GetAll, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
 use ring::digest::{SHA256, digest};
 
 use super::operator::TokenHolder;
+use super::page::{AdminPage, JSON};
 use crate::config::rules::{AdminTokens, TokenSecret};
+use crate::process::GatewayProcess;
 
 /// The result of the token check.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +69,25 @@ fn same(left: &[u8], right: &[u8]) -> bool {
         .zip(right)
         .fold(0, |all, (left, right)| black_box(all | (left ^ right)));
     left.len() == right.len() && black_box(differences) == 0
+}
+
+/// Returns the tokens of `[admin] token_file`; `None` where none is configured.
+pub(super) fn token_of(process: &GatewayProcess) -> Option<AdminTokens> {
+    process.shared.snapshot().rules.admin.token_file.clone()
+}
+
+/// Returns the page that refuses a change where no token is configured: no peer can prove there that it may make one.
+pub(super) fn change_refusal(process: &GatewayProcess) -> Option<AdminPage> {
+    let error = "a change needs a token; set [admin] token_file";
+    let is_open = token_of(process).is_none();
+    is_open.then(|| AdminPage::error(StatusCode::FORBIDDEN, error))
+}
+
+/// Returns the page that asks for a token.
+pub(super) fn no_token() -> AdminPage {
+    let error = &br#"{"error":"this path needs a token of [admin] token_file"}"#[..];
+    let page = AdminPage::new(StatusCode::UNAUTHORIZED, JSON, error);
+    page.with(WWW_AUTHENTICATE, "Bearer realm=\"sluicegate\"")
 }
 
 #[cfg(test)]

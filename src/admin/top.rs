@@ -18,9 +18,11 @@ use sluicegate_limiter::{KeyHash, RateStatus, Timestamp};
 use super::client_rules::{ClientRules, KeyNetworks};
 use super::key_texts::KeyValuesForm;
 use super::keys::KeyBan;
+use super::limit::limit_named;
 use super::limit_view::LimitView;
+use super::page::{AdminPage, JSON, is_reading, only_reading};
 use super::status::OverflowSection;
-use super::{AdminAction, AdminPage, AdminTask, JSON, bans, is_reading, limit_named, only_reading};
+use super::{AdminAction, AdminTask, bans};
 use crate::admission::{ActiveLimit, KeyNamer, NextRequest, RankedKey, ScaledRates};
 use crate::process::GatewayProcess;
 

@@ -11,9 +11,11 @@ use sluicegate_base::clock;
 use sluicegate_decide::rfc3339;
 use sluicegate_decide::temporary_rules::{LimitKey, RuleEffect, RuleTarget, TemporaryRule};
 
+use super::operator::Operator;
+use super::page::AdminPage;
 use super::query::decoded;
 use super::rule_view::{self, RuleRow, RuleViewer};
-use super::{AdminPage, Operator, rules};
+use super::rules;
 use crate::config::rules::{ListRules, Name};
 use crate::process::GatewayProcess;
 use crate::snapshot::Snapshot;

@@ -7,7 +7,9 @@ use http::StatusCode;
 use http::request::Parts;
 use sluicegate_base::clock;
 
-use super::{AdminAction, AdminPage, AdminTask, JSON, is_reading, limit_named, only_reading};
+use super::limit::limit_named;
+use super::page::{AdminPage, JSON, is_reading, only_reading};
+use super::{AdminAction, AdminTask};
 use crate::process::GatewayProcess;
 use crate::usage::UsagePage;
 

@@ -14,7 +14,9 @@ use sluicegate_decide::rfc3339;
 use super::client_rules::{ClientRuleRow, ClientRules, network_of_text};
 use super::key_edit;
 use super::keys::{KeyEdit, KeyPage, KeyRequestError, KeySelector, values};
-use super::{AdminAction, AdminPage, AdminTask, is_reading, limit_named, only_reading};
+use super::limit::limit_named;
+use super::page::{AdminPage, is_reading, only_reading};
+use super::{AdminAction, AdminTask};
 use crate::config::rules::{KeyPart, Name};
 use crate::process::GatewayProcess;
 

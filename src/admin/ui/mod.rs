@@ -15,7 +15,7 @@ use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use super::{AdminPage, TEXT, is_reading, only_reading};
+use super::page::{AdminPage, TEXT, is_reading, only_reading};
 use assets::{ASSETS, UiAsset};
 
 /// No script, style or request but those of this listener; nobody may frame the page; no form leaves it, as scripts send what is typed; and
