@@ -1,15 +1,85 @@
 //! Finds the key of a limit that a request names, and changes it: its counters, here or in the store, and its ban.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use sluicegate_base::clock;
-use sluicegate_limiter::Timestamp;
+use sluicegate_limiter::{Cost, KeyHash, Timestamp};
 
 use super::client_rules::{ClientRules, ClientVerdict, KeyNetworks, network_of_values};
-use super::keys::{KeyEdit, KeyRequestError, KeyResult, KeySelector, KeyView};
 use super::limit::limit_named;
 use super::rule_view;
-use crate::admission::{ActiveLimit, NamedKey};
+use crate::admission::{ActiveLimit, KeyState, NamedKey, RateScaling};
 use crate::process::GatewayProcess;
 use crate::store::KeyChange;
+use sluicegate_decide::temporary_rules::TemporaryRule;
+
+/// The key that a request names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum KeySelector {
+    /// By its hash.
+    Hash(KeyHash),
+    /// By its values, one for each part.
+    Values(Vec<String>),
+}
+
+/// The change that a request makes to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeyEdit {
+    /// No change.
+    Look,
+    /// Its counters and its ban are cleared.
+    Clear,
+    /// The key has used this much of every rate.
+    Use(u32),
+    /// The key is banned for this long.
+    Ban(Duration),
+}
+
+/// The state of a key, after the change.
+#[derive(Clone, Debug)]
+pub(super) struct KeyView {
+    /// Its hash, as the access log has it.
+    pub key: KeyHash,
+    /// Its counters and its ban.
+    pub state: KeyState,
+    /// The lists and temporary rules about its clients.
+    pub client: ClientVerdict,
+    /// The temporary rule that multiplies the rates of the limit.
+    pub scaling: Option<RateScaling>,
+    /// The time of the reading.
+    pub now: Timestamp,
+    /// Set if a ban was in force before.
+    pub was_banned: bool,
+    /// Its values; `None` where they are unknown, or are not shown.
+    pub key_values: Option<Vec<String>>,
+    /// The temporary rules that banned it and were removed.
+    pub ended_rules: Vec<Arc<TemporaryRule>>,
+}
+
+/// The reason why a key has no state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum KeyRequestError {
+    /// There is no such limit.
+    NoLimit,
+    /// The values do not make a key of the limit.
+    BadValues(String),
+    /// The limit has no `ban`.
+    NoBan,
+    /// The ban would hit too many requests.
+    WideBan(String),
+    /// The ban would be longer than the limit's longest.
+    LongBan(Duration),
+    /// The table of bans is full.
+    NoRoom,
+    /// The key of a shared limit can only be changed by its values.
+    NeedsValues,
+    /// The store was not reached.
+    Store(String),
+}
+
+/// The state of a key, or the reason why there is none.
+pub(super) type KeyResult = Result<KeyView, KeyRequestError>;
 
 /// Changes a key of the limit of this name and returns its state after that. Waits for the store where the limit counts there.
 ///
@@ -142,4 +212,25 @@ fn no_runtime() -> KeyRequestError {
 pub(super) fn wait_for<T>(work: impl Future<Output = T>) -> Option<T> {
     let runtime = tokio::runtime::Handle::try_current().ok()?;
     Some(runtime.block_on(work))
+}
+
+impl KeyView {
+    /// Returns the view with the lists and rules about the clients of the key, which decide ahead of the limit.
+    pub(super) fn of_client(mut self, client: ClientVerdict) -> Self {
+        if let Some(effect) = client.effect {
+            self.state = self.state.with_client_effect(effect);
+        }
+        self.client = client;
+        self
+    }
+}
+
+impl KeyEdit {
+    /// The units that it has used afterwards; `None` for none.
+    fn used(self) -> Option<Cost> {
+        match self {
+            Self::Use(units) => Cost::new(units),
+            Self::Look | Self::Clear | Self::Ban(_) => None,
+        }
+    }
 }

@@ -4,7 +4,6 @@
 //! PUT sets what it used, or bans it by hand. A key of a shared limit can be found in the store by its values alone: its hash here is
 //! under the secret of this process.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::ALLOW;
@@ -12,18 +11,19 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use sluicegate_decide::rfc3339;
-use sluicegate_decide::temporary_rules::{LimitKey, RuleId, TemporaryRule, check_reason};
-use sluicegate_limiter::{ActiveBan, Cost, KeyHash, KeyPlacement, NEVER, Timestamp};
+use sluicegate_decide::temporary_rules::{LimitKey, RuleId, check_reason};
+use sluicegate_limiter::{ActiveBan, KeyHash, KeyPlacement, NEVER, Timestamp};
 
 use super::audit::{self, AuditEntry};
-use super::client_rules::{ClientRuleRow, ClientVerdict};
+use super::client_rules::ClientRuleRow;
+use super::key_edit::{self, KeyEdit, KeyRequestError, KeyResult, KeySelector, KeyView};
 use super::limit::limit_named;
 use super::operator::Operator;
 use super::page::AdminPage;
 use super::query::decoded;
 use super::top::seconds;
-use super::{AdminAction, AdminTask, key_edit, rule_view, rules};
-use crate::admission::{KeyState, RateScaling, ScaledRates};
+use super::{AdminAction, AdminTask, rule_view, rules};
+use crate::admission::{RateScaling, ScaledRates};
 use crate::config::read_duration;
 use crate::config::rules::KeyPart;
 use crate::history::MarkKind;
@@ -40,73 +40,6 @@ pub(super) struct KeyRequest {
     change: KeyEdit,
     reason: String,
 }
-
-/// The key that a request names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum KeySelector {
-    /// By its hash.
-    Hash(KeyHash),
-    /// By its values, one for each part.
-    Values(Vec<String>),
-}
-
-/// The change that a request makes to a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KeyEdit {
-    /// No change.
-    Look,
-    /// Its counters and its ban are cleared.
-    Clear,
-    /// The key has used this much of every rate.
-    Use(u32),
-    /// The key is banned for this long.
-    Ban(Duration),
-}
-
-/// The state of a key, after the change.
-#[derive(Clone, Debug)]
-pub(super) struct KeyView {
-    /// Its hash, as the access log has it.
-    pub key: KeyHash,
-    /// Its counters and its ban.
-    pub state: KeyState,
-    /// The lists and temporary rules about its clients.
-    pub client: ClientVerdict,
-    /// The temporary rule that multiplies the rates of the limit.
-    pub scaling: Option<RateScaling>,
-    /// The time of the reading.
-    pub now: Timestamp,
-    /// Set if a ban was in force before.
-    pub was_banned: bool,
-    /// Its values; `None` where they are unknown, or are not shown.
-    pub key_values: Option<Vec<String>>,
-    /// The temporary rules that banned it and were removed.
-    pub ended_rules: Vec<Arc<TemporaryRule>>,
-}
-
-/// The reason why a key has no state.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum KeyRequestError {
-    /// There is no such limit.
-    NoLimit,
-    /// The values do not make a key of the limit.
-    BadValues(String),
-    /// The limit has no `ban`.
-    NoBan,
-    /// The ban would hit too many requests.
-    WideBan(String),
-    /// The ban would be longer than the limit's longest.
-    LongBan(Duration),
-    /// The table of bans is full.
-    NoRoom,
-    /// The key of a shared limit can only be changed by its values.
-    NeedsValues,
-    /// The store was not reached.
-    Store(String),
-}
-
-/// The state of a key, or the reason why there is none.
-pub(super) type KeyResult = Result<KeyView, KeyRequestError>;
 
 /// The path does not end in the hash of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -442,17 +375,6 @@ pub(super) struct KeyBan {
     rule: Option<String>,
 }
 
-impl KeyView {
-    /// Returns the view with the lists and rules about the clients of the key, which decide ahead of the limit.
-    pub(super) fn of_client(mut self, client: ClientVerdict) -> Self {
-        if let Some(effect) = client.effect {
-            self.state = self.state.with_client_effect(effect);
-        }
-        self.client = client;
-        self
-    }
-}
-
 impl KeyBan {
     pub(super) fn new(banned: ActiveBan, rule: Option<RuleId>, now: Timestamp) -> Self {
         Self {
@@ -510,14 +432,6 @@ impl KeyEdit {
             Self::Clear => Some("clear"),
             Self::Use(_) => Some("set"),
             Self::Ban(_) => Some("ban"),
-        }
-    }
-
-    /// The units that it has used afterwards; `None` for none.
-    pub(super) fn used(self) -> Option<Cost> {
-        match self {
-            Self::Use(units) => Cost::new(units),
-            Self::Look | Self::Clear | Self::Ban(_) => None,
         }
     }
 }

@@ -12,8 +12,8 @@ use sluicegate_base::{bounds, clock};
 use sluicegate_decide::rfc3339;
 
 use super::client_rules::{ClientRuleRow, ClientRules, network_of_text};
-use super::key_edit;
-use super::keys::{KeyEdit, KeyPage, KeyRequestError, KeySelector, values};
+use super::key_edit::{self, KeyEdit, KeyRequestError, KeySelector};
+use super::keys::{KeyPage, values};
 use super::limit::limit_named;
 use super::page::{AdminPage, is_reading, only_reading};
 use super::{AdminAction, AdminTask};
