@@ -29,8 +29,8 @@ use super::operator::Operator;
 use super::page::{AdminPage, JSON};
 use super::rule_view;
 use super::status::BansSection;
+use super::task::{AdminAction, AdminTask};
 use super::top::seconds;
-use super::{AdminAction, AdminTask};
 use crate::admission::{ActiveLimit, KeyNamer, NamedKey};
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
@@ -123,7 +123,7 @@ impl BannedKeyRow {
 
 /// A key whose ban is to be lifted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct BanLift {
+struct BanLift {
     limit: String,
     key: KeyHash,
 }
@@ -132,7 +132,7 @@ pub(super) struct BanLift {
 pub(super) fn task(request: &Parts) -> Option<AdminTask> {
     Some(match BanLift::of(request.uri.path())? {
         Ok(_) if request.method != Method::DELETE => AdminTask::Show(only_pardons()),
-        Ok(pardon) => AdminTask::Walk(AdminAction::Lift(pardon)),
+        Ok(pardon) => AdminTask::Walk(Box::new(pardon)),
         Err(misasked) => AdminTask::Show(misasked.page()),
     })
 }
@@ -172,9 +172,11 @@ impl BanLift {
         }
         Some(LiftedBan { ban, rules })
     }
+}
 
+impl AdminAction for BanLift {
     /// Lifts the ban and returns the page with the ban that was in force.
-    pub(super) fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
+    fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
         let Some(LiftedBan { ban, rules }) = self.lift(process) else {
             return no_bans();
         };

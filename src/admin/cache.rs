@@ -12,7 +12,7 @@ use super::audit::{self, AuditEntry};
 use super::operator::Operator;
 use super::page::{AdminPage, JSON};
 use super::query::decoded;
-use super::{AdminAction, AdminTask};
+use super::task::{AdminAction, AdminTask};
 use crate::cache::memory_storage::{MemoryStorage, StorageUsage};
 use crate::cache::purge::PurgeScope;
 use crate::history::MarkKind;
@@ -155,7 +155,7 @@ pub(super) fn task(request: &Parts) -> Option<AdminTask> {
     }
     Some(match purge(request.uri.query().unwrap_or_default()) {
         _ if request.method != Method::POST => AdminTask::Show(only_posts()),
-        Ok(purge) => AdminTask::Walk(AdminAction::Purge(purge)),
+        Ok(purge) => AdminTask::Walk(Box::new(purge)),
         Err(unnamed) => AdminTask::Show(unnamed.page()),
     })
 }
@@ -171,20 +171,22 @@ fn purge(query: &str) -> Result<PurgeScope, BadPurge> {
     }
 }
 
-/// Purges and returns the page with the number of responses.
-pub(super) fn page(purge: &PurgeScope, operator: &Operator, process: &GatewayProcess) -> AdminPage {
-    let purged = process.shared.cache.storage.purge(purge);
-    let entry = AuditEntry {
-        action: "purge",
-        target: "cache".to_owned(),
-        change: format!("took {purged} stored answers away"),
-        ..AuditEntry::default()
-    };
-    match purged {
-        0 => audit::note(process, operator, &entry),
-        _ => audit::note_and_mark(process, operator, MarkKind::Purge, "", &entry),
+impl AdminAction for PurgeScope {
+    /// Purges and returns the page with the number of responses.
+    fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
+        let purged = process.shared.cache.storage.purge(self);
+        let entry = AuditEntry {
+            action: "purge",
+            target: "cache".to_owned(),
+            change: format!("took {purged} stored answers away"),
+            ..AuditEntry::default()
+        };
+        match purged {
+            0 => audit::note(process, operator, &entry),
+            _ => audit::note_and_mark(process, operator, MarkKind::Purge, "", &entry),
+        }
+        AdminPage::json(&serde_json::json!({ "purged": purged }))
     }
-    AdminPage::json(&serde_json::json!({ "purged": purged }))
 }
 
 impl BadPurge {

@@ -19,7 +19,7 @@ use super::operator::Operator;
 use super::page::AdminPage;
 use super::query::decoded;
 use super::rule_view;
-use super::{AdminAction, AdminTask};
+use super::task::{AdminAction, AdminTask};
 use crate::admission::{ActiveLimit, NamedKey};
 use crate::explain::counted;
 use crate::history::MarkKind;
@@ -28,7 +28,7 @@ use crate::store::KeyChange;
 
 /// A request to clear a limit, or to count what it would clear.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ClearOrder {
+struct ClearOrder {
     limit: String,
     dry_run: bool,
     /// The reason that the operator gives; empty without one.
@@ -62,7 +62,7 @@ pub(super) fn task(request: &Parts) -> Option<AdminTask> {
     let query = request.uri.query().unwrap_or_default();
     Some(match ClearOrder::parse(limit, query) {
         Err(error) => AdminTask::Show(AdminPage::error(StatusCode::BAD_REQUEST, &error)),
-        Ok(order) => AdminTask::Walk(AdminAction::Clear(order)),
+        Ok(order) => AdminTask::Walk(Box::new(order)),
     })
 }
 
@@ -93,8 +93,39 @@ impl ClearOrder {
         Ok(order)
     }
 
+    /// Clears or counts the keys with counts.
+    fn counters(&self, active: &ActiveLimit) -> usize {
+        let mut keys = 0;
+        for usage in active.limit.active_keys(active.moment(clock::now())) {
+            keys += 1;
+            if !self.dry_run {
+                let named = NamedKey::of_hash(usage.key);
+                // The limit has no store that could fail.
+                let _ = wait_for(active.set_key(&named, None, KeyChange::Cleared, clock::now()));
+            }
+        }
+        keys
+    }
+
+    /// Lifts the bans of the table, those that are only remembered too, and returns their keys.
+    fn bans(&self, active: &ActiveLimit) -> HashSet<u64> {
+        let Some(active) = &active.bans else {
+            return HashSet::new();
+        };
+        let mut bans = HashSet::new();
+        for banned in active.bans.banned_keys(clock::now()) {
+            bans.insert(banned.key.kept_bits());
+            if !self.dry_run {
+                active.bans.lift(banned.key, clock::now());
+            }
+        }
+        bans
+    }
+}
+
+impl AdminAction for ClearOrder {
     /// Clears or counts the keys and returns the page with their number.
-    pub(super) fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
+    fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
         let Some(active) = limit_named(process, &self.limit) else {
             let error = "no such limit; /status names them";
             return AdminPage::error(StatusCode::NOT_FOUND, error);
@@ -136,35 +167,6 @@ impl ClearOrder {
             bans,
             rules: rules.iter().map(|rule| rule.id.to_string()).collect(),
         })
-    }
-
-    /// Clears or counts the keys with counts.
-    fn counters(&self, active: &ActiveLimit) -> usize {
-        let mut keys = 0;
-        for usage in active.limit.active_keys(active.moment(clock::now())) {
-            keys += 1;
-            if !self.dry_run {
-                let named = NamedKey::of_hash(usage.key);
-                // The limit has no store that could fail.
-                let _ = wait_for(active.set_key(&named, None, KeyChange::Cleared, clock::now()));
-            }
-        }
-        keys
-    }
-
-    /// Lifts the bans of the table, those that are only remembered too, and returns their keys.
-    fn bans(&self, active: &ActiveLimit) -> HashSet<u64> {
-        let Some(active) = &active.bans else {
-            return HashSet::new();
-        };
-        let mut bans = HashSet::new();
-        for banned in active.bans.banned_keys(clock::now()) {
-            bans.insert(banned.key.kept_bits());
-            if !self.dry_run {
-                active.bans.lift(banned.key, clock::now());
-            }
-        }
-        bans
     }
 }
 

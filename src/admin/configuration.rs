@@ -15,7 +15,7 @@ use sluicegate_limiter::Timestamp;
 use super::audit::{self, AuditEntry};
 use super::operator::Operator;
 use super::page::{AdminPage, JSON};
-use super::{AdminAction, AdminTask};
+use super::task::{AdminAction, AdminTask};
 use crate::config::rules::BrokenFile;
 use crate::explain::{RouteExplained, counted};
 use crate::process::{GatewayProcess, ReloadReport, Reloader};
@@ -71,6 +71,10 @@ struct FileSection<'a> {
 struct RoutesPage {
     routes: Vec<serde_json::Value>,
 }
+
+/// The order to read the files again.
+#[derive(Debug)]
+struct ReloadOrder;
 
 /// A reload, as `/reload` and `/status` write it.
 #[derive(Serialize)]
@@ -153,7 +157,7 @@ pub(super) fn routes(process: &GatewayProcess) -> AdminPage {
 pub(super) fn task(request: &Parts) -> Option<AdminTask> {
     (request.uri.path() == "/reload").then(|| {
         if request.method == Method::POST {
-            return AdminTask::Walk(AdminAction::Reload);
+            return AdminTask::Walk(Box::new(ReloadOrder));
         }
         let error = &br#"{"error":"a reload is asked for by POST"}"#[..];
         let page = AdminPage::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error);
@@ -161,23 +165,29 @@ pub(super) fn task(request: &Parts) -> Option<AdminTask> {
     })
 }
 
-/// Reloads and returns the page with the result.
-pub(super) fn reload(operator: &Operator, process: &GatewayProcess) -> AdminPage {
-    let reloader = &process.reloader;
-    let ended = reloader
-        .requests
-        .request_and_wait(Some(operator.to_string()), RELOAD_PATIENCE);
-    let Some(report) = reloader.last_reload().filter(|_| ended) else {
-        let error = &br#"{"error":"the reload has not ended yet; look at /status"}"#[..];
-        return AdminPage::new(StatusCode::SERVICE_UNAVAILABLE, JSON, error);
-    };
-    let failed = report.error.is_some();
-    note(&report, operator, process);
-    let mut page = AdminPage::json(&ReloadSection::of(report));
-    if failed {
-        page.status = StatusCode::UNPROCESSABLE_ENTITY;
+impl AdminAction for ReloadOrder {
+    /// Reloads and returns the page with the result.
+    fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
+        let reloader = &process.reloader;
+        let ended = reloader
+            .requests
+            .request_and_wait(Some(operator.to_string()), RELOAD_PATIENCE);
+        let Some(report) = reloader.last_reload().filter(|_| ended) else {
+            let error = &br#"{"error":"the reload has not ended yet; look at /status"}"#[..];
+            return AdminPage::new(StatusCode::SERVICE_UNAVAILABLE, JSON, error);
+        };
+        let failed = report.error.is_some();
+        note(&report, operator, process);
+        let mut page = AdminPage::json(&ReloadSection::of(report));
+        if failed {
+            page.status = StatusCode::UNPROCESSABLE_ENTITY;
+        }
+        page
     }
-    page
+
+    fn needs_token(&self) -> bool {
+        false
+    }
 }
 
 /// Records the reload.

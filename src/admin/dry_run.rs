@@ -10,9 +10,14 @@ use serde::Serialize;
 use sluicegate_base::clock;
 use sluicegate_decide::rfc3339;
 
+use super::operator::Operator;
 use super::page::{AdminPage, is_reading};
-use super::{AdminAction, AdminTask};
+use super::task::{AdminAction, AdminTask};
 use crate::process::GatewayProcess;
+
+/// The question for the change that a reload would make.
+#[derive(Debug)]
+struct DryRunQuery;
 
 #[derive(Serialize)]
 struct DryRunPage<'a> {
@@ -36,7 +41,7 @@ pub(super) fn task(request: &Parts) -> Option<AdminTask> {
     }
     Some(match query {
         "dry_run=true" if is_reading(&request.method) || request.method == Method::POST => {
-            AdminTask::Walk(AdminAction::DryRun)
+            AdminTask::Walk(Box::new(DryRunQuery))
         }
         "dry_run=true" => {
             let error = "a dry run of a reload is asked for by GET or POST";
@@ -50,26 +55,32 @@ pub(super) fn task(request: &Parts) -> Option<AdminTask> {
     })
 }
 
-/// Reads the files and returns the page with the change that they would make.
-pub(super) fn page(process: &GatewayProcess) -> AdminPage {
-    let snapshot = process.shared.snapshot();
-    let preview = process.reloader.preview(&process.shared);
-    let change = preview.as_ref().ok();
-    let error = preview.as_ref().err().map(String::as_str);
-    let mut page = AdminPage::json(&DryRunPage {
-        at: rfc3339::format(clock::now()),
-        dry_run: true,
-        generation: snapshot.generation,
-        loaded_at: rfc3339::format(process.reloader.loaded_at()),
-        result: if error.is_some() { "failed" } else { "ok" },
-        error,
-        changes: change.map_or(&[], |change| &change.changes),
-        pending_restart: change.map_or(&[], |change| &change.pending_restart),
-        warnings: change
-            .and_then(|change| (!change.warnings.is_empty()).then_some(&*change.warnings)),
-    });
-    if error.is_some() {
-        page.status = StatusCode::UNPROCESSABLE_ENTITY;
+impl AdminAction for DryRunQuery {
+    /// Reads the files and returns the page with the change that they would make.
+    fn page(&self, _: &Operator, process: &GatewayProcess) -> AdminPage {
+        let snapshot = process.shared.snapshot();
+        let preview = process.reloader.preview(&process.shared);
+        let change = preview.as_ref().ok();
+        let error = preview.as_ref().err().map(String::as_str);
+        let mut page = AdminPage::json(&DryRunPage {
+            at: rfc3339::format(clock::now()),
+            dry_run: true,
+            generation: snapshot.generation,
+            loaded_at: rfc3339::format(process.reloader.loaded_at()),
+            result: if error.is_some() { "failed" } else { "ok" },
+            error,
+            changes: change.map_or(&[], |change| &change.changes),
+            pending_restart: change.map_or(&[], |change| &change.pending_restart),
+            warnings: change
+                .and_then(|change| (!change.warnings.is_empty()).then_some(&*change.warnings)),
+        });
+        if error.is_some() {
+            page.status = StatusCode::UNPROCESSABLE_ENTITY;
+        }
+        page
     }
-    page
+
+    fn needs_token(&self) -> bool {
+        false
+    }
 }

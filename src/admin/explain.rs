@@ -7,9 +7,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use http::StatusCode;
 use http::request::Parts;
 
-use super::AdminTask;
 use super::page::{AdminPage, is_reading, only_reading};
 use super::query::decoded;
+use super::task::AdminTask;
 use crate::explain::{BadRequest, EnforcedKeys, RequestExplained, RequestQuestion};
 use crate::process::GatewayProcess;
 

@@ -21,8 +21,9 @@ use super::limit::limit_named;
 use super::operator::Operator;
 use super::page::AdminPage;
 use super::query::decoded;
+use super::task::{AdminAction, AdminTask};
 use super::top::seconds;
-use super::{AdminAction, AdminTask, rule_view, rules};
+use super::{rule_view, rules};
 use crate::admission::{RateScaling, ScaledRates};
 use crate::config::read_duration;
 use crate::config::rules::KeyPart;
@@ -34,7 +35,7 @@ const VALUES: usize = 16;
 
 /// A request about one key of a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct KeyRequest {
+struct KeyRequest {
     limit: String,
     which: KeySelector,
     change: KeyEdit,
@@ -82,7 +83,7 @@ impl TryFrom<serde_json::Number> for UsedUnits {
 /// Returns the task of a request about a key; `None` where its path is another one.
 pub(super) fn task(request: &Parts, body: &[u8]) -> Option<AdminTask> {
     Some(match KeyRequest::parse(request, body)? {
-        Ok(asked) => AdminTask::Walk(AdminAction::Key(asked)),
+        Ok(asked) => AdminTask::Walk(Box::new(asked)),
         Err(page) => AdminTask::Show(page),
     })
 }
@@ -114,37 +115,6 @@ impl KeyRequest {
                 reason,
             })
         }))
-    }
-
-    /// Runs the request and returns the page with the key's state after it. A change leaves an audit line.
-    pub(super) fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
-        let refused = self.refuse_wide_ban(process).map(Err);
-        let shown = refused.or_else(|| self.ban_by_rule(operator, process));
-        let shown =
-            shown.unwrap_or_else(|| key_edit::edit(process, &self.limit, &self.which, self.change));
-        let shown = match shown {
-            Ok(shown) => shown,
-            Err(error) => {
-                let (status, why) = error.said();
-                if let Some(action) = self.change.action() {
-                    let entry = self.entry(action, self.which.hash(), self.attempt());
-                    audit::note_failed(process, operator, &entry, &why);
-                }
-                return AdminPage::error(status, &why);
-            }
-        };
-        let page = KeyPage::of(&self.limit, &shown);
-        if let Some(action) = self.change.action() {
-            let change = self.act(&format!("key {}", page.key));
-            let change = change + &rule_view::removed_words(&shown.ended_rules);
-            let entry = self.entry(action, page.key.clone(), change);
-            let kind = match self.change {
-                KeyEdit::Ban(_) => MarkKind::Ban,
-                KeyEdit::Look | KeyEdit::Clear | KeyEdit::Use(_) => MarkKind::Key,
-            };
-            audit::note_and_mark(process, operator, kind, &self.limit, &entry);
-        }
-        AdminPage::json(&page)
     }
 
     /// Refuses a ban that would hit too many requests; `None` for every other change.
@@ -210,6 +180,39 @@ impl KeyRequest {
             KeyEdit::Use(used) => format!("set {key} to {used} used"),
             KeyEdit::Ban(length) => format!("ban {key} for {} s", length.as_secs()),
         }
+    }
+}
+
+impl AdminAction for KeyRequest {
+    /// Runs the request and returns the page with the key's state after it. A change leaves an audit line.
+    fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
+        let refused = self.refuse_wide_ban(process).map(Err);
+        let shown = refused.or_else(|| self.ban_by_rule(operator, process));
+        let shown =
+            shown.unwrap_or_else(|| key_edit::edit(process, &self.limit, &self.which, self.change));
+        let shown = match shown {
+            Ok(shown) => shown,
+            Err(error) => {
+                let (status, why) = error.said();
+                if let Some(action) = self.change.action() {
+                    let entry = self.entry(action, self.which.hash(), self.attempt());
+                    audit::note_failed(process, operator, &entry, &why);
+                }
+                return AdminPage::error(status, &why);
+            }
+        };
+        let page = KeyPage::of(&self.limit, &shown);
+        if let Some(action) = self.change.action() {
+            let change = self.act(&format!("key {}", page.key));
+            let change = change + &rule_view::removed_words(&shown.ended_rules);
+            let entry = self.entry(action, page.key.clone(), change);
+            let kind = match self.change {
+                KeyEdit::Ban(_) => MarkKind::Ban,
+                KeyEdit::Look | KeyEdit::Clear | KeyEdit::Use(_) => MarkKind::Key,
+            };
+            audit::note_and_mark(process, operator, kind, &self.limit, &entry);
+        }
+        AdminPage::json(&page)
     }
 }
 

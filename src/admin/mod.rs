@@ -55,6 +55,7 @@ mod rules;
 mod snapshot;
 mod status;
 mod store;
+mod task;
 mod token;
 mod top;
 mod ui;
@@ -63,22 +64,14 @@ mod unblock;
 mod usage;
 mod values;
 
-use crate::cache::purge::PurgeScope;
 use crate::config::rules::AdminRole;
 use crate::process::GatewayProcess;
-use ban_selection::UnbanOrder;
-use bans::BanLift;
-use clear::ClearOrder;
 use clients::ClientSection;
 use health::ReadyState;
-use keys::KeyRequest;
 use page::{AdminPage, JSON, TEXT, dressed, is_reading, only_reading};
-use rules::RuleChange;
 use snapshot::AdminSnapshot;
+use task::{AdminAction, AdminTask};
 use token::{TokenAccess, change_refusal, no_token};
-use top::TopQuery;
-use usage::UsageQuery;
-use values::ValuesQuery;
 
 pub use events::{EventHub, EventStream};
 pub use history::HistoryWatch;
@@ -105,25 +98,9 @@ pub enum AdminResponse {
 /// A response that is still to be made, on a thread that no other response waits for.
 #[derive(Debug)]
 pub struct TableWalk {
-    errand: AdminAction,
+    action: Box<dyn AdminAction>,
     method: Method,
     operator: Operator,
-}
-
-#[derive(Debug)]
-enum AdminAction {
-    Sample(fn(&GatewayProcess) -> AdminPage),
-    Look(TopQuery),
-    Usage(UsageQuery),
-    Lift(BanLift),
-    Unban(UnbanOrder),
-    Clear(ClearOrder),
-    Purge(PurgeScope),
-    Key(KeyRequest),
-    Values(ValuesQuery),
-    Reload,
-    DryRun,
-    Rule(RuleChange),
 }
 
 /// The sender of an admin request, and its body.
@@ -135,32 +112,11 @@ pub struct RequestSource {
     pub body: Vec<u8>,
 }
 
-impl AdminAction {
-    /// Returns whether the action is refused as a change where no token is configured.
-    fn needs_token(&self) -> bool {
-        !matches!(self, Self::Reload | Self::DryRun)
-    }
-}
-
 impl TableWalk {
     /// Walks and returns the response.
     #[must_use]
     pub fn run(&self, process: &GatewayProcess) -> Response<Vec<u8>> {
-        let operator = &self.operator;
-        let page = match &self.errand {
-            AdminAction::Sample(make) => make(process),
-            AdminAction::Look(question) => question.page(process),
-            AdminAction::Usage(question) => question.page(process),
-            AdminAction::Lift(pardon) => pardon.page(operator, process),
-            AdminAction::Unban(order) => order.page(operator, process),
-            AdminAction::Clear(order) => order.page(operator, process),
-            AdminAction::Purge(purge) => cache::page(purge, operator, process),
-            AdminAction::Key(request) => request.page(operator, process),
-            AdminAction::Values(query) => query.page(process),
-            AdminAction::Reload => configuration::reload(operator, process),
-            AdminAction::DryRun => dry_run::page(process),
-            AdminAction::Rule(change) => change.page(operator, process),
-        };
+        let page = self.action.page(&self.operator, process);
         dressed(page, &self.method)
     }
 
@@ -187,29 +143,21 @@ pub fn answer(
     let method = &request.method;
     let task = page(request, &mut sender, process);
     let operator = sender.operator;
-    let walk = |errand| TableWalk {
-        errand,
+    let walk = |action| TableWalk {
+        action,
         method: method.clone(),
         operator: operator.clone(),
     };
     match task {
         AdminTask::Show(page) => AdminResponse::Ready(dressed(page, method)),
-        AdminTask::Sample(make) => AdminResponse::Sample(walk(AdminAction::Sample(make))),
-        AdminTask::Walk(errand) if is_reading(method) => AdminResponse::Walk(walk(errand)),
-        AdminTask::Walk(errand) => match change_refusal(process).filter(|_| errand.needs_token()) {
+        AdminTask::Sample(make) => AdminResponse::Sample(walk(Box::new(make))),
+        AdminTask::Walk(action) if is_reading(method) => AdminResponse::Walk(walk(action)),
+        AdminTask::Walk(action) => match change_refusal(process).filter(|_| action.needs_token()) {
             Some(page) => AdminResponse::Ready(dressed(page, method)),
-            None => AdminResponse::Change(walk(errand)),
+            None => AdminResponse::Change(walk(action)),
         },
         AdminTask::Stream => AdminResponse::Stream(operator.token),
     }
-}
-
-/// The page that is ready, the function or the action that makes one, or the order to stream.
-enum AdminTask {
-    Show(AdminPage),
-    Sample(fn(&GatewayProcess) -> AdminPage),
-    Walk(AdminAction),
-    Stream,
 }
 
 fn page(request: &Parts, sender: &mut RequestSource, process: &GatewayProcess) -> AdminTask {

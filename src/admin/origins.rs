@@ -14,12 +14,12 @@ use sluicegate_base::clock;
 use sluicegate_decide::rfc3339;
 use tracing::info;
 
-use super::AdminTask;
 use super::audit::{self, AuditEntry};
 use super::operator::Operator;
 use super::origin_view::{ConcurrencyView, OriginView, ServerView};
 use super::page::{AdminPage, JSON};
 use super::query::decoded;
+use super::task::AdminTask;
 use super::token::change_refusal;
 use crate::config::rules::{OriginAddress, Role};
 use crate::history::MarkKind;

@@ -13,8 +13,8 @@ use sluicegate_base::space_saving::FrequentItem;
 use sluicegate_decide::rfc3339;
 use sluicegate_limiter::Timestamp;
 
-use super::AdminTask;
 use super::page::{AdminPage, is_reading, only_reading};
+use super::task::AdminTask;
 use crate::process::GatewayProcess;
 use crate::record::{ClientGroups, RejectedClientsView};
 

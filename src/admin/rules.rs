@@ -27,7 +27,8 @@ use super::key_texts::KeyValuesForm;
 use super::operator::Operator;
 use super::page::{AdminPage, is_reading};
 use super::rule_view::{RuleRow, RuleViewer};
-use super::{AdminAction, AdminTask, unblock};
+use super::task::{AdminAction, AdminTask};
+use super::unblock;
 use crate::admission::ActiveLimit;
 use crate::config::read_duration;
 use crate::config::rules::{LimitRules, Name, Tier};
@@ -37,7 +38,7 @@ use crate::snapshot::Snapshot;
 
 /// A change of the rules.
 #[derive(Debug)]
-pub(super) enum RuleChange {
+enum RuleChange {
     /// A rule is added.
     Add(RuleOrder),
     /// The rule of this id is removed.
@@ -52,7 +53,7 @@ pub(super) enum RuleChange {
     deny_unknown_fields,
     expecting = "an object with `action`, `target` and `for`"
 )]
-pub(super) struct RuleOrder {
+struct RuleOrder {
     action: String,
     target: Option<String>,
     limit: Option<String>,
@@ -154,7 +155,7 @@ pub(super) fn task(request: &Parts, body: &[u8]) -> Option<AdminTask> {
     };
     Some(match change {
         Err(page) => AdminTask::Show(page),
-        Ok(change) => AdminTask::Walk(AdminAction::Rule(change)),
+        Ok(change) => AdminTask::Walk(Box::new(change)),
     })
 }
 
@@ -262,9 +263,9 @@ impl RulesSection {
     }
 }
 
-impl RuleChange {
+impl AdminAction for RuleChange {
     /// Makes the change, which leaves an audit line, and returns the page about it.
-    pub(super) fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
+    fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
         match self {
             Self::Add(order) => order.add(operator, process),
             Self::Remove(id) => remove(*id, operator, process),

@@ -15,14 +15,16 @@ use sluicegate_base::clock;
 use sluicegate_decide::rfc3339;
 use sluicegate_limiter::{KeyHash, RateStatus, Timestamp};
 
+use super::bans;
 use super::client_rules::{ClientRules, KeyNetworks};
 use super::key_texts::KeyValuesForm;
 use super::keys::KeyBan;
 use super::limit::limit_named;
 use super::limit_view::LimitView;
+use super::operator::Operator;
 use super::page::{AdminPage, JSON, is_reading, only_reading};
 use super::status::OverflowSection;
-use super::{AdminAction, AdminTask, bans};
+use super::task::{AdminAction, AdminTask};
 use crate::admission::{ActiveLimit, KeyNamer, NextRequest, RankedKey, ScaledRates};
 use crate::process::GatewayProcess;
 
@@ -31,7 +33,7 @@ const USUAL: usize = 20;
 
 /// A parsed query: the limit's name, the keys and their number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct TopQuery {
+struct TopQuery {
     limit: String,
     about: TopSubject,
     most: usize,
@@ -55,7 +57,7 @@ pub(super) fn task(request: &Parts) -> Option<AdminTask> {
     Some(
         match TopQuery::parse(request.uri.path(), request.uri.query())? {
             _ if !is_reading(&request.method) => AdminTask::Show(only_reading()),
-            Ok(question) => AdminTask::Walk(AdminAction::Look(question)),
+            Ok(question) => AdminTask::Walk(Box::new(question)),
             Err(misasked) => AdminTask::Show(misasked.page()),
         },
     )
@@ -86,9 +88,11 @@ impl TopQuery {
         });
         Some(question.ok_or(BadQuery))
     }
+}
 
+impl AdminAction for TopQuery {
     /// Walks the table and returns the page.
-    pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
+    fn page(&self, _: &Operator, process: &GatewayProcess) -> AdminPage {
         let active = limit_named(process, &self.limit);
         match self.about {
             TopSubject::Fullest => match active {

@@ -19,7 +19,8 @@ use super::key_edit::wait_for;
 use super::limit::limit_named;
 use super::operator::Operator;
 use super::page::AdminPage;
-use super::{AdminAction, AdminTask, rule_view};
+use super::rule_view;
+use super::task::{AdminAction, AdminTask};
 use crate::explain::counted;
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
@@ -52,13 +53,13 @@ pub(super) fn task(request: &Parts) -> Option<AdminTask> {
     let query = request.uri.query().unwrap_or_default();
     Some(match UnbanOrder::parse(query, clock::now()) {
         Err(error) => AdminTask::Show(AdminPage::error(StatusCode::BAD_REQUEST, &error)),
-        Ok(order) => AdminTask::Walk(AdminAction::Unban(order)),
+        Ok(order) => AdminTask::Walk(Box::new(order)),
     })
 }
 
-impl UnbanOrder {
+impl AdminAction for UnbanOrder {
     /// Ends or counts the bans and returns the page with their number.
-    pub(super) fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
+    fn page(&self, operator: &Operator, process: &GatewayProcess) -> AdminPage {
         if let Some(limit) = &self.selection.limit
             && limit_named(process, limit).is_none_or(|limit| {
                 limit.bans.is_none() && limit.keys_banned_by_rules().next().is_none()

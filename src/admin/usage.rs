@@ -8,14 +8,15 @@ use http::request::Parts;
 use sluicegate_base::clock;
 
 use super::limit::limit_named;
+use super::operator::Operator;
 use super::page::{AdminPage, JSON, is_reading, only_reading};
-use super::{AdminAction, AdminTask};
+use super::task::{AdminAction, AdminTask};
 use crate::process::GatewayProcess;
 use crate::usage::UsagePage;
 
 /// A parsed query: the limit's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct UsageQuery {
+struct UsageQuery {
     limit: String,
 }
 
@@ -28,15 +29,15 @@ pub(super) fn task(request: &Parts) -> Option<AdminTask> {
         _ => return None,
     };
     Some(if is_reading(&request.method) {
-        AdminTask::Walk(AdminAction::Usage(UsageQuery { limit }))
+        AdminTask::Walk(Box::new(UsageQuery { limit }))
     } else {
         AdminTask::Show(only_reading())
     })
 }
 
-impl UsageQuery {
+impl AdminAction for UsageQuery {
     /// Walks the table, where that is due, and returns the page.
-    pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
+    fn page(&self, _: &Operator, process: &GatewayProcess) -> AdminPage {
         let Some(active) = limit_named(process, &self.limit) else {
             let error = &br#"{"error":"no such limit; /status names them"}"#[..];
             return AdminPage::new(StatusCode::NOT_FOUND, JSON, error);
@@ -96,7 +97,7 @@ mod tests {
             let (parts, ()) = request.expect("a request").into_parts();
             task(&parts)
         };
-        let walks = |task| matches!(task, Some(AdminTask::Walk(AdminAction::Usage(_))));
+        let walks = |task| matches!(task, Some(AdminTask::Walk(_)));
         assert!(walks(found("GET", "/limits/otp/usage")));
         assert!(matches!(
             found("POST", "/limits/otp/usage"),

@@ -15,14 +15,15 @@ use super::client_rules::{ClientRuleRow, ClientRules, network_of_text};
 use super::key_edit::{self, KeyEdit, KeyRequestError, KeySelector};
 use super::keys::{KeyPage, values};
 use super::limit::limit_named;
+use super::operator::Operator;
 use super::page::{AdminPage, is_reading, only_reading};
-use super::{AdminAction, AdminTask};
+use super::task::{AdminAction, AdminTask};
 use crate::config::rules::{KeyPart, Name};
 use crate::process::GatewayProcess;
 
 /// The values to look up.
 #[derive(Debug)]
-pub(super) struct ValuesQuery(Vec<String>);
+struct ValuesQuery(Vec<String>);
 
 #[derive(Serialize)]
 struct ValuesPage {
@@ -59,34 +60,12 @@ pub(super) fn task(request: &Parts) -> Option<AdminTask> {
             StatusCode::BAD_REQUEST,
             "write /keys?value=VALUE, once for each part of the key, percent-encoded",
         )),
-        Ok(values) => AdminTask::Walk(AdminAction::Values(ValuesQuery(values))),
+        Ok(values) => AdminTask::Walk(Box::new(ValuesQuery(values))),
         Err(page) => AdminTask::Show(page),
     })
 }
 
 impl ValuesQuery {
-    /// Looks the values up at each limit. Waits for the store where a limit counts there.
-    pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
-        let snapshot = process.shared.snapshot();
-        let names: Vec<_> = snapshot.limits.keys().cloned().collect();
-        let client = self.address();
-        let judge = |network| ClientRules::new(&snapshot, None).judge(network);
-        let mut page = ValuesPage {
-            at: rfc3339::format(clock::now()),
-            client_rules: client.map(judge).unwrap_or_default().rows,
-            limits: Vec::new(),
-            global: Vec::new(),
-            others: Vec::new(),
-            omitted: names.len().saturating_sub(bounds::LIMITS_OF_VALUES),
-        };
-        // A look at many limits may outlast a reload and must keep no snapshot alive.
-        drop(snapshot);
-        for name in names.iter().take(bounds::LIMITS_OF_VALUES) {
-            self.look(name, client, process, &mut page);
-        }
-        AdminPage::json(&page)
-    }
-
     /// Adds the state of the values at one limit to a page.
     fn look(
         &self,
@@ -124,5 +103,29 @@ impl ValuesQuery {
         let mut addresses = self.0.iter().filter_map(|text| network_of_text(text));
         let address = addresses.next()?;
         addresses.next().is_none().then_some(address)
+    }
+}
+
+impl AdminAction for ValuesQuery {
+    /// Looks the values up at each limit. Waits for the store where a limit counts there.
+    fn page(&self, _: &Operator, process: &GatewayProcess) -> AdminPage {
+        let snapshot = process.shared.snapshot();
+        let names: Vec<_> = snapshot.limits.keys().cloned().collect();
+        let client = self.address();
+        let judge = |network| ClientRules::new(&snapshot, None).judge(network);
+        let mut page = ValuesPage {
+            at: rfc3339::format(clock::now()),
+            client_rules: client.map(judge).unwrap_or_default().rows,
+            limits: Vec::new(),
+            global: Vec::new(),
+            others: Vec::new(),
+            omitted: names.len().saturating_sub(bounds::LIMITS_OF_VALUES),
+        };
+        // A look at many limits may outlast a reload and must keep no snapshot alive.
+        drop(snapshot);
+        for name in names.iter().take(bounds::LIMITS_OF_VALUES) {
+            self.look(name, client, process, &mut page);
+        }
+        AdminPage::json(&page)
     }
 }

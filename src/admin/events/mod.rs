@@ -36,9 +36,9 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender};
 use tokio::time::MissedTickBehavior;
 
-use super::AdminTask;
 use super::operator::TokenHolder;
 use super::page::{AdminPage, RESOURCE_POLICY, dressed, is_reading, only_reading};
+use super::task::AdminTask;
 use super::token::token_of;
 use crate::config::rules::AdminToken;
 use crate::process::GatewayProcess;

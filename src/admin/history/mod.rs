@@ -11,10 +11,10 @@ use http::StatusCode;
 use http::request::Parts;
 use serde::Serialize;
 
-use super::AdminTask;
 use super::configuration::ReloadSection;
 use super::page::{AdminPage, is_reading, only_reading};
 use super::query::decoded;
+use super::task::AdminTask;
 use crate::process::GatewayProcess;
 
 pub(super) use page::HistoryPage;
