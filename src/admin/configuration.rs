@@ -155,7 +155,8 @@ pub(super) fn routes(process: &GatewayProcess) -> AdminPage {
 
 /// Returns the task of a reload; `None` where the path is another one.
 pub(super) fn task(request: &Parts) -> Option<AdminTask> {
-    (request.uri.path() == "/reload").then(|| {
+    let is_reload = request.uri.path() == "/reload" && request.uri.query().is_none();
+    is_reload.then(|| {
         if request.method == Method::POST {
             return AdminTask::Walk(Box::new(ReloadOrder));
         }

@@ -30,6 +30,7 @@ mod configuration;
 mod connections;
 mod crawler_look_ups;
 mod dry_run;
+mod endpoints;
 mod events;
 mod explain;
 mod health;
@@ -66,10 +67,8 @@ mod values;
 
 use crate::config::rules::AdminRole;
 use crate::process::GatewayProcess;
-use clients::ClientSection;
-use health::ReadyState;
-use page::{AdminPage, JSON, TEXT, dressed, is_reading, only_reading};
-use snapshot::AdminSnapshot;
+use endpoints::AdminRequest;
+use page::{AdminPage, JSON, dressed, is_reading};
 use task::{AdminAction, AdminTask};
 use token::{TokenAccess, change_refusal, no_token};
 
@@ -186,66 +185,17 @@ fn page(request: &Parts, sender: &mut RequestSource, process: &GatewayProcess) -
         let error = format!("the body has more than {ADMIN_BODY} bytes, the most that is read");
         return AdminTask::Show(AdminPage::error(StatusCode::PAYLOAD_TOO_LARGE, &error));
     }
-    let make: fn(&GatewayProcess) -> AdminPage = match path {
-        "/metrics" => |process| metrics::page(AdminSnapshot::of(process)),
-        "/healthz" => |_| AdminPage::new(StatusCode::OK, TEXT, &b"ok"[..]),
-        "/readyz" => |process| health::ready(ReadyState::of(process)),
-        "/status" => |process| {
-            let clients = ClientSection::largest(&process.shared.accounts);
-            status::page(AdminSnapshot::of(process), clients)
-        },
-        "/origins" => origins::page,
-        "/config" => configuration::page,
-        "/routes" => configuration::routes,
-        _ => return walk(request, sender, process),
-    };
-    if !is_reading(&request.method) {
-        return AdminTask::Show(only_reading());
-    }
-    match path {
-        // Both look into the table of each limit.
-        "/metrics" | "/status" => AdminTask::Sample(make),
-        _ => AdminTask::Show(make(process)),
-    }
+    endpoints::find(&AdminRequest {
+        head: request,
+        body: &sender.body,
+        operator: &sender.operator,
+        process,
+    })
 }
 
 /// Returns whether a path needs no token.
 fn is_open(path: &str) -> bool {
     matches!(path, "/healthz" | "/readyz") || ui::is_asset(path)
-}
-
-/// Finds the endpoint among the others that the path names.
-fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> AdminTask {
-    keys::task(request, &sender.body)
-        .or_else(|| ui::page(request).map(AdminTask::Show))
-        .or_else(|| events::task(request))
-        .or_else(|| explain::task(request, process))
-        .or_else(|| values::task(request))
-        .or_else(|| rejected_clients::task(request, process))
-        .or_else(|| dry_run::task(request))
-        .or_else(|| configuration::task(request))
-        .or_else(|| history::task(request, process))
-        .or_else(|| origins::task(request, &sender.operator, process))
-        .or_else(|| bans::task(request))
-        .or_else(|| unban::task(request))
-        .or_else(|| clear::task(request))
-        .or_else(|| rules::task(request, &sender.body))
-        .or_else(|| cache::task(request))
-        .or_else(|| top::task(request))
-        .or_else(|| usage::task(request))
-        .unwrap_or_else(|| AdminTask::Show(no_such_path()))
-}
-
-fn no_such_path() -> AdminPage {
-    let paths = concat!(
-        r#"{"error":"no such path","paths":["/metrics","/healthz","/readyz","/status","/origins","/config","/routes","/reload","#,
-        r#""/reload?dry_run=true","/reloads","/history","/ui/","/events","/rules","/explain?url=URL","/keys?value=VALUE","#,
-        r#""/clients/rejected","#,
-        r#""/limits/NAME/top","/limits/NAME/usage","/limits/NAME/bans","/limits/NAME/bans/KEY","#,
-        r#""/limits/NAME/keys?value=VALUE","/bans?limit=NAME&since=20m&cidr=CIDR","/limits/NAME/clear","#,
-        r#""/cache/purge","/origins/NAME/servers/ADDRESS/drain","/origins/NAME/servers/ADDRESS/undrain"]}"#
-    );
-    AdminPage::new(StatusCode::NOT_FOUND, JSON, paths.as_bytes())
 }
 
 #[cfg(test)]

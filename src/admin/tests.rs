@@ -13,9 +13,10 @@ use sluicegate_limiter::{
     OverflowPeriod, Seed, Timestamp, decide,
 };
 
+use super::health::ReadyState;
 use super::limit::limit_named;
 use super::limit_view::{BansView, LimitFacts, LimitView, PermitsView};
-use super::snapshot::ProcessTimes;
+use super::snapshot::{AdminSnapshot, ProcessTimes};
 use super::*;
 use crate::admission::{ActiveLimit, KeySeed};
 use crate::budgets::OpenFiles;

@@ -26,23 +26,19 @@ struct ReloadsPage {
     reloads: Vec<ReloadSection>,
 }
 
-/// Returns the task of `/history` or `/reloads`; `None` where the path is another one.
+/// Returns the task of `/history`; `None` where the path is another one.
 pub(super) fn task(request: &Parts, process: &GatewayProcess) -> Option<AdminTask> {
-    let path = request.uri.path();
-    if path != "/history" && path != "/reloads" {
-        return None;
-    }
-    if !is_reading(&request.method) {
-        return Some(AdminTask::Show(only_reading()));
-    }
-    Some(AdminTask::Show(if path == "/reloads" {
-        reloads(process)
-    } else {
-        history(request.uri.query(), process)
-    }))
+    (request.uri.path() == "/history").then(|| {
+        AdminTask::Show(if is_reading(&request.method) {
+            history(request.uri.query(), process)
+        } else {
+            only_reading()
+        })
+    })
 }
 
-fn reloads(process: &GatewayProcess) -> AdminPage {
+/// Returns the page of `/reloads`.
+pub(super) fn reloads(process: &GatewayProcess) -> AdminPage {
     let reports = process.reloader.reloads().into_iter();
     AdminPage::json(&ReloadsPage {
         reloads: reports.map(ReloadSection::of).collect(),
