@@ -20,6 +20,7 @@ use sluicegate_limiter::{ActiveBan, KeyHash, Timestamp};
 use tracing::warn;
 
 use super::audit::{self, AuditEntry};
+use super::duration::seconds;
 use super::key_edit::wait_for;
 use super::key_texts::KeyValuesForm;
 use super::keys::{BadKey, hash};
@@ -30,7 +31,6 @@ use super::page::{AdminPage, JSON};
 use super::rule_view;
 use super::status::BansSection;
 use super::task::{AdminAction, AdminTask};
-use super::top::seconds;
 use crate::admission::{ActiveLimit, KeyNamer, NamedKey};
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;

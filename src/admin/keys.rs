@@ -16,13 +16,13 @@ use sluicegate_limiter::{ActiveBan, KeyHash, KeyPlacement, NEVER, Timestamp};
 
 use super::audit::{self, AuditEntry};
 use super::client_rules::ClientRuleRow;
+use super::duration::seconds;
 use super::key_edit::{self, KeyEdit, KeyRequestError, KeyResult, KeySelector, KeyView};
 use super::limit::limit_named;
 use super::operator::Operator;
 use super::page::AdminPage;
 use super::query::decoded;
 use super::task::{AdminAction, AdminTask};
-use super::top::seconds;
 use super::{rule_view, rules};
 use crate::admission::{RateScaling, ScaledRates};
 use crate::config::read_duration;

@@ -30,6 +30,7 @@ mod configuration;
 mod connections;
 mod crawler_look_ups;
 mod dry_run;
+mod duration;
 mod endpoints;
 mod events;
 mod explain;

@@ -13,7 +13,7 @@ use sluicegate_decide::temporary_rules::{
 };
 use sluicegate_limiter::{KeyHash, Timestamp};
 
-use super::top::seconds;
+use super::duration::seconds;
 use crate::admission::{ActiveLimit, KeySeed};
 use crate::config::rules::LoggedKeys;
 use crate::process::GatewayProcess;

@@ -5,8 +5,6 @@
 //! seed of the state directory exists, or without one the process. Its values stand beside it where they are known and may be shown. The
 //! whole table is read to find the keys, some 100 ns for each active key, so this is not done where other responses wait.
 
-use std::time::Duration;
-
 use http::StatusCode;
 use http::request::Parts;
 use serde::Serialize;
@@ -17,6 +15,7 @@ use sluicegate_limiter::{KeyHash, RateStatus, Timestamp};
 
 use super::bans;
 use super::client_rules::{ClientRules, KeyNetworks};
+use super::duration::seconds;
 use super::key_texts::KeyValuesForm;
 use super::keys::KeyBan;
 use super::limit::limit_named;
@@ -262,11 +261,6 @@ impl TopRate {
             reset: seconds(status.reset),
         }
     }
-}
-
-/// To the millisecond.
-pub(super) fn seconds(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1000.0).round() / 1000.0
 }
 
 #[cfg(test)]
