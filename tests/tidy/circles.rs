@@ -9,10 +9,9 @@ use super::{Complaints, Source, assert_none, files, root};
 
 /// The longest circle of each folder of sources; the aim is 4. Only ever lower them.
 const LONGEST: &[(&str, usize)] = &[
-    ("crates/config/src", 92),
     ("crates/import/src", 13),
     ("crates/limiter/src", 7),
-    ("src", 37),
+    ("src", 22),
 ];
 /// The longest circle of every other folder.
 const MAX_CIRCLE: usize = 4;
