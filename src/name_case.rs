@@ -32,7 +32,8 @@ impl ReceivedNames {
 
     /// Returns the names of these fields, as `newer` has them, or else these names.
     pub(crate) fn updated(&self, newer: &Self, fields: &HeaderMap) -> Self {
-        let (mut next, mut next_newer) = (0, 0);
+        let mut next = 0;
+        let mut next_newer = 0;
         let names = fields.keys().filter_map(|name| {
             let name = name.as_str().as_bytes();
             let received = newer.find(name, &mut next_newer);

@@ -557,7 +557,8 @@ fn compile_route(
 /// Returns the lists of a route and those of every route; one that both name with one effect counts once.
 fn lists_of(route: &RouteRules, rules: &Rules) -> ClientLists {
     let mut lists = ClientLists::default();
-    let (of_all, of_route) = (&rules.client.lists, &route.lists);
+    let of_all = &rules.client.lists;
+    let of_route = &route.lists;
     for (effect, of_all, of_route) in [
         (ListEffect::Allow, &of_all.allow, &of_route.allow),
         (ListEffect::Block, &of_all.block, &of_route.block),

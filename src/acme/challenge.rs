@@ -52,7 +52,8 @@ impl ChallengeResponses {
             return None;
         }
         answers.insert(token.to_owned(), key_authorization.into());
-        let (all, token) = (self.clone(), token.to_owned());
+        let all = self.clone();
+        let token = token.to_owned();
         Some(PresentedProof::until(move || {
             all.lock().remove(&token);
         }))

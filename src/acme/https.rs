@@ -52,7 +52,8 @@ impl HttpClient for HttpsClient {
         &self,
         request: Request<BodyWrapper<Bytes>>,
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
-        let (trust, pauses) = (self.trust.clone(), self.pauses.clone());
+        let trust = self.trust.clone();
+        let pauses = self.pauses.clone();
         Box::pin(async move {
             let place = request.uri().authority().map(ToString::to_string);
             let place = place.unwrap_or_default();
@@ -72,7 +73,8 @@ async fn ask(
     pauses: &RetryAfterHint,
 ) -> Result<BytesResponse, String> {
     let (host, port) = place(request.uri())?;
-    let (method, target) = (request.method().clone(), origin_form(request.uri())?);
+    let method = request.method().clone();
+    let target = origin_form(request.uri())?;
     let authority = request.uri().authority().map(ToString::to_string);
     let authority = authority.and_then(|authority| authority.parse().ok());
     let authority = authority.ok_or("this is not a host")?;

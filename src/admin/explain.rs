@@ -45,7 +45,9 @@ fn question(query: &str) -> Result<RequestQuestion, BadRequest> {
     const WRITE: &str = "write /explain?url=URL, and if need be method=, client= (an IP address), listener= (its name) and header= \
                          (\"X-Plan: free\", as often as needed), all percent-encoded";
     let wrong = || BadRequest(WRITE.to_owned());
-    let (mut method, mut url, mut client) = (None, None, None);
+    let mut method = None;
+    let mut url = None;
+    let mut client = None;
     let mut listener = None;
     let mut headers = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {

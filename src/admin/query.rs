@@ -9,7 +9,8 @@ pub(super) fn decoded(text: &str) -> Option<String> {
         bytes.push(match byte {
             b'%' => {
                 let digit = |byte: u8| char::from(byte).to_digit(16);
-                let (high, low) = (digit(rest.next()?)?, digit(rest.next()?)?);
+                let high = digit(rest.next()?)?;
+                let low = digit(rest.next()?)?;
                 u8::try_from(high * 16 + low).ok()?
             }
             byte => byte,

@@ -44,7 +44,8 @@ impl AnnouncedCost {
 
     /// Returns the sum of the parts; `None` where the request announces none, or one that is not read.
     fn sum(&self, facts: &RequestFacts<'_>) -> Option<Cost> {
-        let (mut sum, mut announced) = (0_u32, false);
+        let mut sum = 0_u32;
+        let mut announced = false;
         for part in &self.parts {
             let units = match part {
                 ReservePart::Units(units) => *units,

@@ -107,7 +107,8 @@ fn is_untyped_form(method: &Method, headers: &ReceivedFields) -> bool {
 
 fn only(headers: &ReceivedFields, name: HeaderName) -> Result<Option<&str>, MissingReason> {
     let mut fields = headers.get_all(name);
-    let (first, second) = (fields.next(), fields.next());
+    let first = fields.next();
+    let second = fields.next();
     match (first.map(|field| field.to_str()), second) {
         (None, _) => Ok(None),
         (Some(Ok(text)), None) => Ok(Some(text)),

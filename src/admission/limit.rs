@@ -408,7 +408,7 @@ impl LimitBuilder<'_> {
             capacity: self.rules.capacity,
         };
         let environment = self.environment;
-        let (own, persistence) = (environment.storage).table(&table, before, environment.now);
+        let (own, persistence) = environment.storage.table(&table, before, environment.now);
         (
             self.with_payer_shares(self.with_own_policy(own)),
             persistence,
@@ -484,12 +484,13 @@ impl LimitBuilder<'_> {
             capacity: self.rules.capacity,
         };
         let environment = self.environment;
-        let (bans, persistence) = (environment.storage).table(&table, before, environment.now);
+        let (bans, persistence) = environment.storage.table(&table, before, environment.now);
         Some(ActiveBans { bans, persistence })
     }
 
     fn permits(self) -> Option<Permits> {
-        let (most, capacity) = (self.rules.concurrency?, self.rules.capacity);
+        let most = self.rules.concurrency?;
+        let capacity = self.rules.capacity;
         let before = self.kept.and_then(|before| before.permits.as_ref());
         Some(match before {
             Some(before) => before.edited(most, capacity),

@@ -270,7 +270,9 @@ impl ReportedAmount {
             let reader = readers.find(|reader| *reader.steps() == *place.0)?;
             reader.number()
         };
-        let (mut amount, mut found, mut lacking) = (0_u64, false, false);
+        let mut amount = 0_u64;
+        let mut found = false;
+        let mut lacking = false;
         for part in &sum.0 {
             match part.places.iter().find_map(number) {
                 Some(ReportedNumber::Found(number)) => {

@@ -32,7 +32,8 @@ impl OverShareLog {
         let logged = self.logged.load(Ordering::Relaxed);
         let is_fresh = logged != 0 && second < logged.saturating_add(bounds::SHARE_NEWS_SECONDS);
         let turn = || {
-            let (order, failed) = (Ordering::Relaxed, Ordering::Relaxed);
+            let order = Ordering::Relaxed;
+            let failed = Ordering::Relaxed;
             self.logged.compare_exchange(logged, second, order, failed)
         };
         if is_fresh || turn().is_err() {

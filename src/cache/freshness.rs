@@ -277,10 +277,8 @@ fn moment_of(date: &str) -> Option<SystemTime> {
 /// itself makes an exception.
 fn stale_for(control: Option<&CacheControl>, rules: &RouteCacheRules) -> (u32, u32) {
     let whole = |span: Duration| u32::try_from(span.as_secs()).unwrap_or(u32::MAX);
-    let (mut while_revalidate, mut if_error) = (
-        whole(rules.stale_while_revalidate),
-        whole(rules.stale_if_error),
-    );
+    let mut while_revalidate = whole(rules.stale_while_revalidate);
+    let mut if_error = whole(rules.stale_if_error);
     let Some(control) = control else {
         return (while_revalidate, if_error);
     };

@@ -38,7 +38,8 @@ impl CacheUrl<'_> {
             Some((host, port)) if port == default_port(self.scheme) => host,
             _ => self.authority,
         };
-        let (scheme, target) = (self.scheme.as_str(), self.target);
+        let scheme = self.scheme.as_str();
+        let target = self.target;
         let mut text = Vec::with_capacity(scheme.len() + 3 + host.len() + target.len());
         text.extend_from_slice(scheme.as_bytes());
         text.extend_from_slice(b"://");

@@ -95,7 +95,8 @@ fn parse(line: &str, length: u64) -> Option<RequestedRanges> {
 )]
 fn part_of(spec: &str, length: u64) -> Option<Option<Range<u64>>> {
     let (first, last) = spec.split_once('-')?;
-    let (first, last) = (number(first)?, number(last)?);
+    let first = number(first)?;
+    let last = number(last)?;
     let part = match (first, last) {
         (Some(first), last) => {
             first
@@ -194,7 +195,8 @@ impl BodyRanges {
         let begin = self.position;
         self.position += piece.len() as u64;
         while let Some(part) = self.parts.get(self.at) {
-            let (from, to) = (part.start.max(begin), part.end.min(self.position));
+            let from = part.start.max(begin);
+            let to = part.end.min(self.position);
             if from >= to {
                 return Ok(());
             }
@@ -241,7 +243,8 @@ impl MultipartLines {
             .as_ref()
             .and_then(|kind| kind.to_str().ok());
         let kind = kind.unwrap_or("application/octet-stream");
-        let (boundary, range) = (&self.boundary, content_range(part, self.total));
+        let boundary = &self.boundary;
+        let range = content_range(part, self.total);
         format!("\r\n--{boundary}\r\nContent-Type: {kind}\r\nContent-Range: {range}\r\n\r\n")
     }
 

@@ -16,7 +16,9 @@ pub(super) fn means(tier: &Tier) -> String {
 pub(super) fn overrides(limit: &LimitRules) -> Option<String> {
     let written = limit.overrides.as_ref()?;
     let of = |tier: TierIndex| written.tiers.get(usize::from(tier.0));
-    let (mut rated, mut unlimited, mut blocked) = (0, 0, 0);
+    let mut rated = 0;
+    let mut unlimited = 0;
+    let mut blocked = 0;
     for (_, tier) in written.rows.iter() {
         match of(tier) {
             Some(Tier::Unlimited) => unlimited += 1,

@@ -108,7 +108,9 @@ pub(super) fn refusal(
     form: FieldForm,
 ) -> OwnAnswer {
     let RefusedRequest { route, by } = refused;
-    let (report, id, scheme) = (context.report(), context.request_id, context.scheme());
+    let report = context.report();
+    let id = context.request_id;
+    let scheme = context.scheme();
     let refusal = route.refusal(by, report, &request.headers, id, scheme);
     let is_unedited = context.shape().is_none() && context.forward_auth.is_none();
     if form == FieldForm::Lines && is_unedited && refusal.has_distinct_fields() {
@@ -319,7 +321,8 @@ fn write_limit_fields(into: &mut Vec<u8>, context: &Context) {
     let (Some(located), Some(report)) = (&context.located, context.report()) else {
         return;
     };
-    let (route, verdict) = (&located.route, &report.verdict);
+    let route = &located.route;
+    let verdict = &report.verdict;
     let items = report.items(&route.limits);
     if let Some(policy) = route.policy(report) {
         write_field(

@@ -196,7 +196,8 @@ pub(super) fn enter(
 ) -> Result<RequestPermit> {
     let pool = &forwarded.pool;
     let needed = (&pool.share, pool.files_of_connection());
-    let (requests, rules) = (&shared.origin_requests, &context.snapshot.rules);
+    let requests = &shared.origin_requests;
+    let rules = &context.snapshot.rules;
     let entered = requests.enter(&forwarded.account, needed, rules);
     Ok(entered.map_err(|cap| GatewayFailure::Requests(cap, requests.caps(rules).of(cap)))?)
 }

@@ -238,7 +238,8 @@ impl Context {
         if !self.is_pending() {
             return;
         }
-        let (received, decided) = (self.received, self.decision_end());
+        let received = self.received;
+        let decided = self.decision_end();
         let origin = match forwarded {
             Some(request) if request.is_sent => OriginContact::Made,
             _ => OriginContact::Never,

@@ -56,7 +56,8 @@ impl Gateway {
                 .into();
         }
         if context.trace.is_none() {
-            let (rules, id) = (&snapshot.rules, context.request_id);
+            let rules = &snapshot.rules;
+            let id = context.request_id;
             context.trace = TraceContext::begin(rules, peer, &head.headers, id);
         }
         let connection_peer = context.connection_peer(secured);
@@ -138,8 +139,10 @@ impl Gateway {
             return Step::AskStore(PendingDecision::new(located, target));
         }
         let body = Prefix::known(context.body.as_ref());
-        let (facts, now) = (located.facts(body, context.decided_at), context.decided_at);
-        let (seed, missing) = (&self.0.seed, &mut context.missing_keys);
+        let facts = located.facts(body, context.decided_at);
+        let now = context.decided_at;
+        let seed = &self.0.seed;
+        let missing = &mut context.missing_keys;
         let admission = match context.charging {
             ChargeTiming::AtOnce => admit(limits, &facts, seed, now, missing),
             ChargeTiming::Held => admit_as(ChargeTiming::Held, limits, &facts, seed, now, missing),

@@ -26,7 +26,8 @@ pub(super) fn reserve(
     context: &mut Context,
 ) -> Result<()> {
     let defence = &context.snapshot.rules.server.defence;
-    let (budget, configured) = (&shared.key_bodies, defence.max_key_bodies_bytes);
+    let budget = &shared.key_bodies;
+    let configured = defence.max_key_bodies_bytes;
     let held = with_read_buffer(COPIES, bytes);
     let permit = budget
         .enter(account, held, configured)

@@ -33,7 +33,8 @@ pub(super) fn reserve<'a>(
         return Ok(None);
     }
     let configured = context.snapshot.rules.server.defence.max_received_bytes;
-    let (budget, bytes) = (&shared.received, held.next_multiple_of(HEAD_READ) as u64);
+    let budget = &shared.received;
+    let bytes = held.next_multiple_of(HEAD_READ) as u64;
     let permit = budget
         .enter(&account(), bytes, configured)
         .map_err(|cap| GatewayFailure::LargeHeads(cap, budget.most(configured)))?;

@@ -64,7 +64,8 @@ impl Gateway {
             Some(Rejection::ByLimit(by)) => Some(*by),
             Some(Rejection::KeyBlocked | Rejection::KeyMissing) | None => None,
         };
-        let (located, report) = (context.located.as_ref(), context.report());
+        let located = context.located.as_ref();
+        let report = context.report();
         let key_values = rejection.map_or_else(Vec::new, |by| {
             values(request, context, usize::from(by.limit))
         });
@@ -154,7 +155,8 @@ fn note_rejection(by: &LimitRejection, key_values: &[String], context: &Context)
 fn located_again<'a>(head: RequestHead<'a>, context: &'a Context) -> Option<Located<'a>> {
     let route = context.located.as_ref()?;
     let forms = NormalForms::parse(&head).ok()?;
-    let (snapshot, secured) = (&context.snapshot, context.secured.as_deref());
+    let snapshot = &context.snapshot;
+    let secured = context.secured.as_deref();
     Some(decide::located_again(
         route, forms, snapshot, secured, head, context,
     ))

@@ -83,8 +83,10 @@ pub(super) fn reserve_pending(
     let snapshot = shared.snapshot();
     let rules = &snapshot.rules;
     let account = shared.accounts.find(address, &rules.client);
-    let (budget, defence) = (&shared.unread_answers, &rules.server.defence);
-    let (bytes, configured) = (bytes as u64 + PENDING_ANSWER, defence.max_unread_bytes);
+    let budget = &shared.unread_answers;
+    let defence = &rules.server.defence;
+    let bytes = bytes as u64 + PENDING_ANSWER;
+    let configured = defence.max_unread_bytes;
     let permit = budget
         .enter(&account, bytes, configured)
         .map_err(|cap| GatewayFailure::UnreadAnswers(cap, budget.most(configured)))?;
@@ -134,7 +136,8 @@ fn reserve(
     context: &Context,
 ) -> Result<()> {
     let defence = &context.snapshot.rules.server.defence;
-    let (budget, configured) = (&shared.unread_answers, defence.max_unread_bytes);
+    let budget = &shared.unread_answers;
+    let configured = defence.max_unread_bytes;
     let permit = budget
         .enter(&forwarded.account, bytes, configured)
         .map_err(|cap| GatewayFailure::UnreadAnswers(cap, budget.most(configured)))?;

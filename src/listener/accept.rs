@@ -122,7 +122,8 @@ fn begin<A: ConnectionApp>(
     let Some(permit) = app.admit(peer) else {
         return;
     };
-    let (app, shutdown) = (Arc::clone(app), shutdown.clone());
+    let app = Arc::clone(app);
+    let shutdown = shutdown.clone();
     less_busy_thread().spawn(async move {
         match registered(socket, peer) {
             Ok(stream) => app.serve(stream, permit, shutdown).await,
@@ -134,7 +135,8 @@ fn begin<A: ConnectionApp>(
 /// Returns one of two random threads of the service: the one with fewer tasks, so that the busiest has hardly more than others
 /// (Mitzenmacher, The Power of Two Choices in Randomized Load Balancing, 2001).
 fn less_busy_thread() -> Handle {
-    let (one, other) = (current_handle(), current_handle());
+    let one = current_handle();
+    let other = current_handle();
     if other.metrics().num_alive_tasks() < one.metrics().num_alive_tasks() {
         other
     } else {

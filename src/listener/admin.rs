@@ -148,7 +148,8 @@ impl AdminApp {
         };
         // Not on this service's only thread, which serves probes and scrapes. The permit moves along: when the client leaves,
         // the walk runs to its end, and no other begins before that.
-        let (process, walking) = (Arc::clone(&self.process), Arc::clone(&walk));
+        let process = Arc::clone(&self.process);
+        let walking = Arc::clone(&walk);
         let response = tokio::task::spawn_blocking(move || {
             let response = walking.run(&process);
             drop(turn);

@@ -172,7 +172,8 @@ async fn accept(
         let account = account.into_owned();
         let cancelled = Arc::clone(&streams.cancelled);
         let serving = cancelled.begin();
-        let (shared, streams) = (Arc::clone(&streams.gateway.0), Arc::clone(streams));
+        let shared = Arc::clone(&streams.gateway.0);
+        let streams = Arc::clone(streams);
         // Boxed: a task, which is copied several times, is as large as its largest state.
         let served: Pin<Box<dyn Future<Output = ()> + Send>> = match streams.facts.protocol {
             ListenerProtocol::RateLimitService => Box::pin(async move {
@@ -340,7 +341,8 @@ impl ConnectionStreams {
         let shared = &self.gateway.0;
         let entered = (shared.client_streams).enter(account, self.caps);
         let log = |cap: &BudgetCap| {
-            let (name, most) = (ClientStreams::KEYS[*cap as usize], self.caps.value(*cap));
+            let name = ClientStreams::KEYS[*cap as usize];
+            let most = self.caps.value(*cap);
             self.log_refused(&format_args!("{name} = {most}"), account);
         };
         entered.inspect_err(log).ok()
@@ -374,7 +376,8 @@ impl ConnectionStreams {
         let named = is_named.then_some(account);
         let reserved = self.window.reserve(announced, named);
         let log = |cap: &BudgetCap| {
-            let (whose, most) = (cap.clients(), self.window.most());
+            let whose = cap.clients();
+            let most = self.window.most();
             let why = format_args!("bodies of {whose} are sent ahead; max_received_bytes = {most}");
             self.log_refused(&why, account);
         };

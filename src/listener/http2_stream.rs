@@ -177,7 +177,8 @@ impl RequestClient for Http2Stream {
     }
 
     fn begin_answer(&mut self, _: &mut Vec<u8>, head: AnswerHead<'_>) -> io::Result<()> {
-        let (is_interim, end) = (head.is_interim(), BodyEnd::here_if(head.is_whole()));
+        let is_interim = head.is_interim();
+        let end = BodyEnd::here_if(head.is_whole());
         let head = head.for_http2();
         if is_interim {
             return self.respond.send_informational(head).map_err(Error::other);

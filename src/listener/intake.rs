@@ -193,7 +193,8 @@ impl Intake {
         let most_handshakes = TlsHandshakes::most(&rules.server.defence);
         drop(snapshot);
         let (stream, first_bytes) = if let Some(termination) = &listener.tls {
-            let (installed, counts) = (&self.shared.certificates, &metrics.handshakes);
+            let installed = &self.shared.certificates;
+            let counts = &metrics.handshakes;
             let handshakes = &self.shared.tls_handshakes;
             let enter = || {
                 permit.wait_for_rest(clock::now());
@@ -270,7 +271,8 @@ impl Intake {
                 }
                 RequestsEnd::Problem(problem) => {
                     // The answers to requests that came before it come first.
-                    let (mut answers, head) = (connection.take_answers(), connection.read.split());
+                    let mut answers = connection.take_answers();
+                    let head = connection.read.split();
                     let client = (&mut connection, &facts);
                     (self.gateway).answer_unreadable(
                         problem,

@@ -156,7 +156,8 @@ impl OutgoingFrames {
     ///
     /// It may see the same bytes more than once, since a partial write is repeated.
     fn next_refused(&mut self, pieces: &[IoSlice<'_>]) -> Option<(usize, u32)> {
-        let (mut at, mut before) = (self.at, 0);
+        let mut at = self.at;
+        let mut before = 0;
         for piece in pieces {
             let mut rest = &**piece;
             while !rest.is_empty() {

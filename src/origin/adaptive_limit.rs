@@ -225,7 +225,8 @@ impl ServerLimit {
         if self.refusal(client).is_some() {
             return None;
         }
-        let (limit, most) = (&self.limit, self.most());
+        let limit = &self.limit;
+        let most = self.most();
         let add = |waiting: u32| (waiting < most).then(|| waiting + 1);
         // Each failed round is a place that another request took or left.
         let before = limit

@@ -218,7 +218,8 @@ impl Connections {
     /// Closes connections that no request has used since the sweep before and that no request of `group` can use.
     pub(super) fn sweep(&self, group: Group) {
         let mut state = self.state();
-        let (swept, now) = (state.swept, state.moment);
+        let swept = state.swept;
+        let now = state.moment;
         state.swept = now;
         while state.close_one(|open, idle_since| open.group != group && idle_since <= swept) {}
     }
@@ -278,7 +279,8 @@ impl Connections {
         most: u32,
         wait: &mut AttemptWait,
     ) -> NextStep {
-        let (ticket, has_settled) = (wait.ticket(), std::mem::take(&mut wait.settled));
+        let ticket = wait.ticket();
+        let has_settled = std::mem::take(&mut wait.settled);
         // The search ends here, under the lock, and wakes no other: another would find no more than this one did.
         refused.connections = None;
         let mut state = self.state();

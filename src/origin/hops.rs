@@ -39,7 +39,8 @@ impl HopName {
         if !fields.contains_key(CDN_LOOP) {
             return false;
         }
-        let (mut own, mut all) = (0, 0);
+        let mut own = 0;
+        let mut all = 0;
         for value in fields.get_all(CDN_LOOP) {
             for hop in value.as_bytes().split(|&byte| byte == b',') {
                 let hop = hop.trim_ascii();
@@ -74,7 +75,8 @@ impl HopName {
 /// Returns whether two hops are equal apart from white space, which other hops may change.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     let written = |byte: &&u8| !byte.is_ascii_whitespace();
-    let (one, other) = (one.iter().filter(written), other.iter().filter(written));
+    let one = one.iter().filter(written);
+    let other = other.iter().filter(written);
     one.map(u8::to_ascii_lowercase)
         .eq(other.map(u8::to_ascii_lowercase))
 }

@@ -117,7 +117,8 @@ fn bucket(micros: u64) -> usize {
 
 /// Returns the longest time of a bucket in microseconds.
 fn last_of(bucket: usize) -> u64 {
-    let (octave, step) = (bucket / STEPS, (bucket % STEPS) as u64);
+    let octave = bucket / STEPS;
+    let step = (bucket % STEPS) as u64;
     match octave {
         0 => step,
         _ => ((STEPS as u64 + step + 1) << (octave - 1)) - 1,

@@ -15,7 +15,6 @@ use sluicegate_base::clock;
 use tracing::{info, warn};
 
 use super::pool::ServerPool;
-use super::server::OriginServer;
 use super::server_state::ServerState;
 use crate::config::rules::OriginAddress;
 
@@ -33,7 +32,8 @@ async fn look_up_by<A>(pool: &ServerPool, resolve: impl Fn(Arc<str>) -> A) -> Du
 where
     A: Future<Output = io::Result<Vec<SocketAddr>>>,
 {
-    let (mut answers, mut failures) = (Vec::new(), Vec::new());
+    let mut answers = Vec::new();
+    let mut failures = Vec::new();
     for entry in &pool.rules.servers {
         let answer = match &entry.name {
             None => None,
@@ -116,16 +116,10 @@ fn set_servers(pool: &ServerPool, answers: &[Option<Vec<OriginAddress>>]) {
         });
     }
     let all: Vec<OriginAddress> = addresses.iter().flatten().cloned().collect();
-    let gone = |server: &&Arc<OriginServer>| !all.contains(&server.address);
+    let left = known.iter().map(|server| &server.address);
+    let gone: Vec<_> = left.filter(|it| !all.contains(it)).cloned().collect();
     let is_new = |address: &&OriginAddress| !known.iter().any(|server| server.address == **address);
-    let (gone, new): (Vec<_>, Vec<_>) = (
-        known
-            .iter()
-            .filter(gone)
-            .map(|server| server.address.clone())
-            .collect(),
-        all.iter().filter(is_new).cloned().collect(),
-    );
+    let new: Vec<_> = all.iter().filter(is_new).cloned().collect();
     if gone.is_empty() && new.is_empty() {
         return;
     }

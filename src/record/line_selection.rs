@@ -119,7 +119,8 @@ impl LineSelection {
         let mut word = place.load(Relaxed);
         // Lock-free: a turn is lost only to another request that took it.
         loop {
-            let (last, left_out) = (word >> 32, word & u64::from(u32::MAX));
+            let last = word >> 32;
+            let left_out = word & u64::from(u32::MAX);
             // Requests arrive a little out of order; a clock that went back by a minute begins anew.
             let is_taken = last >= second && last - second < u64::from(REMINDER);
             let next = match is_taken {

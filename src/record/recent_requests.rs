@@ -116,7 +116,8 @@ fn percentile(durations: &RequestDurations, percent: u64) -> Option<f64> {
         return None;
     }
     let rank = (count * percent).div_ceil(100).max(1);
-    let (mut below, mut lower) = (0, 0);
+    let mut below = 0;
+    let mut lower = 0;
     for (upper, within) in DURATION_BOUNDS.into_iter().zip(durations.within) {
         if below + within >= rank {
             let part = (rank - below) as f64 / within as f64;

@@ -272,7 +272,8 @@ fn parse(text: &[u8]) -> Option<TraceParent> {
         0xff => false,
         _ => !goes_on || text[LENGTH] == b'-',
     };
-    let (id, flags) = (hex(id)?, hex(&[*f1, *f2])?);
+    let id = hex(id)?;
+    let flags = hex(&[*f1, *f2])?;
     let span = u64::try_from(hex(span)?).ok()?;
     if !is_right || id == 0 || span == 0 {
         return None;

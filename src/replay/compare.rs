@@ -92,7 +92,8 @@ impl ConfigComparison {
         (new, report): (&ReplayEngine, &ReplayReport),
     ) -> Self {
         let is_same = |name: &str| {
-            let (before, now) = (before.limits.get(name), report.limits.get(name));
+            let before = before.limits.get(name);
+            let now = report.limits.get(name);
             before
                 .zip(now)
                 .is_some_and(|(before, now)| before.key == now.key)
@@ -120,13 +121,17 @@ impl ConfigComparison {
 
 impl LimitDifference {
     fn of(name: &str, old: &ReplayEngine, new: &ReplayEngine) -> Option<Self> {
-        let (before, now) = (&old.counts_of(name)?.keys, &new.counts_of(name)?.keys);
+        let before = &old.counts_of(name)?.keys;
+        let now = &new.counts_of(name)?.keys;
         let rejected = before.rejected().chain(now.rejected());
         let keys: BTreeSet<u64> = rejected.map(|(key, _)| key).collect();
         let mut changed = Vec::new();
-        let (mut newly, mut no_longer, mut both) = (0, 0, 0);
+        let mut newly = 0;
+        let mut no_longer = 0;
+        let mut both = 0;
         for key in keys {
-            let (was, is) = (before.get(key), now.get(key));
+            let was = before.get(key);
+            let is = now.get(key);
             match (was.rejected > 0, is.rejected > 0) {
                 (false, _) => newly += 1,
                 (true, false) => no_longer += 1,

@@ -268,7 +268,8 @@ impl RequestDecider<'_> {
         (self.conditions).look_until(now, self.snapshot, self.seed, limits);
         let mut missing = MissingKeys::default();
         let facts = self.keys.facts(prepared);
-        let (asked, seed) = (prepared.limits(), self.seed);
+        let asked = prepared.limits();
+        let seed = self.seed;
         let charging = match request.hits {
             Some(0) => ChargeTiming::Held,
             _ => ChargeTiming::AtOnce,

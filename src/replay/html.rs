@@ -65,7 +65,8 @@ impl Display for HtmlReport<'_> {
 }
 
 fn write_summary(f: &mut Formatter<'_>, report: &ReplayReport) -> fmt::Result {
-    let (log, outcomes) = (&report.log, &report.outcomes);
+    let log = &report.log;
+    let outcomes = &report.outcomes;
     f.write_str("<section>\n")?;
     if let (Some(first), Some(last)) = (&log.first, &log.last) {
         writeln!(
@@ -204,7 +205,8 @@ fn write_chart(f: &mut Formatter<'_>, timeline: &EventTimeline) -> fmt::Result {
             if count > 0 {
                 // A single rejection among thousands must be seen.
                 let tall = scaled(count).max(2.0);
-                let (wide, top) = ((bar - 0.5).max(1.0), height - tall);
+                let wide = (bar - 0.5).max(1.0);
+                let top = height - tall;
                 write!(
                     f,
                     "<rect class=\"{class}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{wide:.1}\" height=\"{tall:.1}\"/>"

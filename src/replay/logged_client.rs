@@ -29,10 +29,8 @@ pub(super) fn locate_logged<'a>(
         crawler: recorded(snapshot, request, head),
         ..KnownClient::default()
     };
-    let (peer, now) = (
-        ConnectionPeer::plain(logged.peer),
-        Timestamp::from_nanos(request.time),
-    );
+    let peer = ConnectionPeer::plain(logged.peer);
+    let now = Timestamp::from_nanos(request.time);
     locate_known(snapshot, peer, head, now, known)
 }
 

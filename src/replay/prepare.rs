@@ -192,7 +192,8 @@ impl<'a> BatchKeys<'a> {
             recorded,
             of_limits,
         } = self;
-        let (first, begin) = (recorded.len(), of_limits.len());
+        let first = recorded.len();
+        let begin = of_limits.len();
         recorded.extend(of_line);
         let limits = request.limits();
         let values = request.located.facts(KnownBody::Unread, request.now);

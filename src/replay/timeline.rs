@@ -58,7 +58,8 @@ impl EventTimeline {
             return false;
         };
         let start = self.start - self.start % length;
-        let (from, step) = (self.start, self.interval);
+        let from = self.start;
+        let step = self.interval;
         let merged = |counts: &[u32]| {
             let mut merged: Vec<u32> = Vec::new();
             for (second, count) in (from..).step_by(step as usize).zip(counts) {

@@ -203,7 +203,8 @@ pub fn validator_of_compressed(
     if rules.encodings.is_empty() || !asked.contains_key(IF_NONE_MATCH) {
         return None;
     }
-    let (strong, weak) = (headers.get(ETAG)?, weak_form(headers)?);
+    let strong = headers.get(ETAG)?;
+    let weak = weak_form(headers)?;
     let names = |tag: &HeaderValue| {
         let mut lines = asked.get_all(IF_NONE_MATCH);
         lines.any(|line| entity_tags(line.as_bytes()).any(|named| named == tag.as_bytes()))

@@ -121,7 +121,8 @@ impl ListField {
     /// have it.
     fn tighter<W: Ord>(&self, name: &str, weight: impl Fn(&Item) -> W) -> Option<FieldAuthor> {
         let least = |list: &List| named(list, name).map(&weight).min();
-        let (theirs, ours) = (least(&self.theirs)?, least(&self.ours)?);
+        let theirs = least(&self.theirs)?;
+        let ours = least(&self.ours)?;
         Some(if theirs <= ours {
             FieldAuthor::Theirs
         } else {

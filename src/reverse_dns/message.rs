@@ -115,7 +115,8 @@ impl DnsAnswer {
     /// The message is malformed, or its aliases form a circle.
     pub(super) fn names(&self) -> io::Result<FoundRecords<String>> {
         let owner = self.owner()?;
-        let (mut values, mut records) = (Vec::new(), 0);
+        let mut values = Vec::new();
+        let mut records = 0;
         let answers = self.message.answer().map_err(malformed)?;
         for record in answers.limit_to::<Ptr<ParsedName<_>>>() {
             let record = record.map_err(malformed)?;

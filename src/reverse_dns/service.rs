@@ -73,7 +73,8 @@ impl BackgroundService for LookUpService {
                 [] => system.current().to_vec(),
                 servers => servers.to_vec(),
             };
-            let (failures, durations) = (Arc::clone(&failures), Arc::clone(&self.durations));
+            let failures = Arc::clone(&failures);
+            let durations = Arc::clone(&self.durations);
             tokio::spawn(async move {
                 let begun = clock::now();
                 look_up_names(look_up, &servers, &failures).await;

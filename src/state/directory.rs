@@ -49,7 +49,8 @@ impl StateDirectory {
     ) -> (T::Opened, Persistence) {
         match table.open_in(&self.files, now) {
             Ok((opened, found)) => {
-                let (limit, contents) = (table.limit(), T::CONTENTS);
+                let limit = table.limit();
+                let contents = T::CONTENTS;
                 announce(&format_args!("limit {limit}: {contents}"), &found);
                 let dropped = T::dropped(&opened);
                 if dropped > 0 {
@@ -141,7 +142,8 @@ impl StateDirectory {
 
 /// Logs that a table is in memory only, since its file failed.
 fn not_persistent<T: StoredTable>(table: &T, error: &StateError) -> Persistence {
-    let (limit, contents) = (table.limit(), T::CONTENTS);
+    let limit = table.limit();
+    let contents = T::CONTENTS;
     warn!("limit {limit}: its {contents} will not survive this process: {error}");
     Persistence::InMemory {
         reason: error.to_string(),

@@ -83,7 +83,8 @@ pub(super) fn open<T: StoredTable>(
         Ok((opened, found)) => {
             // New memory is not logged: without a directory every process begins so.
             if found == OpenOutcome::Joined {
-                let (limit, contents) = (table.limit(), T::CONTENTS);
+                let limit = table.limit();
+                let contents = T::CONTENTS;
                 info!("limit {limit}: {contents} taken over from the old process");
             }
             opened
@@ -111,7 +112,8 @@ pub(super) fn edit<T: StoredTable>(
 }
 
 fn warn_of_loss<T: StoredTable>(table: &T, error: &StateError) {
-    let (limit, contents) = (table.limit(), T::CONTENTS);
+    let limit = table.limit();
+    let contents = T::CONTENTS;
     warn!("limit {limit}: its {contents} will not be handed over in an upgrade: {error}");
 }
 

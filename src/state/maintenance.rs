@@ -53,7 +53,8 @@ impl BackgroundService for Maintenance {
                 _ = tick.tick() => {}
                 _ = shutdown.changed() => return,
             }
-            let (storage, in_use) = (Arc::clone(&self.storage), self.in_use.clone());
+            let storage = Arc::clone(&self.storage);
+            let in_use = self.in_use.clone();
             let sweep = ticks.is_multiple_of(SWEEP);
             let known = self.gateways.load();
             let is_new = known != std::mem::replace(&mut gateways, known);

@@ -75,7 +75,8 @@ impl RecoveryCache {
         let counting = keys.known.iter().filter(|(_, known)| known.until > now);
         counting
             .map(|(name, known)| {
-                let (policy, cost) = (&known.policy, Cost::ONE);
+                let policy = &known.policy;
+                let cost = Cost::ONE;
                 script::restore(&Ask { policy, name, cost }, &known.state, now)
             })
             .collect()

@@ -94,7 +94,8 @@ impl RemoteCharge {
         match location {
             ChargeLocation::Uncertain => {}
             ChargeLocation::Queued(name, cost) => {
-                let (policy, name) = (cache.policy(), &name);
+                let policy = cache.policy();
+                let name = &name;
                 let replay_queue = backend.store.replay_queue();
                 replay_queue.correct(&Ask { policy, name, cost }, settle);
             }

@@ -163,7 +163,8 @@ impl RemoteCheck<'_> {
 
     /// Returns the name of the key in the store; `None` before the seed of the store is known.
     pub(super) fn name(&self) -> Option<KeyName> {
-        let (prefix, limit) = (self.backend.store.prefix(), &self.backend.limit);
+        let prefix = self.backend.store.prefix();
+        let limit = &self.backend.limit;
         Some(KeyName::new(prefix, self.remote_key?, limit))
     }
 

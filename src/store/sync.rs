@@ -289,7 +289,8 @@ impl Store {
     /// Returns the state of replication.
     #[must_use]
     pub fn replication_stats(&self, now: Timestamp) -> ReplicationStats {
-        let (pending_writes, pushed) = (&self.shared.pending_writes, &self.shared.pushed);
+        let pending_writes = &self.shared.pending_writes;
+        let pushed = &self.shared.pushed;
         let backlog = pending_writes.backlog();
         let oldest = backlog
             .oldest

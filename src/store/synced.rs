@@ -166,7 +166,8 @@ impl ReplicatedCheck<'_> {
 
     /// Returns the tables of the limit, or the same with the policy and the windows of the key.
     fn replicated(&self) -> Arc<ReplicatedLimit> {
-        let (replicated, cache) = (&self.backend.replicated, self.ask.limit);
+        let replicated = &self.backend.replicated;
+        let cache = self.ask.limit;
         let aligned = self.aligned(cache);
         if aligned.is_none() && cache.policy() == replicated.cache.policy() {
             return Arc::clone(replicated);

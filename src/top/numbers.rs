@@ -29,7 +29,9 @@ pub(super) fn millis(millis: f64) -> String {
 
 /// Writes a time in its two largest units.
 pub(super) fn span(seconds: u64) -> String {
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    let days = seconds / 86_400;
+    let hours = seconds / 3_600 % 24;
+    let minutes = seconds / 60 % 60;
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds} s"),
         (0, 0, minutes) => format!("{minutes} min {} s", seconds % 60),

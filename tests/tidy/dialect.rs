@@ -4,8 +4,8 @@ use super::{Complaints, Source, assert_none, rust_files};
 
 /// Functions called `of`, which say nothing of what they do: write `new`, `from_…`, `parse`, `read`. Only ever lower it.
 const FUNCTIONS_OF: usize = 162;
-/// `let (a, b) = (x, y);` in place of two statements. Only ever lower it.
-const TUPLE_LETS: usize = 253;
+/// `let (a, b) = (x, y);` in place of two statements. Patterns that may not match are none of them.
+const TUPLE_LETS: usize = 0;
 /// Parameters without a name, `(a, b): (A, B)`: write two parameters, or a struct. Only ever lower it.
 const TUPLE_PARAMETERS: usize = 96;
 
@@ -26,7 +26,10 @@ impl DialectCounts {
             let rest = &code[at + "let (".len()..];
             let names = rest.split(')').next().unwrap_or_default();
             let value = &rest[names.len()..];
-            self.tuple_lets += usize::from(value.starts_with(") = (") && value.contains(','));
+            let is_plain = names
+                .chars()
+                .all(|c| c.is_alphanumeric() || "_&, ".contains(c));
+            self.tuple_lets += usize::from(is_plain && value.starts_with(") = ("));
         }
         for (at, _) in code.match_indices("fn ") {
             let head = code[at..].split('{').next().unwrap_or_default();

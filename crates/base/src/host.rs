@@ -64,7 +64,9 @@ pub fn normalize(authority: &str) -> Result<Cow<'_, str>, HostError> {
         return Err(HostError::TooLong { length: host.len() });
     }
     // Without a branch for each byte: nearly all hosts are lower case and valid.
-    let (mut classes, mut pairs, mut previous) = (0, 0, DOT);
+    let mut classes = 0;
+    let mut pairs = 0;
+    let mut previous = DOT;
     for byte in host.bytes() {
         let class = CLASSES[usize::from(byte)];
         classes |= class;

@@ -82,9 +82,13 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let keys_name = format_ident!("{name}Keys");
     let keys_comment =
         format!("The keys of [`{name}`] as they were read; `None` is a wrong value.");
-    let (mut held, mut read, mut declared, mut idents) = (vec![], vec![], vec![], vec![]);
+    let mut held = vec![];
+    let mut read = vec![];
+    let mut declared = vec![];
+    let mut idents = vec![];
     for field in &fields.named {
-        let (ident, kind) = (&field.ident, &field.ty);
+        let ident = &field.ident;
+        let kind = &field.ty;
         let attribute = field_attribute(field)?;
         idents.push(ident);
         held.push(quote!(#ident: Option<#kind>));
@@ -158,7 +162,9 @@ fn reading_table(path: &LitStr, comment: &str) -> TokenStream {
 
 /// Reads what a field holds.
 fn reading(field: &Field, attribute: &FieldAttribute) -> TokenStream {
-    let (ident, kind, name) = (&field.ident, &field.ty, name_of(field));
+    let ident = &field.ident;
+    let kind = &field.ty;
+    let name = name_of(field);
     let KeyAttribute {
         example,
         reader,
@@ -189,7 +195,8 @@ fn declaring(field: &Field, attribute: &FieldAttribute) -> Result<TokenStream> {
         FieldAttribute::Part { keys, .. } => return Ok(quote!(keys.extend((#keys)());)),
         FieldAttribute::Key(key) => key,
     };
-    let (name, comment) = (name_of(field), comment(&field.attrs, field)?);
+    let name = name_of(field);
+    let comment = comment(&field.attrs, field)?;
     let shown = key.shown.as_ref().unwrap_or(&key.example);
     let kind = match &key.default {
         Some(_) => &field.ty,
@@ -205,7 +212,8 @@ fn declaring(field: &Field, attribute: &FieldAttribute) -> Result<TokenStream> {
 }
 
 fn table_attribute(input: &DeriveInput) -> Result<TableAttribute> {
-    let (mut path, mut check) = (None, None);
+    let mut path = None;
+    let mut check = None;
     let attributes = input
         .attrs
         .iter()
@@ -249,7 +257,10 @@ fn field_attribute(field: &Field) -> Result<FieldAttribute> {
 }
 
 fn key_attribute(field: &Field) -> Result<KeyAttribute> {
-    let (mut example, mut reader, mut default, mut shown) = (None, None, None, None);
+    let mut example = None;
+    let mut reader = None;
+    let mut default = None;
+    let mut shown = None;
     let mut is_nested = false;
     let attributes = field
         .attrs

@@ -109,10 +109,11 @@ impl Share {
 
 impl std::fmt::Display for Share {
     fn fmt(&self, into: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (whole, rest) = (self.ten_thousandths / 100, self.ten_thousandths % 100);
+        let whole = self.ten_thousandths / 100;
+        let rest = self.ten_thousandths % 100;
         match rest {
             0 => write!(into, "{whole}%"),
-            _ if rest % 10 == 0 => write!(into, "{whole}.{}%", rest / 10),
+            _ if rest.is_multiple_of(10) => write!(into, "{whole}.{}%", rest / 10),
             _ => write!(into, "{whole}.{rest:02}%"),
         }
     }

@@ -84,7 +84,9 @@ impl<'d> ActivationKeys<'d> {
             Some(keep) => keep.duration(KEEP),
             None => Some(USUAL_KEEP),
         };
-        let (when, until, keep) = (when?, transpose(until)?, keep?);
+        let when = when?;
+        let until = transpose(until)?;
+        let keep = keep?;
         let mut conditions = vec![field.placed(when.clone())];
         conditions.extend((until.as_ref()).map(|(field, until)| field.placed(until.clone())));
         let rules = Arc::new(ActivationRules {

@@ -41,7 +41,8 @@ pub(super) fn policy(
     let written = section.field("algorithm", "\"sliding-window\"");
     let name = written.as_ref().map_or(Some(usual), name);
     let keys = AlgorithmKeys::of(section);
-    let (name, rates) = (name?, rates?);
+    let name = name?;
+    let rates = rates?;
     let algorithm = keys.algorithm(name, &rates)?;
     if written.is_none() && algorithm == Algorithm::SlidingWindow {
         check_edges(section, &rates);

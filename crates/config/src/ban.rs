@@ -156,7 +156,8 @@ fn check_longest(keys: &BanTableKeys, section: &TableSection<'_>) -> Option<()> 
 
 fn ban(field: &KeyField<'_>) -> Option<BanRules> {
     let table = BanTable::read(field.section()?)?;
-    let (first, longest) = (table.r#for, table.max);
+    let first = table.r#for;
+    let longest = table.max;
     match BanRules::new(first, table.factor, longest.unwrap_or(first)) {
         Ok(rules) => Some(rules),
         Err(error) => field.refuse(error.to_string(), field.advice()),

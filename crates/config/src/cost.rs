@@ -95,7 +95,8 @@ impl<'d> CostKeys<'d> {
             }
             (None, _) => Some(None),
         };
-        let (at_most, reserve) = (at_most?, reserve?);
+        let at_most = at_most?;
+        let reserve = reserve?;
         if let (ReserveRules::Fixed(units), Some(field)) = (&reserve, &self.reserve)
             && units.get() > at_most
         {
@@ -209,7 +210,8 @@ fn largest_admitted(policy: &Policy) -> u32 {
         let decision = unused.peek(KeyHash::from_bits(0), cost, now);
         decision.retry_after().is_none()
     };
-    let (mut admitted, mut refused) = (1, MAX_COUNT + 1);
+    let mut admitted = 1;
+    let mut refused = MAX_COUNT + 1;
     while refused - admitted > 1 {
         let middle = admitted.midpoint(refused);
         if is_admitted(middle) {

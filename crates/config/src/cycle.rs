@@ -56,7 +56,8 @@ pub(super) fn check(
 
 /// Returns whether a connection to `server` reaches what listens on `listener`.
 fn meets(server: SocketAddr, listener: SocketAddr, is_own: &dyn Fn(IpAddr) -> bool) -> bool {
-    let (to, at) = (server.ip().to_canonical(), listener.ip().to_canonical());
+    let to = server.ip().to_canonical();
+    let at = listener.ip().to_canonical();
     // `[::]` takes IPv4 too. To connect to 0.0.0.0 is to connect to this machine.
     let takes_family = at.is_ipv6() || to.is_ipv4();
     server.port() == listener.port()

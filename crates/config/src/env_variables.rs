@@ -79,7 +79,8 @@ fn fill_value(value: &mut Spanned<DeValue<'_>>, path: &str, report: &ProblemRepo
 
 /// The text with its variables filled in.
 fn filled(text: &str, place: &KeyPlace, report: &ProblemReport<'_>) -> String {
-    let (mut filled, mut rest) = (String::new(), text);
+    let mut filled = String::new();
+    let mut rest = text;
     while let Some(at) = rest.find("${") {
         let (before, behind) = rest.split_at(at);
         if before.ends_with('$') && behind.starts_with(OPENING) {

@@ -271,7 +271,8 @@ impl<'d> KeyField<'d> {
         range: RangeInclusive<u64>,
         show: impl Fn(u64) -> S,
     ) -> Option<u64> {
-        let (text, radix) = (integer.as_str(), integer.radix());
+        let text = integer.as_str();
+        let radix = integer.radix();
         let got = bare(&integer.to_string());
         let digits = text.trim_start_matches(['+', '-']);
         if !digits.chars().all(|digit| digit.is_digit(radix)) {

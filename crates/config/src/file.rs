@@ -163,7 +163,8 @@ fn text_of(path: &Path) -> Result<(String, String), Problems> {
         let text = String::from_utf8_lossy(&error.as_bytes()[..valid]);
         let source = SourceText::new(&name, &text);
         let advice = "save the file as UTF-8, which TOML is";
-        let (line, column) = (source.line(valid), source.column(valid));
+        let line = source.line(valid);
+        let column = source.column(valid);
         unreadable(
             "the file is not UTF-8 from here on".to_owned(),
             advice,

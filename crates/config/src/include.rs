@@ -144,7 +144,8 @@ impl IncludedTexts {
             let advice = "correct the pattern, which begins at the directory of this file, or put a file there";
             report.warning(place, message.clone(), advice);
         }
-        let (mut whole, mut faults) = (DeTable::new(), Vec::new());
+        let mut whole = DeTable::new();
+        let mut faults = Vec::new();
         let ends = self.parts.iter().skip(1).map(|part| part.start);
         let ends = ends.chain([self.text.len()]);
         for (part, end) in self.parts.iter().zip(ends) {

@@ -195,7 +195,8 @@ impl fmt::Display for LoadFigure {
 impl LoadComparison {
     /// Returns whether a value of the figure meets the comparison, or is within `margin` of that.
     fn holds(&self, value: u64, margin: HysteresisMargin) -> bool {
-        let (value, threshold) = (u128::from(value), u128::from(self.threshold));
+        let value = u128::from(value);
+        let threshold = u128::from(self.threshold);
         let is_over = matches!(
             self.operator,
             ThresholdOperator::Above | ThresholdOperator::AtLeast

@@ -139,7 +139,8 @@ impl AvailableMemory {
             }
             _ => return Vec::new(),
         };
-        let (mount, path) = (root.join(mount), Path::new(path.trim_start_matches('/')));
+        let mount = root.join(mount);
+        let path = Path::new(path.trim_start_matches('/'));
         // In a container the path may be one of the host's: then only the mount's own file is there.
         let levels = path.ancestors().map(|level| mount.join(level).join(name));
         levels

@@ -48,7 +48,8 @@ pub(super) fn all(text: &str) -> Result<Vec<Normalizer>, ParseError> {
 /// The texts between `|`, other than those in quotes.
 fn pieces(text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
-    let (mut start, mut open) = (0, None);
+    let mut start = 0;
+    let mut open = None;
     for (at, character) in text.char_indices() {
         match (character, open) {
             ('|', None) => {

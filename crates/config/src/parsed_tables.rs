@@ -225,7 +225,9 @@ impl ParsedTables {
 
     /// Checks what limits and routes take from clients and their proxies.
     fn check_client(&self, client: &ClientRules, report: &ProblemReport<'_>) {
-        let (limits, routes, defined) = (&self.limits.rules, &self.routes, &self.defined);
+        let limits = &self.limits.rules;
+        let routes = &self.routes;
+        let defined = &self.defined;
         references::check_trust(self.everyone.as_ref(), limits, routes, report);
         references::check_tier_fields(client, limits, defined, report);
         if let Some(server) = &self.server {

@@ -145,7 +145,8 @@ fn level<'d>(
             .map_err(|error| field.refuse::<()>(error.to_string(), field.advice()))
             .ok()
     });
-    let (lengths, policy) = (lengths.ok()?, policy?);
+    let lengths = lengths.ok()?;
+    let policy = policy?;
     let mut key = limit.key.clone();
     for part in &mut key.0 {
         if let KeyPart::ClientIp { v4, v6 } = part {

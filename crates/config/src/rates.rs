@@ -86,7 +86,8 @@ pub(super) fn rates(field: &KeyField<'_>) -> Option<Rates> {
         let mut others = read.iter().filter(|other| other.place != rate.place);
         let why = others.find_map(|other| Some((other, pointless(&rate.value, &other.value)?)));
         if let Some((other, why)) = why {
-            let (rate_text, other) = (show(&rate.value), show(&other.value));
+            let rate_text = show(&rate.value);
+            let other = show(&other.value);
             field.report.warning(
                 &rate.place,
                 format!("{rate_text} is pointless beside {other}: {why}"),
@@ -102,8 +103,10 @@ pub(super) fn rates(field: &KeyField<'_>) -> Option<Rates> {
 
 /// Why the first rate refuses nothing that the second admits.
 fn pointless(rate: &Rate, other: &Rate) -> Option<&'static str> {
-    let (count, secs) = (u64::from(rate.count()), rate.period().as_secs());
-    let (others, other_secs) = (u64::from(other.count()), other.period().as_secs());
+    let count = u64::from(rate.count());
+    let secs = rate.period().as_secs();
+    let others = u64::from(other.count());
+    let other_secs = other.period().as_secs();
     if secs < other_secs {
         return (count >= others).then_some("the longer period admits no more in all");
     }

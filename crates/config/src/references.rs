@@ -282,7 +282,8 @@ pub(super) fn check_told(
     report: &ProblemReport<'_>,
 ) {
     let tls = || listeners.iter().filter_map(|each| each.value.tls.as_ref());
-    let (spoken, asked) = (tls().count() > 0, tls().any(|tls| tls.clients.is_some()));
+    let spoken = tls().count() > 0;
+    let asked = tls().any(|tls| tls.clients.is_some());
     for (name, limit) in limits {
         let mut values = limit.key.values();
         let untold = values.find(|value| match value.source {

@@ -136,7 +136,8 @@ impl<'t> ProblemReport<'t> {
     /// Notes how the value of a key is written.
     pub(super) fn note(&self, generic_path: &str, form: impl FnOnce() -> ValueConstraint) {
         let Some(forms) = &self.forms else { return };
-        let (mut forms, form) = (forms.borrow_mut(), form());
+        let mut forms = forms.borrow_mut();
+        let form = form();
         let of_key = forms.entry(generic_path.to_owned()).or_default();
         if !of_key.contains(&form) {
             of_key.push(form);

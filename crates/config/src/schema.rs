@@ -100,7 +100,8 @@ fn taken(
     path: &str,
     put: impl Fn(&str) -> (String, String),
 ) -> BTreeSet<ValueKind> {
-    let (before, after) = (&text[..span.start], &text[span.end..]);
+    let before = &text[..span.start];
+    let after = &text[span.end..];
     let takes = |probe: &str, got: &str| {
         let (instead, place) = put(probe);
         let Err(problems) = parse_in(

@@ -44,7 +44,8 @@ impl<'d> StoreModeKeys<'d> {
             None => Some(OnStoreFailure::default()),
             Some(field) => failure(field),
         };
-        let (mode, on_failure) = (mode?, on_failure?);
+        let mode = mode?;
+        let on_failure = on_failure?;
         let (Some(mode), Some(store)) = (mode, &self.store) else {
             return match &self.on_failure {
                 None => Some(None),

@@ -133,7 +133,8 @@ impl<'t> SourceText<'t> {
                 .collect()
         };
         let cut = |is_cut| if is_cut { "…" } else { "" };
-        let (before, after) = (cut(first > 0), cut(last < characters.len()));
+        let before = cut(first > 0);
+        let after = cut(last < characters.len());
         let width = |text: &str| text.chars().count();
         Excerpt {
             text: format!("{before}{}{after}", drawn(first..last)),

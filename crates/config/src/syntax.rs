@@ -132,7 +132,8 @@ fn still_open(source: &SourceText<'_>, span: Range<usize>) -> SyntaxFault {
                 "{" => ("inline table", "`}`"),
                 _ => ("array", "`]`"),
             };
-            let (line, column) = (source.line(at.start), source.column(at.start));
+            let line = source.line(at.start);
+            let column = source.column(at.start);
             (
                 format!("the {what} that begins on line {line}, column {column}"),
                 close,

@@ -20,7 +20,8 @@ pub(super) fn zone(name: &str) -> Result<CalendarZone, ParseError> {
     let moment = |text: &str| -> Result<jiff::Timestamp, ParseError> {
         text.parse().map_err(|_| unknown(name))
     };
-    let (first, end) = (moment(FIRST)?, moment(END)?);
+    let first = moment(FIRST)?;
+    let end = moment(END)?;
     let transitions = place
         .following(first)
         .take_while(|transition| transition.timestamp() < end)

@@ -33,7 +33,8 @@ pub fn encoded(target: &[u8]) -> Cow<'_, [u8]> {
     for &byte in query {
         if is_raw(byte) {
             const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-            let (high, low) = (usize::from(byte >> 4), usize::from(byte & 15));
+            let high = usize::from(byte >> 4);
+            let low = usize::from(byte & 15);
             encoded.extend([b'%', DIGITS[high], DIGITS[low]]);
         } else {
             encoded.push(byte);

@@ -80,7 +80,8 @@ impl<'a> AbsoluteTarget<'a> {
     /// Parses an absolute URL whose host is valid.
     pub(crate) fn find(target: &'a [u8]) -> Result<Self, RuleViolation> {
         let colon = memchr::memmem::find(target, b"://").ok_or(RuleViolation::Target)?;
-        let (scheme, rest) = (&target[..colon], &target[colon + 3..]);
+        let scheme = &target[..colon];
+        let rest = &target[colon + 3..];
         let default_port = match scheme {
             _ if scheme.eq_ignore_ascii_case(b"http") => 80,
             _ if scheme.eq_ignore_ascii_case(b"https") => 443,

@@ -104,7 +104,8 @@ impl ShareCell {
     }
 
     fn bits(self) -> u64 {
-        let (before, within) = (u64::from(self.before), u64::from(self.within));
+        let before = u64::from(self.before);
+        let within = u64::from(self.within);
         u64::from(self.number) << (2 * COUNT_BITS) | before << COUNT_BITS | within
     }
 

@@ -67,7 +67,8 @@ impl SignedRequest<'_> {
             ("@query", None) => Ok(format!("?{}", query.unwrap_or_default())),
             ("@request-target", None) => Ok(self.target.to_owned()),
             ("@target-uri", None) => {
-                let (scheme, authority) = (self.scheme, self.normal_authority());
+                let scheme = self.scheme;
+                let authority = self.normal_authority();
                 Ok(format!("{scheme}://{authority}{}", self.target))
             }
             (name, _) if name.starts_with('@') => Err(SignatureFault::Component),

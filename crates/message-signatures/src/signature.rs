@@ -48,12 +48,13 @@ impl BotSignature {
         if lines.map(|line| line.len() + 2).sum::<usize>() > MOST_BYTES {
             return Err(SignatureFault::Malformed);
         }
-        let dictionary = |name| {
+        let dictionary = |name: &HeaderName| {
             let whole = joined(headers, name).ok_or(SignatureFault::Malformed)?;
             let parsed = Parser::new(&whole).parse::<Dictionary>();
             parsed.map_err(|_| SignatureFault::Malformed)
         };
-        let (inputs, mut signatures) = (dictionary(&SIGNATURE_INPUT)?, dictionary(&SIGNATURE)?);
+        let inputs = dictionary(&SIGNATURE_INPUT)?;
+        let mut signatures = dictionary(&SIGNATURE)?;
         for (label, input) in inputs {
             let ListEntry::InnerList(covered) = input else {
                 continue;
@@ -113,7 +114,8 @@ impl BotSignature {
         {
             return Err(SignatureFault::Algorithm);
         }
-        let (created, expires) = (time("created")?, time("expires")?);
+        let created = time("created")?;
+        let expires = time("expires")?;
         if created > now.saturating_add(CLOCK_SKEW) {
             return Err(SignatureFault::Early);
         }

@@ -329,11 +329,9 @@ fn few_signatures_are_read() {
     let count = |all: &[(&str, &str)]| BotSignature::read(&fields(all)).map(|found| found.len());
     let input =
         |label: &str, tag: &str| format!("{label}=(\"@authority\");keyid=\"k\";tag=\"{tag}\"");
-    let (one, two, three) = (
-        input("a", "web-bot-auth"),
-        input("b", "web-bot-auth"),
-        input("c", "web-bot-auth"),
-    );
+    let one = input("a", "web-bot-auth");
+    let two = input("b", "web-bot-auth");
+    let three = input("c", "web-bot-auth");
     let all = format!("{one}, {two}, {three}");
     let bytes = "a=:AAAA:, b=:AAAA:, c=:AAAA:";
     let long = format!("{one}, x=(\"{}\")", "y".repeat(MOST_BYTES));

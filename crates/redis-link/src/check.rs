@@ -270,7 +270,8 @@ impl CheckedServer {
     }
 
     async fn clock(&mut self, settings: &LinkSettings) -> Result<CheckResult, CheckResult> {
-        let (sent, wall) = (settings.clock.now(), settings.clock.wall());
+        let sent = settings.clock.now();
+        let wall = settings.clock.wall();
         let reply = self.send(&words(&["TIME"])).await?;
         let then = wall.saturating_add(settings.clock.now().saturating_since(sent) / 2);
         let Some(there) = time_of(&reply) else {

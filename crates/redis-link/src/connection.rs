@@ -334,7 +334,8 @@ impl Connection {
             keys: keys.to_vec(),
             args: Heartbeat::arguments(&self.shared.nodes),
         };
-        let (sent, wall) = (self.settings.clock.now(), self.settings.clock.wall());
+        let sent = self.settings.clock.now();
+        let wall = self.settings.clock.wall();
         let deadline = deadline(self.settings.exchange_timeout);
         let command = command(&call, "EVAL", membership::SCRIPT);
         let mut multiplexed = live.multiplexed.clone();

@@ -129,7 +129,8 @@ impl Link {
     }
 
     fn begin(&self) {
-        let (settings, shared) = (Arc::clone(&self.settings), Arc::clone(&self.shared));
+        let settings = Arc::clone(&self.settings);
+        let shared = Arc::clone(&self.shared);
         let locator = match &self.settings.topology {
             Topology::Single { address, database } => ServerLocator::Fixed {
                 address: address.clone(),
@@ -352,7 +353,8 @@ impl Link {
     /// Returns whether, by the settings, keys have the same names at the other link.
     #[must_use]
     pub fn names_alike(&self, other: &Self) -> bool {
-        let (one, other) = (&self.settings, &other.settings);
+        let one = &self.settings;
+        let other = &other.settings;
         one.prefix == other.prefix && one.seed == other.seed
     }
 

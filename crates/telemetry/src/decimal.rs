@@ -22,7 +22,8 @@ const FRACTION: usize = 4;
 /// Appends a number of thousandths to `into`.
 pub fn write_thousandths(into: &mut Vec<u8>, number: u64) {
     let mut digits = [0; LONGEST];
-    let (mut start, mut rest) = (LONGEST, number);
+    let mut start = LONGEST;
+    let mut rest = number;
     // From the last digit on, so that the number is copied once.
     while start > 0 && (rest > 0 || start > LONGEST - SHORTEST) {
         start -= 1;

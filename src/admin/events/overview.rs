@@ -114,7 +114,8 @@ impl OverviewLimit {
 impl StateEvent {
     pub(super) fn of(process: &GatewayProcess, snapshot: &Snapshot) -> Self {
         let shared = &process.shared;
-        let (now, wall) = (clock::now(), clock::wall());
+        let now = clock::now();
+        let wall = clock::wall();
         let pools = snapshot.pools.values();
         let conditions = (snapshot.limits.values())
             .map(|limit| (limit.name.to_string(), ActivationView::of(limit)))

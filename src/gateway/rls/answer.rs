@@ -125,7 +125,8 @@ fn code(result: DescriptorResult) -> ResponseCode {
 
 /// Returns the rate nearest to rejection with its name: of a rejected descriptor the one that rejects, else the one with the least room.
 fn nearest(context: &Context) -> Option<(String, RateStatus)> {
-    let (located, report) = (context.located.as_ref()?, context.report()?);
+    let located = context.located.as_ref()?;
+    let report = context.report()?;
     let decisive = match report.verdict.outcome() {
         Outcome::Refused { ask, rate } => Some((ask, rate)),
         Outcome::Admitted => None,

@@ -64,7 +64,8 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         read: Option<io::Result<usize>>,
         origin: &mut OriginChannel,
     ) -> Result<()> {
-        let (body, client) = (&mut self.exchange.body, &mut self.exchange.client);
+        let body = &mut self.exchange.body;
+        let client = &mut self.exchange.client;
         let mut bytes = WriteBuffer::take();
         if body.end(read.as_ref()) {
             body.write_end(&mut bytes);

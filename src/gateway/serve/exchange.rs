@@ -240,7 +240,8 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
             return Ok(Ok(Prefix::OfOtherKind));
         }
         let server = &context.snapshot.rules.server;
-        let (most, patience) = (server.max_key_body_bytes, server.client_read_timeout);
+        let most = server.max_key_body_bytes;
+        let patience = server.client_read_timeout;
         if (self.body.framing.length()).is_some_and(|bytes| bytes > most as u64) {
             return Ok(Ok(Prefix::TooLarge));
         }
@@ -307,7 +308,8 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
 
     /// Writes the bytes of two pieces of the answer, as [`write`](Self::write) does.
     pub(super) async fn write_pieces(&mut self, pieces: [&[u8]; 2], end: BodyEnd) -> Result<()> {
-        let (shared, address) = (self.shared, self.address);
+        let shared = self.shared;
+        let address = self.address;
         let [own, stored] = pieces.map(<[u8]>::len);
         // Over HTTP/2 what is written was copied.
         let bytes = 2 * own + stored;

@@ -94,14 +94,16 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
                 self.note_timeout();
             }
             let excuse = shared.origins.excuse(&failure, &origin, &server);
-            let (request, failure) = (facts(self.exchange), (failure, excuse));
+            let request = facts(self.exchange);
+            let failure = (failure, excuse);
             attempts::interrupted(request, failure, self.forwarded, self.context)?;
         }
     }
 
     /// Records the time of a server that had the whole request, and whose head did not come in time.
     fn note_timeout(&self) {
-        let (pool, attempt) = (&self.forwarded.pool, &self.forwarded.attempt);
+        let pool = &self.forwarded.pool;
+        let attempt = &self.forwarded.attempt;
         let body = &self.exchange.body;
         if body.is_over() && attempt.answer.is_none() {
             pool.latency.record(|| body.server_time(attempt.started));
@@ -117,11 +119,9 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
 
     /// Writes the head and the bytes of the body that are here.
     async fn send_request(&mut self, origin: &mut OriginChannel) -> Result<()> {
-        let (exchange, forwarded, context) = (
-            &mut *self.exchange,
-            &mut *self.forwarded,
-            &mut *self.context,
-        );
+        let exchange = &mut *self.exchange;
+        let forwarded = &mut *self.forwarded;
+        let context = &mut *self.context;
         let head = exchange.head;
         let received = &head.headers;
         let mut fields = FieldChanges::of(received);
@@ -185,7 +185,8 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
                     let read = &origin.read[..bytes];
                     let fields = mapped_fields(&head, read, MappedFields::All);
                     counted.count(&fields).map_err(OriginFailure::from)?;
-                    let (status, reason) = (status_of(&head)?, head.reason(read).to_vec());
+                    let status = status_of(&head)?;
+                    let reason = head.reason(read).to_vec();
                     origin.read.advance(bytes);
                     head.clear();
                     let interim = (status, &reason[..], fields);

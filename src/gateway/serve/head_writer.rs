@@ -166,7 +166,8 @@ fn is_of_one_response(name: &HeaderName) -> bool {
 
 /// Appends the head of a final response to `into`.
 fn write_response(into: &mut Vec<u8>, answer: &AnswerHead<'_>) {
-    let (head, framing) = (&answer.parts, answer.framing);
+    let head = &answer.parts;
+    let framing = answer.framing;
     write_status_line(into, head);
     let has_date = (answer.write_others)(into) || head.fields.contains_key(DATE);
     write_fields(into, head.fields.iter());

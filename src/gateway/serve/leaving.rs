@@ -21,7 +21,8 @@ pub(super) async fn unless_left<C: RequestClient, T>(
     client: &mut C,
     mut work: Pin<&mut impl Future<Output = T>>,
 ) -> Result<T, ClientFailure> {
-    let (mut client, mut leaving) = (Some(client), None);
+    let mut client = Some(client);
+    let mut leaving = None;
     poll_fn(|context| {
         if let Poll::Ready(done) = work.as_mut().poll(context) {
             return Poll::Ready(Ok(done));

@@ -244,11 +244,13 @@ impl Gateway {
         shutdown: &ShutdownWatch,
         into: &mut Vec<u8>,
     ) -> ConnectionState {
-        let (head, wire) = (&request.received.head, &request.received.wire);
+        let head = &request.received.head;
+        let wire = &request.received.wire;
         let exchange =
             ClientExchange::new(client, head, wire, (&self.0, shutdown), &request.context);
         let mut served = ServedRequest::new(self, exchange, request.context);
-        let (exchange, context) = (&mut served.exchange, &mut *served.context);
+        let exchange = &mut served.exchange;
+        let context = &mut *served.context;
         let answered = exchange.discard_received().and_then(|()| {
             let answer = answer_to(request.step, head, context, exchange.field_form());
             exchange.append_answer(into, answer)
@@ -269,13 +271,15 @@ impl Gateway {
         client: &mut C,
         shutdown: &ShutdownWatch,
     ) -> ConnectionState {
-        let (head, wire) = (&request.received.head, &request.received.wire);
+        let head = &request.received.head;
+        let wire = &request.received.wire;
         let mut exchange =
             ClientExchange::new(client, head, wire, (&self.0, shutdown), &request.context);
         exchange.names = request.names;
         let mut served = ServedRequest::new(self, exchange, request.context);
         if let Err(failure) = self.serve_step(request.step, &mut served).await {
-            let (exchange, context) = (&mut served.exchange, &mut *served.context);
+            let exchange = &mut served.exchange;
+            let context = &mut *served.context;
             self.end_failed(failure, exchange, context).await;
         }
         served.end()
@@ -319,7 +323,8 @@ impl Gateway {
         mut step: Step,
         served: &mut ServedRequest<'_, C>,
     ) -> Result<()> {
-        let (exchange, context) = (&mut served.exchange, &mut *served.context);
+        let exchange = &mut served.exchange;
+        let context = &mut *served.context;
         let account = || exchange.account(&self.0, context);
         let _held = large_head::reserve(&self.0, exchange.head, account, context)?;
         // At most twice: a body is read once, and the store decides.

@@ -92,7 +92,8 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
             if origin.is_ended() && !body.is_over() {
                 body.end_of_stream(out)?;
             }
-            let (mut end, mut trailers) = (BodyEnd::NotYet, None);
+            let mut end = BodyEnd::NotYet;
+            let mut trailers = None;
             if body.is_client_served() {
                 let takes_trailers = self.exchange.is_http2() && body.keeps_trailers();
                 let confidential = self.forwarded.route.limits.confidential();
@@ -128,7 +129,8 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         rest: ContentCollector<'_>,
     ) -> Result<()> {
         let bytes = pieces.iter().map(|piece| piece.len()).sum();
-        let (shared, version) = (&self.gateway.0, self.exchange.head.version);
+        let shared = &self.gateway.0;
+        let version = self.exchange.head.version;
         let reserve =
             || unread::reserve_piece(shared, (version, bytes), self.forwarded, self.context);
         let written = self.exchange.write_or_wait((pieces, end), reserve);

@@ -209,7 +209,9 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         (status, length): (StatusCode, Option<u64>),
         fields: &mut HeaderMap,
     ) -> BodyChange {
-        let (request, forwarded, context) = (self.exchange.head, &*self.forwarded, &*self.context);
+        let request = self.exchange.head;
+        let forwarded = &*self.forwarded;
+        let context = &*self.context;
         let page = intercept::page(request, status, context).map(Box::new);
         let mut kind = Kind::Content;
         if let Some(page) = &page {
@@ -235,7 +237,8 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
 
     /// Notes the final head of an origin, and judges the server by it.
     fn note_response(&mut self, answer: OriginHead) -> AnswerUse {
-        let (exchange, forwarded) = (&*self.exchange, &mut *self.forwarded);
+        let exchange = &*self.exchange;
+        let forwarded = &mut *self.forwarded;
         forwarded.attempt.answer = Some(answer);
         let started = forwarded.attempt.started;
         // A client that sends its body slowly says nothing of the server.
@@ -268,7 +271,8 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         fields: &mut HeaderMap,
         head_end: BodyEnd,
     ) -> Result<Vec<CostReader>> {
-        let (gateway, request) = (self.gateway, self.exchange.head);
+        let gateway = self.gateway;
+        let request = self.exchange.head;
         if head_end == BodyEnd::NotYet {
             unread::reserve_announced(&gateway.0, request.version, self.forwarded, self.context)?;
         }

@@ -23,7 +23,8 @@ pub(super) fn is_well_formed(head: &ReceivedHead) -> bool {
         return false;
     }
     let mut hosts = head.headers.get_all(HOST);
-    let (host, other) = (hosts.next(), hosts.next());
+    let host = hosts.next();
+    let other = hosts.next();
     let authority = head.uri.authority();
     let named = host.map_or_else(
         || authority.map(|authority| authority.as_str().as_bytes()),

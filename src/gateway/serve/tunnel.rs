@@ -45,7 +45,8 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         let to_origin = self.exchange.client.received().split();
         let to_client = origin.read.split();
         // Relaxed: one task reads and writes both.
-        let (sent, received) = (AtomicU64::new(0), AtomicU64::new(0));
+        let sent = AtomicU64::new(0);
+        let received = AtomicU64::new(0);
         let ended = {
             // Only HTTP/1.1 has upgrades.
             let client = self.exchange.client.stream().ok_or_else(no_stream)?;
@@ -73,7 +74,8 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
                 () = silent(longest_silence, [&sent, &received]) => Ok(()),
             }
         };
-        let (sent, received) = (sent.into_inner(), received.into_inner());
+        let sent = sent.into_inner();
+        let received = received.into_inner();
         self.context.received = self.context.received.saturating_add(sent);
         self.exchange.body_bytes = self.exchange.body_bytes.saturating_add(received);
         let attempt = &mut self.forwarded.attempt;

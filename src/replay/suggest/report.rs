@@ -174,7 +174,9 @@ impl PeriodSuggestion {
         if !uses.holds_attack() {
             return None;
         }
-        let (most, period, ordinary) = (self.max, &self.period, self.p99);
+        let most = self.max;
+        let period = &self.period;
+        let ordinary = self.p99;
         let sample = "the sample probably holds an attack or a robot";
         Some(match first {
             Some((key, all)) => format!(

@@ -35,7 +35,8 @@ pub fn ask(socket: &Path, program: &Path, configuration: &Path) -> Result<u32, A
             .map(str::to_owned)
             .ok_or(AskError::Path)
     };
-    let (program, configuration) = (text(program)?, text(configuration)?);
+    let program = text(program)?;
+    let configuration = text(configuration)?;
     let stream = UnixStream::connect(socket).map_err(AskError::Nobody)?;
     // It answers when the new process is ready, or at its own timeout.
     let patience = bounds::UPGRADE_PATIENCE * 2;

@@ -267,7 +267,8 @@ pub(in crate::server) fn serve(path: &Path, claim: SocketClaim, server: &Arc<Upg
             if Arc::strong_count(&turns) > bounds::UPGRADE_CONVERSATIONS || !is_trusted(&stream) {
                 continue;
             }
-            let (server, turn) = (Arc::clone(&server), Arc::clone(&turns));
+            let server = Arc::clone(&server);
+            let turn = Arc::clone(&turns);
             std::thread::spawn(move || {
                 server.serve_connection(stream);
                 drop(turn);

@@ -177,7 +177,8 @@ impl CallBuilder {
     }
 
     fn rate(&mut self, terms: &RateTerms) {
-        let (kind, rate) = (kind_of(terms), terms.rate());
+        let kind = kind_of(terms);
+        let rate = terms.rate();
         let period = rate.period().as_secs();
         self.text(kind);
         self.text(&format!("{kind}{period}"));

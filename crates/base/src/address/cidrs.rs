@@ -36,14 +36,16 @@ impl CidrSet {
     /// Returns the set of `blocks`; bits after a prefix are ignored, IPv4 in IPv6 is folded, and duplicates count once.
     #[must_use]
     pub fn new(blocks: impl IntoIterator<Item = IpNet>) -> Self {
-        let (mut v4, mut v6) = (Vec::new(), Vec::new());
+        let mut v4 = Vec::new();
+        let mut v6 = Vec::new();
         for block in blocks {
             match folded_block(block) {
                 IpNet::V4(block) => v4.push((block.network().to_bits(), block.prefix_len())),
                 IpNet::V6(block) => v6.push((block.network().to_bits(), block.prefix_len())),
             }
         }
-        let (v4, v6) = (sorted(v4), sorted(v6));
+        let v4 = sorted(v4);
+        let v6 = sorted(v6);
         Self {
             blocks: v4.len() + v6.len(),
             v4: AddressRuns::of(&v4),

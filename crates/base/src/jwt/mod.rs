@@ -144,7 +144,8 @@ impl TokenVerifier {
                 && (header.kid.is_none() || key.id.is_none() || key.id == header.kid)
         };
         let mut fitting = self.keys.iter().filter(fits);
-        let (key, other) = (fitting.next()?, fitting.next());
+        let key = fitting.next()?;
+        let other = fitting.next();
         // Trying one after the other would let a client choose how much work a request is.
         let named = header.kid.is_some() && key.id.is_some();
         if other.is_some() && !named {

@@ -7,7 +7,8 @@ use super::characters::unescape;
 /// Returns a path in normal form without the escapes that spell no character; `None` where there are none.
 pub(super) fn dropped(path: &str) -> Option<String> {
     let mut kept: Option<String> = None;
-    let (mut at, mut copied) = (0, 0);
+    let mut at = 0;
+    let mut copied = 0;
     while let Some(next) = memchr::memchr(b'%', &path.as_bytes()[at..]) {
         at += next;
         match character_width(&path.as_bytes()[at..]) {

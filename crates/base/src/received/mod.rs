@@ -87,7 +87,8 @@ impl ReceivedFields {
             names: NameSet::default(),
         };
         for places in places {
-            let (name, value) = (places.name, places.value);
+            let name = places.name;
+            let value = places.value;
             let text = read.get_mut(name.clone())?;
             lower_case::make(text);
             let tag = NameTag::of(text);
@@ -165,7 +166,8 @@ impl ReceivedFields {
     /// Returns the fields. Those of one name are in order.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (FieldName<'_>, FieldValue<'_>)> {
-        let (bytes, lines) = (&*self.bytes, self.lines.iter());
+        let bytes = &*self.bytes;
+        let lines = self.lines.iter();
         lines.map(move |line| (FieldName::new(line.name(bytes)), line.value(bytes)))
     }
 
@@ -181,7 +183,8 @@ impl ReceivedFields {
     /// Returns the fields with their lines. Those of one name are in order.
     #[inline]
     pub fn lines(&self) -> impl Iterator<Item = ReceivedField<'_>> {
-        let (bytes, lines) = (&*self.bytes, self.lines.iter());
+        let bytes = &*self.bytes;
+        let lines = self.lines.iter();
         lines.map(move |line| line.field(bytes))
     }
 
@@ -283,7 +286,8 @@ impl ReceivedFields {
 impl FieldLine {
     /// Writes a field behind the others.
     fn written(into: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) -> Self {
-        let (start, name) = (into.len(), name.as_str().as_bytes());
+        let start = into.len();
+        let name = name.as_str().as_bytes();
         into.extend_from_slice(name);
         into.extend_from_slice(BEHIND_NAME);
         into.extend_from_slice(value.as_bytes());
@@ -369,7 +373,8 @@ impl From<HeaderMap> for ReceivedFields {
 
 impl FromIterator<(HeaderName, HeaderValue)> for ReceivedFields {
     fn from_iter<T: IntoIterator<Item = (HeaderName, HeaderValue)>>(fields: T) -> Self {
-        let (mut bytes, mut received) = (Vec::new(), Self::default());
+        let mut bytes = Vec::new();
+        let mut received = Self::default();
         for (name, value) in fields {
             let line = FieldLine::written(&mut bytes, &name, &value);
             received.push(line, &bytes);

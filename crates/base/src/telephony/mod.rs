@@ -59,7 +59,9 @@ fn plan(line: &'static str) -> Option<NumberingPlan> {
     let code = fields.next()?;
     let is_main = fields.next()? == "main";
     let (least, most) = fields.next()?.split_once('-')?;
-    let (international, national, rule) = (fields.next()?, fields.next()?, fields.next()?);
+    let international = fields.next()?;
+    let national = fields.next()?;
+    let rule = fields.next()?;
     let numbers = fields.next()?;
     Some(NumberingPlan {
         region,

@@ -47,7 +47,8 @@ impl Rules {
             if let (Some(file), Some(known)) = (&list.file, known)
                 && (&file.blocks, file.state) != (&known.blocks, known.state)
             {
-                let (had, has) = (known.blocks.len(), file.blocks.len());
+                let had = known.blocks.len();
+                let has = file.blocks.len();
                 changes.push(format!("list {name}: {had} blocks → {has} in its file"));
             }
         }
@@ -69,7 +70,8 @@ impl Rules {
                 if let Some(known) = known.iter().find(|known| known.path == file.path)
                     && (&file.blocks, file.state) != (&known.blocks, known.state)
                 {
-                    let (had, has) = (known.blocks.len(), file.blocks.len());
+                    let had = known.blocks.len();
+                    let has = file.blocks.len();
                     let path = file.path.display();
                     changes.push(format!("crawler {name}: {had} blocks → {has} in {path}"));
                 }
@@ -102,7 +104,8 @@ impl Rules {
             if let (Some(overrides), Some(known)) = (&limit.overrides, known)
                 && (&overrides.rows, &overrides.tiers) != (&known.rows, &known.tiers)
             {
-                let (had, has) = (known.rows.len(), overrides.rows.len());
+                let had = known.rows.len();
+                let has = overrides.rows.len();
                 changes.push(format!("limit {name}: overrides of {had} keys → {has}"));
             }
         }
@@ -122,7 +125,8 @@ impl Rules {
                 if let (Some(server), Some(known)) = (&entry.name, known.servers.iter().find(same))
                     && known.addresses != entry.addresses
                 {
-                    let (had, has) = (known.addresses.len(), entry.addresses.len());
+                    let had = known.addresses.len();
+                    let has = entry.addresses.len();
                     changes.push(format!(
                         "origin {name}: {server} has {has} addresses, before {had}"
                     ));

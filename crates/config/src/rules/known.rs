@@ -146,7 +146,8 @@ fn tiers_fit(limit: &LimitRules, before: &LimitRules) -> bool {
         let rates = policy.rates().iter();
         rates.map(|rate| rate.period().as_secs()).collect()
     };
-    let (policy, known) = (&limit.policy, &before.policy);
+    let policy = &limit.policy;
+    let known = &before.policy;
     let alike = policy.algorithm() == known.algorithm() && periods(policy) == periods(known);
     // The pace at which a bucket refills depends on the counts too.
     let by_bucket = matches!(policy.algorithm(), Algorithm::TokenBucket { .. });

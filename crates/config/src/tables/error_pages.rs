@@ -122,7 +122,8 @@ fn page(
     let place = section.place.clone();
     let report = section.report;
     section.finish();
-    let (mut bodies, mut right) = (Vec::new(), true);
+    let mut bodies = Vec::new();
+    let mut right = true;
     let mut add = |read: Option<String>, field: &KeyField<'_>, media_type: &'static str| match read
         .and_then(|text| body(&text, field, media_type))
     {

@@ -97,9 +97,12 @@ pub(crate) fn read(section: TableSection<'_>) -> Option<ParsedLimit> {
     });
     let tier = tier::TierKeys::of(&section).read(about.as_ref());
     let prefixes = PrefixKeys::of(&section);
-    let (report, place) = (section.report, section.place.clone());
+    let report = section.report;
+    let place = section.place.clone();
     section.finish();
-    let (actions, bans, shared) = (actions?, bans?, shared?);
+    let actions = actions?;
+    let bans = bans?;
+    let shared = shared?;
     let (activation, (tier, mut conditions)) = (activation?, tier?);
     let activation = activation.map(|read| {
         conditions.extend(read.conditions);

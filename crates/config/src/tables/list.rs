@@ -201,7 +201,8 @@ pub(crate) fn uses(section: &TableSection<'_>) -> Option<ListUse> {
 
 /// Refuses a list that is allowed and blocked, and notes the uses of the others.
 fn check_names(keys: &mut ListNamesKeys, section: &TableSection<'_>) -> Option<()> {
-    let (allow, block) = (keys.allow.iter().flatten(), keys.block.iter().flatten());
+    let allow = keys.allow.iter().flatten();
+    let block = keys.block.iter().flatten();
     let is_blocked =
         |name: &&PlacedValue<Name>| block.clone().any(|other| other.value == name.value);
     if let Some(name) = allow.clone().find(is_blocked) {
@@ -242,7 +243,8 @@ fn names(field: &KeyField<'_>) -> Option<Vec<PlacedValue<Name>>> {
 fn file(field: &KeyField<'_>) -> Option<ListFile> {
     let (path, text) = text_or_warning(field)?;
     let shown = quoted(&path.display().to_string());
-    let (mut blocks, mut wrong) = (Vec::new(), usize::from(text.is_none()));
+    let mut blocks = Vec::new();
+    let mut wrong = usize::from(text.is_none());
     let text = text.unwrap_or_default();
     for (line, entry) in cidr::lines(&text) {
         if blocks.len() == LIST_BLOCKS {

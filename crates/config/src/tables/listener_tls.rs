@@ -312,7 +312,8 @@ fn check_chain(chain: &KeyField<'_>, certificate: &ServerCertificate) {
 }
 
 fn check_time(chain: &KeyField<'_>, certificate: &ServerCertificate) {
-    let (now, validity) = (clock::wall(), certificate.validity());
+    let now = clock::wall();
+    let validity = certificate.validity();
     let wrong = if now > validity.ends {
         "this certificate has expired, so browsers refuse it"
     } else if now < validity.begins {
@@ -337,7 +338,9 @@ fn hsts(section: TableSection<'_>) -> Option<HeaderValue> {
     let preload = section.field("preload", "true");
     let preloaded = preload.as_ref().map_or(Some(false), KeyField::boolean);
     section.finish();
-    let (max_age, subdomains, preloaded) = (max_age?, subdomains?, preloaded?);
+    let max_age = max_age?;
+    let subdomains = subdomains?;
+    let preloaded = preloaded?;
     if let Some(preload) = preload
         && preloaded
         && (max_age < YEAR || !subdomains)

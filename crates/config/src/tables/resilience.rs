@@ -129,7 +129,8 @@ fn check_ejection_times(
     keys: &OutlierDetectionRulesKeys,
     section: &TableSection<'_>,
 ) -> Option<()> {
-    let (base, longest) = (keys.base_ejection_time, keys.max_ejection_time);
+    let base = keys.base_ejection_time;
+    let longest = keys.max_ejection_time;
     if base
         .zip(longest)
         .is_none_or(|(base, longest)| base <= longest)
@@ -181,7 +182,8 @@ pub(super) fn statuses(
     match (number(first), number(last)) {
         (Some(first), Some(last)) if first <= last => {
             if !range.contains(&first) || !range.contains(&last) {
-                let (least, most) = (range.start(), range.end());
+                let least = range.start();
+                let most = range.end();
                 return element.refuse(
                     format!("{} is out of range", quoted(text)),
                     format!("write statuses from {least} to {most}"),

@@ -222,7 +222,9 @@ fn places(section: &TableSection<'_>) -> Option<PlaceCondition> {
     let countries = read("countries", "[\"DE\", \"AT\"]", GeoField::Country);
     let cities = read("cities", "[\"DE-BE/Berlin\"]", GeoField::City);
     let asns = read("asns", "[64496]", GeoField::Asn);
-    let (countries, cities, asns) = (countries?, cities?, asns?);
+    let countries = countries?;
+    let cities = cities?;
+    let asns = asns?;
     Some(PlaceCondition {
         of: PlaceSet {
             countries: countries.of.countries,
@@ -442,7 +444,8 @@ fn headers(field: &KeyField<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
         let of_value = Some(value.span());
         let value =
             condition_value(key, value.get_ref()).map_err(|mistake| refuse(of_value, mistake));
-        let (name, value) = (name.ok()?, value.ok()?);
+        let name = name.ok()?;
+        let value = value.ok()?;
         seen.push(name.clone());
         Some((name, value))
     });

@@ -292,7 +292,9 @@ fn made([ca, chain, key, name]: [&Option<KeyField<'_>>; 4]) -> Option<Tls> {
         });
         flipped(read)
     };
-    let (ca_text, chain_text, key_text) = (text(ca), text(chain), text(key));
+    let ca_text = text(ca);
+    let chain_text = text(chain);
+    let key_text = text(key);
     let server_name = flipped(name.as_ref().map(|field| field.text().map(str::to_owned)));
     let pair = match (chain, key) {
         (Some(lone), None) | (None, Some(lone)) => {

@@ -82,7 +82,9 @@ pub(crate) fn of(
         (None, Some(rewrite)) => rewritten(&rewrite, way, groups.as_ref()).map(Some),
         (None, None) => Some(None),
     };
-    let (own, path, of_all) = (own?, path?, of_all?);
+    let own = own?;
+    let path = path?;
+    let of_all = of_all?;
     let request = of_all.request.then(own.request);
     let response = of_all.response.then(own.response);
     for (edits, key) in [
@@ -127,7 +129,8 @@ fn shape(
     };
     let request = edited("request_headers", MessageKind::Request);
     let response = edited("response_headers", MessageKind::Response);
-    let (cors, compress) = (cors::of(section), compress::of(section));
+    let cors = cors::of(section);
+    let compress = compress::of(section);
     let pages = error_pages::of(section, whose);
     Some(ShapeRules {
         request: request?,
@@ -235,7 +238,8 @@ fn values(
             }
             template(text, slots)
         });
-        let (name, value) = (name.ok()?, value?);
+        let name = name.ok()?;
+        let value = value?;
         seen.push(name.clone());
         Some((name, value))
     });

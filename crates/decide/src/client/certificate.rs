@@ -83,7 +83,8 @@ fn push_attribute(into: &mut String, attribute: &AttributeTypeAndValue<'_>) {
         return;
     }
     let value = attribute.attr_value();
-    let (tag, bytes) = (value.header.tag().0, value.data);
+    let tag = value.header.tag().0;
+    let bytes = value.data;
     into.push_str(&kind);
     into.push_str("=#");
     // Tags of strings fit a byte.

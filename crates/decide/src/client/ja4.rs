@@ -64,7 +64,8 @@ pub fn ja4(hello: &[u8]) -> Option<String> {
     // Old clients have none.
     let mut extensions = ByteReader(hello.long().unwrap_or_default());
     while !extensions.0.is_empty() {
-        let (kind, content) = (extensions.two()?, extensions.long()?);
+        let kind = extensions.two()?;
+        let content = extensions.long()?;
         if is_grease(kind) {
             continue;
         }
@@ -83,7 +84,8 @@ pub fn ja4(hello: &[u8]) -> Option<String> {
     } else {
         'i'
     };
-    let (many_ciphers, many_kinds) = (ciphers.len().min(99), kinds.len().min(99));
+    let many_ciphers = ciphers.len().min(99);
+    let many_kinds = kinds.len().min(99);
     let mut text = format!("t{}{named}{many_ciphers:02}{many_kinds:02}", short(version));
     push_ends(&mut text, protocol.unwrap_or_default());
     text.push('_');

@@ -150,7 +150,8 @@ impl Probe<'_> {
     /// limits.
     fn way_around(&self, index: usize, sample: &Sample) -> Option<usize> {
         let found = self.find(sample).filter(|found| *found != index)?;
-        let (route, wider) = (self.rules.get(index)?, self.rules.get(found)?);
+        let route = self.rules.get(index)?;
+        let wider = self.rules.get(found)?;
         let is_same_origin =
             matches!(route.action, RouteAction::Forward(_)) && route.action == wider.action;
         let is_same_path = route.matches.path.text == wider.matches.path.text

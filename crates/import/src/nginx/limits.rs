@@ -397,7 +397,9 @@ fn zone_use<'z, 'd>(
         }
         return Ok((name, zones.get(name)?, UseKind::Connections(most)));
     }
-    let (mut name, mut burst, mut at_once) = (None, 0, 0);
+    let mut name = None;
+    let mut burst = 0;
+    let mut at_once = 0;
     for word in directive.arguments() {
         match word.split_once('=') {
             Some(("zone", value)) => name = Some(value),

@@ -119,7 +119,8 @@ pub(super) trait CountsSince {
             (_, false) => word,
             (false, true) => other,
             (true, true) => {
-                let (one, two) = (self.begun(word), self.begun(other));
+                let one = self.begun(word);
+                let two = self.begun(other);
                 let start = one.start.max(two.start);
                 let count = join(one.count, two.count);
                 BegunWindow { start, count }.word()

@@ -114,7 +114,8 @@ impl CalendarZone {
     #[cfg(any(test, feature = "mmap"))]
     pub(super) fn bytes(&self) -> impl Iterator<Item = u8> {
         let transition = |(from, offset): &(i64, i32)| {
-            let (from, offset) = (from.to_le_bytes(), offset.to_le_bytes());
+            let from = from.to_le_bytes();
+            let offset = offset.to_le_bytes();
             from.into_iter().chain(offset)
         };
         let transitions = self.transitions.iter().flat_map(transition);
@@ -212,7 +213,8 @@ impl CalendarUnit {
 fn first_of(month: i64) -> i64 {
     // Years from March on, so that the leap day comes last: the months' lengths then follow (153 m + 2) / 5.
     let months = month + 1970 * 12 - 2;
-    let (year, month) = (months.div_euclid(12), months.rem_euclid(12));
+    let year = months.div_euclid(12);
+    let month = months.rem_euclid(12);
     let leaps = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     year * 365 + leaps + (153 * month + 2) / 5 - 719_468
 }

@@ -229,7 +229,8 @@ impl DrainAt {
     }
 
     pub(crate) fn undo(&self, word: Word, charge: RateCharge) -> Option<Word> {
-        let (debt, cost) = (self.debt(word), self.ticks(charge.cost.get()));
+        let debt = self.debt(word);
+        let cost = self.ticks(charge.cost.get());
         let left = if Self::generation(word) == Self::generation(charge.left) {
             cost.min(self.debt(charge.left))
         } else {
@@ -289,7 +290,8 @@ impl DrainAt {
     }
 
     fn join(&self, word: Word, other: Word, join: fn(i64, i64) -> i64) -> Word {
-        let (one, two) = (self.debt(word), self.debt(other));
+        let one = self.debt(word);
+        let two = self.debt(other);
         if one.max(two) == 0 {
             return word;
         }

@@ -199,10 +199,8 @@ impl FixedWindowAt {
     }
 
     pub(crate) fn adopt(&self, word: Word, told: Word) -> Word {
-        let (before, begun) = (
-            BegunWindow::of(word, self.now),
-            BegunWindow::of(told, self.now),
-        );
+        let before = BegunWindow::of(word, self.now);
+        let begun = BegunWindow::of(told, self.now);
         match (before, begun) {
             (None, _) => told,
             (Some(before), Some(begun))

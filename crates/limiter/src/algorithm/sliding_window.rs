@@ -455,7 +455,8 @@ impl SlidingAt {
     /// and the current count is zero.
     #[inline(always)]
     fn wait(&self, window: &WindowPair, cost: u32) -> Duration {
-        let (count, period) = (self.count(), self.period_millis());
+        let count = self.count();
+        let period = self.period_millis();
         if cost > count {
             return NEVER;
         }

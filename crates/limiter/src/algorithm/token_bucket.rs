@@ -82,7 +82,8 @@ impl TokenBucketAt {
                 if missing <= self.burst.saturating_mul(2) {
                     return word;
                 }
-                let (start, count) = (start.max(self.start), self.burst.saturating_mul(2));
+                let start = start.max(self.start);
+                let count = self.burst.saturating_mul(2);
                 BegunWindow { start, count }.word()
             }
         }
@@ -117,10 +118,8 @@ impl TokenBucketAt {
     }
 
     pub(crate) fn adopt(&self, word: Word, told: Word) -> Word {
-        let (before, begun) = (
-            BegunWindow::of(word, self.now),
-            BegunWindow::of(told, self.now),
-        );
+        let before = BegunWindow::of(word, self.now);
+        let begun = BegunWindow::of(told, self.now);
         match (before, begun) {
             (None, _) => told,
             (Some(before), Some(begun)) if begun.start >= before.start => told,

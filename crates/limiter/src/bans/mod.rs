@@ -284,7 +284,8 @@ impl Bans {
 
     /// Seats a key with its first word.
     fn claim_slot(&self, at: KeyAddress, first: Word, now: Timestamp) -> ClaimOutcome {
-        let (table, rules) = (&self.ban_table.table, &self.rules);
+        let table = &self.ban_table.table;
+        let rules = &self.rules;
         let Some(turn) = table.turn(at) else {
             return ClaimOutcome::Lost(None);
         };

@@ -40,7 +40,8 @@ mod tests {
         /// Method: any length after any number of strikes; the ban in force, then the lift, then the level.
         #[test]
         fn a_ban_by_hand_lasts_as_asked(length in 1_u64..10_000, strikes in 0_usize..4) {
-            let (bans, key) = (bans(), KeyHash::from_bits(0xabc0));
+            let bans = bans();
+            let key = KeyHash::from_bits(0xabc0);
             let mut now = Timestamp::from_secs(1_800_000_000);
             for _ in 0..strikes {
                 if let Some(banned) = bans.strike(key, now).banned() {

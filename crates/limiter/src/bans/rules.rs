@@ -69,7 +69,8 @@ impl BanRules {
         if max < first || max > Self::MAX_BAN {
             return Err(BanError::Max { got: max, first });
         }
-        let (first, max) = (whole_millis(first), whole_millis(max));
+        let first = whole_millis(first);
+        let max = whole_millis(max);
         let mut rules = Self {
             first,
             factor,
@@ -119,7 +120,8 @@ impl BanRules {
 
     /// Milliseconds of a ban of `level`, at least 1.
     pub(super) fn millis(&self, level: u8) -> u64 {
-        let (mut millis, max) = (millis(self.first), millis(self.max));
+        let max = millis(self.max);
+        let mut millis = millis(self.first);
         for _ in 1..level {
             // Both below 2^35 and 2^14.
             millis = (millis * u64::from(self.factor.0) / WHOLE).min(max);
@@ -169,7 +171,8 @@ impl fmt::Display for BanError {
                 write!(into, "a ban lasts 1 second to 366 days, not {got:?}")
             }
             Self::Factor { got } => {
-                let (whole, hundredths) = (got / 100, got % 100);
+                let whole = got / 100;
+                let hundredths = got % 100;
                 write!(into, "a factor is 1 to 100, not {whole}.{hundredths:02}")
             }
             Self::Max { got, first } => write!(

@@ -40,7 +40,8 @@ impl Iterator for BannedKeys<'_> {
 
     fn next(&mut self) -> Option<BannedKey> {
         let Self { bans, now, .. } = *self;
-        let (table, rules) = (&bans.ban_table.table, &bans.rules);
+        let table = &bans.ban_table.table;
+        let rules = &bans.rules;
         while self.next < table.slots() {
             let slot = self.next;
             self.next += 1;

@@ -108,8 +108,8 @@ impl LogChange<'_> {
                 } else {
                     others.spill
                 };
-                let (mut one, mut other) =
-                    (old.peekable(), others.moments.iter().copied().peekable());
+                let mut one = old.peekable();
+                let mut other = others.moments.iter().copied().peekable();
                 let merged = std::iter::from_fn(|| {
                     if other.peek() > one.peek() {
                         other.next()
@@ -123,7 +123,8 @@ impl LogChange<'_> {
                 let told = told.moments.iter().copied();
                 let longer = old.len().max(told.len());
                 let latest = |one: Option<u64>, other: Option<u64>| one.max(other);
-                let (mut old, mut told) = (old, told);
+                let mut old = old;
+                let mut told = told;
                 let joined = (0..longer).filter_map(|_| latest(old.next(), told.next()));
                 InheritedEntries::of(joined, log.spill, size)
             }
@@ -210,7 +211,8 @@ fn write(
     change: &LogChange<'_>,
     moment: LogTime,
 ) -> Result<(), LostRace> {
-    let (size, period) = (view.size(), longest(rates));
+    let size = view.size();
+    let period = longest(rates);
     let at = view.enters_as(moment);
     match change {
         // What is pushed out is expired, since the cost fits: it has at least `size − cost` later ones.

@@ -105,7 +105,8 @@ impl LogTable {
 
     /// The latest moments at which each rate has used so much.
     fn latest_of(&self, used: &UsedUnits, rates: &Rates, moment: LogTime) -> InheritedEntries {
-        let (mut told, mut at) = (0, moment.rounded_up());
+        let mut told = 0;
+        let mut at = moment.rounded_up();
         let mut parts = [(0, 0_usize); MAX_RATES];
         for ((part, rate), used) in parts.iter_mut().zip(rates).zip(used) {
             let more = used.saturating_sub(told);

@@ -173,7 +173,8 @@ impl ComputedAnswer {
     /// Thousandths of its fullest rate that are used.
     pub(crate) fn fullness(&self) -> u64 {
         let fullness = |told: &RateSummary| {
-            let (count, left) = (told.rate.count(), told.remaining);
+            let count = told.rate.count();
+            let left = told.remaining;
             u64::from(1000 * count.saturating_sub(left) / count)
         };
         self.told.iter().map(fullness).max().unwrap_or(0)
@@ -290,7 +291,8 @@ impl LogView<'_> {
 
     /// Computes the status of one rate, and whether it refuses.
     fn status(&self, rate: &Rate, asked: LogOutcome, moment: LogTime) -> (RateStatus, bool) {
-        let (count, period) = (self.count(rate), rate.period());
+        let count = self.count(rate);
+        let period = rate.period();
         let frees = |entry: u64| moment.until_expiry(entry, period);
         let status = |used: u32, next_free, reset| RateStatus {
             rate: *rate,

@@ -371,7 +371,8 @@ impl LogWriteGuard<'_> {
 
     /// Removes the entries of these ages; lets go.
     pub(super) fn remove(self, ages: Range<u32>) -> Result<(), LostRace> {
-        let (view, size) = (self.view(), self.log.entries);
+        let view = self.view();
+        let size = self.log.entries;
         let count = ages.end - ages.start;
         // From the oldest: each later one moves into a place of an earlier.
         for age in (0..ages.start).rev() {

@@ -22,7 +22,8 @@ impl LogTable {
     /// Adds everything that this table counts by its rates to `new`, which has others. Charges made meanwhile are the caller's
     /// concern: he tells `new` of each ([`take_over`](Self::take_over)), and such a charge may count twice.
     pub fn copy_into(&self, old_rates: &Rates, new: &Self, rates: &Rates, now: Timestamp) {
-        let (period, moment) = (longest(rates), LogTime::new(now));
+        let period = longest(rates);
+        let moment = LogTime::new(now);
         let counting = |view: &LogView<'_>| view.inheritance(period, moment);
         let mut last = now;
         for bucket_index in 0..new.memory.buckets() {
@@ -70,7 +71,8 @@ impl LogTable {
             }
             // Not seated: before the overflow logs are copied, it would not inherit from them.
             KeyPlacement::Overflow => {
-                let (tag, moment) = (Tag::of(key), LogTime::new(now));
+                let tag = Tag::of(key);
+                let moment = LogTime::new(now);
                 self.change_without_slot(tag, rates, &LogChange::ChargeUnchecked(cost), moment)
             }
         }

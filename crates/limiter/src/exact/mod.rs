@@ -175,7 +175,8 @@ impl LogTable {
     /// needs a new table.
     #[must_use]
     pub fn suits(&self, rates: &Rates) -> bool {
-        let (needed, entries) = (shape_for(rates).entries(), self.memory.entries());
+        let needed = shape_for(rates).entries();
+        let entries = self.memory.entries();
         needed <= entries && entries / 2 < needed
     }
 
@@ -218,7 +219,8 @@ impl LogTable {
         now: Timestamp,
         account: Option<PayerAccount<'_>>,
     ) -> ComputedAnswer {
-        let (tag, moment) = (Tag::of(key), LogTime::new(now));
+        let tag = Tag::of(key);
+        let moment = LogTime::new(now);
         let candidate_buckets = self.memory.candidate_buckets(tag);
         let mut backoff = self.backoff;
         // Lock-free: another round means that somebody else wrote this log, or seated or unseated this key.
@@ -347,7 +349,8 @@ impl LogTable {
         (inherit, account): (SlotInheritance, Option<PayerAccount<'_>>),
         now: Timestamp,
     ) -> LogUpdate {
-        let (tag, moment) = (Tag::of(key), LogTime::new(now));
+        let tag = Tag::of(key);
+        let moment = LogTime::new(now);
         let candidate_buckets = self.memory.candidate_buckets(tag);
         // Each turn means that another thread took over this very slot or seated this very key since the search.
         loop {

@@ -36,11 +36,15 @@ impl LogTable {
     /// Estimates the occupancy of the table; of a large one a sample is read.
     #[must_use]
     pub fn occupancy(&self, rates: &Rates, now: Timestamp) -> Occupancy {
-        let (period, moment) = (longest(rates), LogTime::new(now));
+        let period = longest(rates);
+        let moment = LogTime::new(now);
         let buckets = self.memory.buckets();
         // Every n-th: keys fall into buckets by a seeded hash, so any choice of buckets is a fair sample.
         let step = buckets.div_ceil(SAMPLE);
-        let (mut looked, mut live, mut units, mut overflowing) = (0_u64, 0, 0, 0);
+        let mut looked = 0_u64;
+        let mut live = 0;
+        let mut units = 0;
+        let mut overflowing = 0;
         for bucket_index in (0..buckets).step_by(step) {
             looked += 1;
             // Logs may change meanwhile: the result is an estimate.
@@ -74,11 +78,13 @@ impl LogTable {
     /// Ages of the latest charges of keys that still count; of a large table a sample is read.
     #[must_use]
     pub fn ages(&self, rates: &Rates, now: Timestamp) -> KeyAges {
-        let (period, moment) = (longest(rates), LogTime::new(now));
+        let period = longest(rates);
+        let moment = LogTime::new(now);
         let buckets = self.memory.buckets();
         // As in `occupancy`.
         let step = buckets.div_ceil(SAMPLE);
-        let (mut looked, mut ages) = (0_u64, KeyAges::default());
+        let mut looked = 0_u64;
+        let mut ages = KeyAges::default();
         for bucket_index in (0..buckets).step_by(step) {
             looked += 1;
             for slot in bucket_index * SLOTS..(bucket_index + 1) * SLOTS {

@@ -86,12 +86,14 @@ impl Limit {
         let (placement, receipt) = with_table!(&self.counters.table, table => {
             match table.change(key, &self.rates_of(key, now), WordChange::ChargeUnchecked(cost)) {
                 ChargeOutcome::Admitted(state, slot_ref) => {
-                    let (left, made) = (state.left(), now);
+                    let left = state.left();
+                    let made = now;
                     (slot_ref.placement(), ChargeReceipt::Words { slot_ref, left, made })
                 }
                 // Force is never refused.
                 ChargeOutcome::Refused(state) => {
-                    let (left, made) = (state.left(), now);
+                    let left = state.left();
+                    let made = now;
                     (state.placement(), ChargeReceipt::Words { slot_ref: NOWHERE, left, made })
                 }
             }
@@ -115,7 +117,8 @@ impl Limit {
         let queued = matches!(self.policy.algorithm(), Algorithm::LeakyBucket { .. });
         match receipt {
             ChargeReceipt::Words { slot_ref, left, .. } if queued => {
-                let (slot_ref, left) = (*slot_ref, *left);
+                let slot_ref = *slot_ref;
+                let left = *left;
                 let receipt = ChargeReceipt::Words {
                     slot_ref,
                     left,
@@ -197,7 +200,8 @@ impl Limit {
             (ChargeReceipt::Log(receipt), _) => {
                 let rates_at_moment = |made| self.rates_of::<MAX_RATES>(key, made);
                 let (made, left) = receipt.in_words(rates_at_moment, from.rates(), now)?;
-                let (left, slot_ref) = (left.map(|word| [word; 2]), NOWHERE);
+                let left = left.map(|word| [word; 2]);
+                let slot_ref = NOWHERE;
                 Some(ChargeReceipt::Words {
                     slot_ref,
                     left,
@@ -224,7 +228,8 @@ impl Limit {
                 let left = with_table!(&from.counters.table, table => {
                     table.converted(&from.rates_at(now), *left, &self.four_rates_at(now))
                 }, _logs => return None);
-                let (slot_ref, made) = (*slot_ref, *made);
+                let slot_ref = *slot_ref;
+                let made = *made;
                 Some(ChargeReceipt::Words {
                     slot_ref,
                     left,

@@ -168,7 +168,8 @@ impl Limit {
                 ChargeOutcome::Refused(state) => (refused(&state, &rates_at, cost), None),
                 ChargeOutcome::Admitted(state, slot_ref) => {
                     self.counters.forward(key, slot_ref.placement(), cost, now);
-                    let (left, made) = (state.left(), now);
+                    let left = state.left();
+                    let made = now;
                     (admitted(&state, &rates_at, cost), Some(ChargeReceipt::Words { slot_ref, left, made }))
                 }
             }

@@ -119,7 +119,8 @@ impl PermitCounters {
         let permit = Permit::new(self, slot_ref);
         // SeqCst: puts the taking before the looks into the old tables, in the order that takings there see, too.
         fence(Ordering::SeqCst);
-        let (here, earlier) = (self.in_flight(key), self.earlier_in_flight(key));
+        let here = self.in_flight(key);
+        let earlier = self.earlier_in_flight(key);
         if here.and(earlier).permits <= max.get() {
             return Ok(permit);
         }

@@ -439,7 +439,8 @@ impl fmt::Debug for Permits {
 
 impl fmt::Display for ConcurrencyExceeded {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (permits, max) = (self.in_flight.permits, self.max.get());
+        let permits = self.in_flight.permits;
+        let max = self.max.get();
         write!(into, "{permits} of {max} requests are in flight")
     }
 }

@@ -97,7 +97,8 @@ impl<const K: usize> Table<K> {
     /// The refusal of a new key by what its buckets' overflow words count, if they refuse it and it would be counted in them
     /// or begin with them: it needs neither lock nor slot.
     fn refuse_new_key(&self, new_key: &AbsentKey<'_, K>) -> Option<ChargeOutcome<K>> {
-        let (rates_at, change) = (new_key.rates_at, new_key.change);
+        let rates_at = new_key.rates_at;
+        let change = new_key.change;
         let inherited = lighter(&self.rows(new_key.at.candidate_buckets), rates_at);
         if change.apply_all(rates_at, &inherited).is_ok() {
             return None;
@@ -366,7 +367,8 @@ impl<const K: usize> VacantSlot<'_, K> {
         tag: Tag,
         fresh: &[Word; K],
     ) -> Result<(), ClaimTrace> {
-        let (place, busy) = (&self.place, self.owner.busy());
+        let place = &self.place;
+        let busy = self.owner.busy();
         // SeqCst, here and at the words: see `update::swap`. Relaxed on failure: nothing was read.
         let taken = place.tag().compare_exchange(
             self.owner.bits(),

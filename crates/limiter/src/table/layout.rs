@@ -240,7 +240,8 @@ impl<'t, const K: usize> Bucket<'t, K> {
     pub(super) fn search(&self, half: BucketHalf, tag: Tag) -> HalfSearch {
         // All of them, and no branch before the last: where a key sits in its half is a coin that no processor guesses,
         // and a wrong guess costs more than the comparisons.
-        let (mut at, mut joined) = (usize::MAX, 0);
+        let mut at = usize::MAX;
+        let mut joined = 0;
         for step in 0..Self::SLOTS - Self::CUT {
             // The second half may have one slot more; then the last one of the first is looked at twice, but not by loom, to
             // which every load is a point to explore.

@@ -62,7 +62,8 @@ impl<'t> BucketLock<'t> {
     /// Returns whether the lock was not taken away so far. Everything done before a `true` is visible to the thread
     /// that takes it later.
     pub(super) fn is_mine(&self) -> bool {
-        let (mine, both) = (self.ticket, Ordering::AcqRel);
+        let mine = self.ticket;
+        let both = Ordering::AcqRel;
         self.word
             .compare_exchange(mine, mine, both, Ordering::Relaxed)
             .is_ok()

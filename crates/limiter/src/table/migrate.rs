@@ -46,7 +46,8 @@ impl<const K: usize> Table<K> {
         new: &[RateAt; N],
     ) -> [[Word; 2]; N] {
         let row = |row: usize| convert(old, std::array::from_fn(|rate| left[rate][row]), new);
-        let (one, two) = (row(0), row(1));
+        let one = row(0);
+        let two = row(1);
         std::array::from_fn(|rate| [one[rate], two[rate]])
     }
 

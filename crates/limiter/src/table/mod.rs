@@ -226,7 +226,8 @@ impl<const K: usize> WordChange<'_, K> {
         rates_at: &[RateAt; K],
         words: &[Word; K],
     ) -> Result<[Word; K], RefusingRates> {
-        let (mut next, mut refusing) = (*words, RefusingRates::default());
+        let mut next = *words;
+        let mut refusing = RefusingRates::default();
         for (rate, rate_at) in rates_at.iter().enumerate() {
             match self.apply(rate_at, rate, words[rate]) {
                 Some(word) => next[rate] = word,

@@ -61,7 +61,8 @@ impl<const K: usize> Table<K> {
 
     /// Remembers that these words of overflow, as many for each rate, count from now on for as long as they owe; until when.
     pub(super) fn note_shared(&self, rates_at: &[RateAt; K], words: &[Word]) -> Option<Timestamp> {
-        let (since, until) = (rates_at[0].now(), self.last_of(rates_at, words)?);
+        let since = rates_at[0].now();
+        let until = self.last_of(rates_at, words)?;
         self.counts.shared(OverflowPeriod { since, until });
         Some(until)
     }
@@ -78,7 +79,8 @@ impl<const K: usize> Table<K> {
 
     /// Keeps the keys that were counted in overflow words in the filter for as long as these words count by the rates of now.
     pub(crate) fn prolong_overflow(&self, rates_at: &[RateAt; K]) {
-        let (now, filter) = (rates_at[0].now(), self.overflow_filter(rates_at));
+        let now = rates_at[0].now();
+        let filter = self.overflow_filter(rates_at);
         if filter.false_positives(now) == 0 {
             return;
         }

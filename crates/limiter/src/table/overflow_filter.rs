@@ -177,7 +177,8 @@ impl<'t> OverflowFilter<'t> {
             .map(|pair| u64::from(live_marks(pair, stamp, Ordering::Relaxed).count_ones()))
             .sum();
         // Both parts of a key are marked: the square of the share that is.
-        let (marked, parts) = (u128::from(marked), self.parts() as u128);
+        let marked = u128::from(marked);
+        let parts = self.parts() as u128;
         (1000 * marked * marked).div_ceil(parts * parts) as u64
     }
 
@@ -211,7 +212,8 @@ impl<'t> OverflowFilter<'t> {
 
     /// Marks a part until then, at most [`MOST_AHEAD`] generations from now.
     fn mark(&self, part: usize, now: Timestamp, until: Timestamp) {
-        let (now, end) = (self.generation(now), self.generation(until));
+        let now = self.generation(now);
+        let end = self.generation(until);
         let end = end.max(now);
         let word = &self.pair(part)[(end & 1) as usize];
         let mut seen = word.load(Ordering::SeqCst);

@@ -178,7 +178,8 @@ impl Table<1> {
                 } else {
                     CandidateBucket::Second
                 };
-                let (fresh, slot_ref) = (first(before, candidate), vacancy.place.slot_ref());
+                let fresh = first(before, candidate);
+                let slot_ref = vacancy.place.slot_ref();
                 let outcome = match vacancy.claim(&turn.0, at.tag, &[fresh]) {
                     Ok(()) => {
                         if vacancy.owner != SlotOwner::Nobody {

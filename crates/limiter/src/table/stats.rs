@@ -138,7 +138,10 @@ impl<const K: usize> Table<K> {
         let buckets = self.memory.buckets();
         // Every n-th bucket. Keys fall into buckets by a seeded hash, so any choice of buckets is a fair sample.
         let step = buckets.div_ceil(SAMPLE);
-        let (mut looked, mut live, mut units, mut overflowing) = (0, 0, 0, 0);
+        let mut looked = 0;
+        let mut live = 0;
+        let mut units = 0;
+        let mut overflowing = 0;
         for bucket_index in (0..buckets).step_by(step) {
             let bucket = self.memory.bucket(bucket_index);
             looked += 1;
@@ -170,7 +173,8 @@ impl<const K: usize> Table<K> {
         let buckets = self.memory.buckets();
         // As in `occupancy`.
         let step = buckets.div_ceil(SAMPLE);
-        let (mut looked, mut ages) = (0_u64, KeyAges::default());
+        let mut looked = 0_u64;
+        let mut ages = KeyAges::default();
         for bucket_index in (0..buckets).step_by(step) {
             looked += 1;
             for slot in 0..Bucket::<K>::SLOTS {
@@ -205,7 +209,8 @@ impl<const K: usize> Table<K> {
         index: usize,
         rates_at: &[W; K],
     ) -> Option<(KeyHash, [Word; K])> {
-        let (bucket_index, slot) = (index / Bucket::<K>::SLOTS, index % Bucket::<K>::SLOTS);
+        let bucket_index = index / Bucket::<K>::SLOTS;
+        let slot = index % Bucket::<K>::SLOTS;
         let (key, words) = self.settled(bucket_index, slot)?;
         let owes = rates_at
             .iter()

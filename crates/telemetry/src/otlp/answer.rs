@@ -61,7 +61,8 @@ fn rejected(body: &[u8]) -> (u64, String) {
         (1, FieldValue::Bytes(partial)) => Some(partial),
         _ => None,
     });
-    let (mut rejected, mut why) = (0, String::new());
+    let mut rejected = 0;
+    let mut why = String::new();
     for field in FieldReader(partial.unwrap_or_default()) {
         match field {
             (1, FieldValue::Uint(records)) => rejected = records,

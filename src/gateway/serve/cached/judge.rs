@@ -37,7 +37,8 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
             return Ok(false);
         };
         if status == StatusCode::NOT_MODIFIED {
-            let (gateway, route) = (self.gateway, &forwarded.route);
+            let gateway = self.gateway;
+            let route = &forwarded.route;
             return gateway.confirm((fields, names), transaction, route, self.context);
         }
         let now = moment(clock::wall());
@@ -57,13 +58,15 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         (head, names): (&ResponseParts<'_>, &ReceivedNames),
         body: BodyState,
     ) -> Result<Option<Box<BodyFill>>> {
-        let (request, forwarded, context) =
-            (self.exchange.head, &mut *self.forwarded, &*self.context);
+        let request = self.exchange.head;
+        let forwarded = &mut *self.forwarded;
+        let context = &*self.context;
         let cache = self.gateway.0.cache;
         let Some(transaction) = &mut forwarded.cached else {
             return Ok(None);
         };
-        let (audience, progress) = (transaction.audience, transaction.progress);
+        let audience = transaction.audience;
+        let progress = transaction.progress;
         let reason = match progress {
             CacheProgress::Asking(reason) => reason,
             CacheProgress::Skipped => ForwardReason::Bypass,
@@ -140,7 +143,8 @@ impl Gateway {
         let mut header = old.header().clone();
         cache::update(&mut header, &fields)?;
         let names = old.names().updated(names, &header.headers);
-        let (updated, body) = (header.clone(), BodyState::Stored);
+        let updated = header.clone();
+        let body = BodyState::Stored;
         let judged = cache::storable_head((updated, body), audience, route, context);
         let permit = transaction.permit.take();
         match judged {

@@ -49,7 +49,9 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         permit: FillPermit,
         transaction: &CacheTransaction,
     ) {
-        let (gateway, forwarded, context) = (self.gateway, &*self.forwarded, &*self.context);
+        let gateway = self.gateway;
+        let forwarded = &*self.forwarded;
+        let context = &*self.context;
         let in_flight = gateway.0.recorder.metrics.in_flight();
         let mut own = Box::new(Context::new(Arc::clone(&context.snapshot), in_flight));
         own.peer.clone_from(&context.peer);

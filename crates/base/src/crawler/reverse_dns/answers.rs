@@ -170,12 +170,14 @@ impl CachedAnswers {
 fn network(address: IpAddr) -> RangeInclusive<IpAddr> {
     match address {
         IpAddr::V4(address) => {
-            let (bits, hosts) = (address.to_bits(), u32::MAX >> 24);
+            let bits = address.to_bits();
+            let hosts = u32::MAX >> 24;
             let at = |bits| IpAddr::V4(Ipv4Addr::from_bits(bits));
             at(bits & !hosts)..=at(bits | hosts)
         }
         IpAddr::V6(address) => {
-            let (bits, hosts) = (address.to_bits(), u128::MAX >> 48);
+            let bits = address.to_bits();
+            let hosts = u128::MAX >> 48;
             let at = |bits| IpAddr::V6(Ipv6Addr::from_bits(bits));
             at(bits & !hosts)..=at(bits | hosts)
         }

@@ -27,7 +27,8 @@ impl SlidingAt {
             return if word == Word::UNUSED { other } else { word };
         };
         let second = self.second_of(one.stamp).max(self.second_of(two.stamp));
-        let (one, two) = (self.seen_from(one, second), self.seen_from(two, second));
+        let one = self.seen_from(one, second);
+        let two = self.seen_from(two, second);
         Word::pack(stamp_of(second), join(one.0, two.0), join(one.1, two.1))
     }
 

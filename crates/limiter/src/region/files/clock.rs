@@ -191,8 +191,10 @@ impl Clock {
     /// The distance between limiter time and the wall clock.
     #[must_use]
     pub fn drift(&self, reading: ClockReading) -> ClockDrift {
-        let (now, wall) = (self.now(reading.boottime), reading.wall.time());
-        let (ahead, behind) = (now.saturating_since(wall), wall.saturating_since(now));
+        let now = self.now(reading.boottime);
+        let wall = reading.wall.time();
+        let ahead = now.saturating_since(wall);
+        let behind = wall.saturating_since(now);
         if ahead.max(behind) <= Duration::from_nanos(NEAR) {
             ClockDrift::Near
         } else if now > wall {

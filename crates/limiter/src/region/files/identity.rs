@@ -84,7 +84,8 @@ impl FileIdentity {
     ) -> Self {
         // The others follow from it and the layout.
         let least = lengths.least as u64;
-        let (layout_bytes, words_bytes) = (layout.0.to_le_bytes(), least.to_le_bytes());
+        let layout_bytes = layout.0.to_le_bytes();
+        let words_bytes = least.to_le_bytes();
         let mut parts: Vec<&[u8]> = vec![name.as_bytes(), &layout_bytes, &words_bytes];
         parts.extend_from_slice(meaning);
         let digest = digest(&parts);
