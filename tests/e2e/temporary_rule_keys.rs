@@ -514,6 +514,10 @@ async fn multiplied_rates_are_shown_as_such() {
     // The sample of the multiplied rates begins with the rule.
     let answer = client.send(get("/").forwarded_for("203.0.113.3")).await;
     assert_eq!(answer.status, 200, "{answer:?}");
+    eventually("the key is in the sample of the rule", async || {
+        (recorded_uses(&gateway).await.1 != Value::Null).then_some(())
+    })
+    .await;
     let suggest = ["suggest", "--gateway", &url, "--limit", "pages"];
     let suggestion = printed(&gateway, &suggest).await;
     assert!(
