@@ -105,10 +105,11 @@ impl<'a> NormalForms<'a> {
         Ok(Self { host, path })
     }
 
-    fn to_owned(&self) -> NormalForms<'static> {
+    /// Returns the forms that keys are made of, so that a request that waits holds no more than its head.
+    fn without_readings(&self) -> NormalForms<'static> {
         NormalForms {
             host: Cow::Owned(self.host.clone().into_owned()),
-            path: self.path.clone().into_owned(),
+            path: self.path.without_readings(),
         }
     }
 }
@@ -192,7 +193,7 @@ impl<'a> Located<'a> {
 
     /// Returns host and path, for a later look at the request.
     pub(super) fn normal_forms(&self) -> NormalForms<'static> {
-        self.view.forms.to_owned()
+        self.view.forms.without_readings()
     }
 
     /// Returns the client's address.

@@ -165,12 +165,13 @@ impl<'a> NormalPath<'a> {
         Ok(Self { text, others })
     }
 
-    /// Returns the path without its borrow of the target.
+    /// Returns the path and its key, for a request whose route is found. The other readings, which may be far larger, are left out.
     #[must_use]
-    pub fn into_owned(self) -> NormalPath<'static> {
+    pub fn without_readings(&self) -> NormalPath<'static> {
+        let others = self.others.as_deref().map(PathReadings::without_texts);
         NormalPath {
-            text: Cow::Owned(self.text.into_owned()),
-            others: self.others,
+            text: Cow::Owned(self.text.clone().into_owned()),
+            others: others.map(Box::new),
         }
     }
 

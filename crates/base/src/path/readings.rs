@@ -43,6 +43,19 @@ pub(super) struct PathReadings {
     pub(super) is_disputed: bool,
 }
 
+impl PathReadings {
+    /// Returns what is known of the readings, without them.
+    pub(super) fn without_texts(&self) -> Self {
+        Self {
+            texts: Vec::new(),
+            of_scripts: Vec::new(),
+            key: self.key.clone(),
+            is_ambiguous: self.is_ambiguous,
+            is_disputed: self.is_disputed,
+        }
+    }
+}
+
 /// One path that an origin may derive from the one that was sent.
 #[derive(Clone)]
 struct ReadingSource {
@@ -484,4 +497,26 @@ impl ReadingSource {
 /// Returns every subset of these separators, the empty one first.
 fn subsets(of: SegmentSeparators) -> impl Iterator<Item = SegmentSeparators> {
     (0..=of).filter(move |subset| subset & !of == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::path::NormalPath;
+
+    /// Goal: a request that waits holds its path and key, and no other readings of the path. Method: paths with several readings.
+    #[test]
+    fn a_path_without_readings_keeps_its_key() {
+        for target in ["/a/b", "/a%2Fb/c", "/x.php/y", "/a%2fb%5cc/d%2fe"] {
+            let path = NormalPath::parse(target).unwrap();
+            let kept = path.without_readings();
+            assert_eq!(kept.as_str(), path.as_str(), "{target}");
+            assert_eq!(kept.key(), path.key(), "{target}");
+            assert_eq!(kept.is_ambiguous(), path.is_ambiguous(), "{target}");
+            assert_eq!(kept.is_disputed(), path.is_disputed(), "{target}");
+            let mut readings = kept.other_readings().chain(kept.readings_of_scripts());
+            assert_eq!(readings.next(), None, "{target}");
+        }
+        let path = NormalPath::parse("/a%2Fb/c").unwrap();
+        assert!(path.other_readings().next().is_some());
+    }
 }
