@@ -216,12 +216,6 @@ impl<'a> Located<'a> {
         self.view.head.headers
     }
 
-    /// Returns whether its limits decide about it: no list blocks its client, and it is not a preflight, which a gateway answers itself.
-    #[must_use]
-    pub fn is_limited(&self) -> bool {
-        !matches!(self.list_match, ListMatch::Blocked(_)) && self.preflight.is_none()
-    }
-
     /// Returns whether its route needs a certificate of the client, and its connection has none.
     #[must_use]
     pub fn lacks_certificate(&self) -> bool {

@@ -13,6 +13,7 @@ use super::conditions::LoggedConditions;
 use super::coverage::LogCoverage;
 use super::in_flight::{InFlightRequest, RequestsInFlight};
 use super::limit_counts::LimitTally;
+use super::logged_client::is_judged;
 use super::logged_costs::{cost_fields, end_costs};
 use super::prepare::{
     BatchKeys, LocatedRequest, MAX_BATCH, PreparedBatch, PreparedRequest, RequestStages,
@@ -262,7 +263,7 @@ impl RequestDecider<'_> {
         if let ListMatch::Blocked(_) = prepared.located.list_match {
             return ReplayOutcome::Rejected(RequestDisposition::Blocked, None);
         }
-        if !prepared.located.is_limited() {
+        if !is_judged(&prepared.located, request) {
             return ReplayOutcome::Admitted;
         }
         (self.conditions).look_until(now, self.snapshot, self.seed, limits);

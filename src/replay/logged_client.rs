@@ -3,7 +3,7 @@
 //! A log has what was proved then, also by what no log has. A crawler that was verified and is still configured stays that crawler. Where
 //! nothing was proved, address and user agent are judged by the configuration of the replay, which may know more crawlers.
 
-use sluicegate_access_log::{FieldKind, LoggedRequest};
+use sluicegate_access_log::{FieldKind, LoggedRequest, LoggedTreatment};
 use sluicegate_base::crawler::{
     CrawlerProof, CrawlerRequest, CrawlerStatus, UNVERIFIED, UnverifiedReason,
 };
@@ -13,7 +13,7 @@ use super::logged_head::LoggedHead;
 use crate::gateway::{KnownClient, Located, RequestHead, locate_known};
 use crate::response::GatewayProblem;
 use crate::snapshot::Snapshot;
-use sluicegate_decide::client::ConnectionPeer;
+use sluicegate_decide::client::{ConnectionPeer, ListMatch};
 
 /// Finds client and route of `request`, whose head is `head`.
 ///
@@ -32,6 +32,14 @@ pub(super) fn locate_logged<'a>(
     let peer = ConnectionPeer::plain(logged.peer);
     let now = Timestamp::from_nanos(request.time);
     locate_known(snapshot, peer, head, now, known)
+}
+
+/// Returns whether the limits decide about a logged request: no list blocks its client, and it is no preflight, which a gateway answers
+/// itself. A proxy that asked about a preflight forwarded it, so it counted.
+pub(super) fn is_judged(located: &Located<'_>, request: &LoggedRequest<'_>) -> bool {
+    let is_blocked = matches!(located.list_match, ListMatch::Blocked(_));
+    let is_forwarded = request.treatment == LoggedTreatment::Allowed;
+    !is_blocked && (located.preflight.is_none() || is_forwarded)
 }
 
 /// Returns the crawler that the line has; `None` where address and user agent decide.

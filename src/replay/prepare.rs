@@ -11,7 +11,7 @@ use ahash::AHashMap;
 use sluicegate_access_log::{LogFacts, LoggedRequest, LoggedTreatment};
 use sluicegate_limiter::{KeyHash, Timestamp};
 
-use super::logged_client::locate_logged;
+use super::logged_client::{is_judged, locate_logged};
 use super::logged_costs::reserves;
 use super::logged_head::{LoggedHead, LoggedHeads};
 use super::recorded_templates::RecordedTemplates;
@@ -121,7 +121,7 @@ impl RequestStages {
         requests.push(self.locate(request, head));
         // In its place, since it is large.
         if let Some(Ok(located)) = requests.last_mut()
-            && located.located.is_limited()
+            && is_judged(&located.located, request)
         {
             keys.add(located, self.recorded.keys(request), &self.seed);
             let each = located.limits().iter().zip(keys.of_limits(located));

@@ -18,7 +18,7 @@ use crate::config::rules::{CostRules, CountedRequests, LimitRules, Name, Rules};
 use crate::record::RequestMetrics;
 use crate::replay::coverage::{LogCoverage, survey_for};
 use crate::replay::key_text::key_text;
-use crate::replay::logged_client::locate_logged;
+use crate::replay::logged_client::{is_judged, locate_logged};
 use crate::replay::logged_head::LoggedHeads;
 use crate::replay::recorded_templates::RecordedTemplates;
 use crate::replay::run::selected_fields;
@@ -174,7 +174,7 @@ impl SampleEngine {
         let Ok(located) = locate_logged(&self.snapshot, request, &logged, &head) else {
             return;
         };
-        if !located.is_limited() {
+        if !is_judged(&located, request) {
             return;
         }
         let recorded = self.recorded.keys(request);
