@@ -31,7 +31,7 @@ use super::effect::{EnforcedKeys, LimitEffect, LimitEffects, effect, effect_text
 use super::rule_text::{key_rule_text, list_text};
 use super::{activation, key, tier};
 use crate::admission::{ActiveLimit, KeySeed, KnownBody, TierMatch};
-use crate::config::rules::Tier;
+use crate::config::rules::{ListenerRules, Tier};
 use crate::gateway::{Located, RequestHead, crawler_request, locate};
 use crate::response::GatewayProblem;
 use crate::snapshot::{ActiveAction, Snapshot};
@@ -149,6 +149,15 @@ impl RequestQuestion {
         })
     }
 
+    /// Returns whether the request is served, and not one about which another proxy asks.
+    fn is_served(&self, snapshot: &Snapshot) -> bool {
+        let by_this = |listener: &&ListenerRules| {
+            self.listener.is_none() || listener.name.as_deref() == self.listener.as_deref()
+        };
+        let mut listeners = snapshot.rules.listeners.iter().filter(by_this);
+        listeners.any(|listener| !listener.decides_only())
+    }
+
     fn head(&self) -> RequestHead<'_> {
         RequestHead {
             method: &self.method,
@@ -210,7 +219,7 @@ impl RequestExplained {
             outcome: String::new(),
         };
         match locate(snapshot, peer, &head, now) {
-            Ok(located) => explained.add_route(snapshot, seed, enforced, &located),
+            Ok(located) => explained.add_route(snapshot, seed, enforced, &question, &located),
             Err(problem) => explained.outcome = rejected(problem),
         }
         Ok(explained)
@@ -222,6 +231,7 @@ impl RequestExplained {
         snapshot: &Snapshot,
         seed: &KeySeed,
         enforced: EnforcedKeys,
+        question: &RequestQuestion,
         located: &Located<'_>,
     ) {
         let mut routes = snapshot.routes.iter();
@@ -232,7 +242,7 @@ impl RequestExplained {
             self.outcome = "rejected with 403, before any limit".to_owned();
             return;
         }
-        if located.preflight.is_some() {
+        if located.preflight.is_some() && question.is_served(snapshot) {
             self.outcome =
                 "answered by the gateway as a CORS preflight, before any limit".to_owned();
             return;

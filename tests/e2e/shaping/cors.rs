@@ -73,7 +73,10 @@ async fn a_preflight_is_answered_before_the_limits_and_by_the_route_it_asks_abou
     assert_eq!(public.all("access-control-allow-origin"), ["*"]);
     assert_eq!(public.header("access-control-allow-methods"), Some("GET"));
     assert_eq!(public.header("access-control-allow-headers"), Some("x-key"));
-    let rules = format!("[origin.app]\nservers = [\"127.0.0.1:1\"]\n{RULES}");
+    let rules = format!(
+        "[[listener]]\nname = \"ask\"\naddress = \"127.0.0.1:2\"\nprotocol = \"forward-auth\"\n\
+         [client]\ntrusted_proxies = [\"10.0.0.0/8\"]\n[origin.app]\nservers = [\"127.0.0.1:1\"]\n{RULES}"
+    );
     let asked = [
         "--request",
         "OPTIONS /api/x",
@@ -82,9 +85,14 @@ async fn a_preflight_is_answered_before_the_limits_and_by_the_route_it_asks_abou
         "--header",
         "Access-Control-Request-Method: PUT",
     ];
-    let explained = explained(&rules, &[], &asked).await;
+    let served = explained(&rules, &[], &asked).await;
     let outcome = "answered by the gateway as a CORS preflight, before any limit";
-    assert!(explained.contains(outcome), "{explained}");
+    assert!(served.contains(outcome), "{served}");
+    // A proxy that asks about a preflight forwards it.
+    let asked = [&asked[..], &["--listener", "ask"]].concat();
+    let forwarded = explained(&rules, &[], &asked).await;
+    assert!(!forwarded.contains(outcome), "{forwarded}");
+    assert!(forwarded.contains("two: client.ip = "), "{forwarded}");
 }
 
 #[tokio::test]
