@@ -5,6 +5,7 @@
 
 mod cut_off;
 mod lifecycle;
+mod maintenance;
 mod overflow_warnings;
 mod preview;
 mod reload;
@@ -25,6 +26,7 @@ use crate::record::RequestRecorder;
 use crate::state::CounterStorage;
 
 pub use self::lifecycle::{Lifecycle, Phase};
+pub use self::maintenance::Maintenance;
 pub use self::overflow_warnings::warn_of_overflow;
 pub use self::preview::ReloadPreview;
 pub use self::reload::{ReloadReport, ReloadTrigger, Reloader};

@@ -13,11 +13,10 @@ use crate::admin::{FleetUnbanService, HistoryWatch};
 use crate::load::LoadWatch;
 use crate::origin::HealthChecks;
 use crate::process::watch::Reloads;
-use crate::process::{GatewayProcess, RuleService};
+use crate::process::{GatewayProcess, Maintenance, RuleService};
 #[cfg(feature = "otlp")]
 use crate::record::{InstanceId, SignalExportService};
 use crate::reverse_dns::{CrawlerNames, LookUpService};
-use crate::state::Maintenance;
 use crate::store::SyncService;
 use crate::supervisor::WatchdogService;
 use crate::usage::UsageSampler;

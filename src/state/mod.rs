@@ -6,7 +6,7 @@
 //! a file stops the gateway: a limit whose file fails continues in memory, and log, `/status` and metrics report it.
 //!
 //! # Concurrency
-//! The start and the reload service open and edit limits, [`Maintenance`] stores the time; requests call nothing here.
+//! The start and the reload service open and edit limits, the `Maintenance` of the process stores the time; requests call nothing here.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -22,7 +22,6 @@ mod directory;
 mod error;
 mod fleet_size;
 mod handover;
-mod maintenance;
 mod table;
 #[cfg(test)]
 mod test_limits;
@@ -30,7 +29,6 @@ mod test_limits;
 pub use directory::DirectoryHealth;
 pub use error::CounterStorageError;
 pub use handover::CounterHandover;
-pub use maintenance::Maintenance;
 pub use table::{BanTable, CounterTable, StoredTable};
 
 use directory::StateDirectory;

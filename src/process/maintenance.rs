@@ -17,7 +17,7 @@ use sluicegate_limiter::ClockDrift;
 use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 
-use super::{CounterStorage, Persistence};
+use crate::state::{CounterStorage, Persistence};
 
 /// Interval at which the clock is stored. After a restart on the same boot any mark is exact; after a reboot up to this interval may be
 /// missing.
@@ -25,6 +25,9 @@ const TICK: Duration = Duration::from_secs(1);
 /// Ticks from one sweep to the next: a day. The first tick sweeps too, so that a process that is restarted daily says which files
 /// it uses.
 const SWEEP: u64 = 24 * 60 * 60;
+
+/// The target of process logs: the module that had the service, so that filters on it go on.
+const LOG_TARGET: &str = "sluicegate::state::maintenance";
 
 /// The background service.
 pub struct Maintenance {
@@ -95,12 +98,14 @@ fn announce(drift: Option<ClockDrift>, far: &mut Option<ClockSkew>) {
     *far = now;
     let hours = apart.as_secs() / 3600;
     match now {
-        None => info!("the limits' time and the wall clock are together again"),
+        None => info!(target: LOG_TARGET, "the limits' time and the wall clock are together again"),
         Some(ClockSkew::Ahead) => warn!(
+            target: LOG_TARGET,
             "the wall clock is {hours} hours behind the limits' time, which goes on as before; set the clock right, or if it is, see \
              docs/operations/persistence.md on how to reset the state directory"
         ),
         Some(ClockSkew::Behind) => warn!(
+            target: LOG_TARGET,
             "the wall clock is {hours} hours ahead of the limits' time, which goes on as before, since nothing confirms the clock; if it \
              is right, see docs/operations/persistence.md on how to reset the state directory"
         ),
