@@ -11,7 +11,7 @@ use sluicegate_limiter::{
 use crate::admission::{ActiveLimit, OverShare, RateScaling, ScaledRates};
 use crate::config::algorithm_name;
 use crate::config::rules::Name;
-use crate::state::Persistence;
+use crate::state::CounterPersistence;
 
 /// The part of a limit that the configuration and temporary rules say, as pages write it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -68,7 +68,7 @@ pub(super) struct LimitView {
     /// Slots given to another key after the counts of their own had expired.
     pub slots_reused: u64,
     /// The persistence of its counters.
-    pub persistence: Persistence,
+    pub persistence: CounterPersistence,
     /// Its bans; `None` without `ban`.
     pub bans: Option<BansView>,
     /// Keys that temporary rules ban.
@@ -112,7 +112,7 @@ pub(super) struct BansView {
     /// Memory of their table.
     pub bytes: u64,
     /// The persistence of its bans.
-    pub persistence: Persistence,
+    pub persistence: CounterPersistence,
 }
 
 /// The share of a limit's slots that one client may take.

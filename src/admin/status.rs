@@ -22,7 +22,7 @@ use super::store::StoreSection;
 use crate::config::MemoryPlan;
 use crate::record::access_log::AccessLogCounts;
 use crate::record::{RequestFigures, RequestTotals};
-use crate::state::{DirectoryHealth, Persistence};
+use crate::state::{CounterPersistence, DirectoryHealth};
 
 /// Returns the page of `/status`, with these clients.
 pub(super) fn page(sampled: AdminSnapshot<'_>, clients: Vec<ClientSection>) -> AdminPage {
@@ -223,10 +223,10 @@ impl LimitSection {
 }
 
 /// Returns whether counters outlive the process, and the state in which their file was found.
-fn persistence(persistence: &Persistence) -> (bool, String) {
+fn persistence(persistence: &CounterPersistence) -> (bool, String) {
     match persistence {
-        Persistence::InFile { found, .. } => (true, found.clone()),
-        Persistence::InMemory { reason } => (false, format!("in memory only: {reason}")),
+        CounterPersistence::InFile { found, .. } => (true, found.clone()),
+        CounterPersistence::InMemory { reason } => (false, format!("in memory only: {reason}")),
     }
 }
 

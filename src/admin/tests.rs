@@ -26,7 +26,7 @@ use crate::process::{Phase, ReloadReport, ReloadTrigger};
 use crate::record::RequestRecorder;
 use crate::record::access_log::AccessLog;
 use crate::record::metrics::RequestMetrics;
-use crate::state::{CounterStorage, DirectoryHealth, Persistence, PersistenceMode};
+use crate::state::{CounterPersistence, CounterStorage, DirectoryHealth, PersistenceMode};
 
 const STARTED: Timestamp = Timestamp::from_secs(1_795_245_038);
 
@@ -118,7 +118,7 @@ pub(super) fn limit_view(name: &str) -> LimitView {
         overflow_refused: 4,
         share: None,
         slots_reused: 77,
-        persistence: Persistence::not_configured(),
+        persistence: CounterPersistence::not_configured(),
         bans: Some(bans_view()),
         permits: Some(PermitsView {
             max: Concurrency::new(10).expect("ten"),
@@ -145,7 +145,7 @@ fn bans_view() -> BansView {
             slots_reused: 0,
         },
         bytes: 65_536,
-        persistence: Persistence::not_configured(),
+        persistence: CounterPersistence::not_configured(),
     }
 }
 

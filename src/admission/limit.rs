@@ -29,7 +29,7 @@ use crate::config::rules::{
     KeyTemplate, LimitRules, Name, OnMissing, SharedMode, SharedRules, TierIndex,
 };
 use crate::config::{Action, Share};
-use crate::state::{BanTable, CounterStorage, CounterTable, Persistence};
+use crate::state::{BanTable, CounterPersistence, CounterStorage, CounterTable};
 use crate::store::{RemoteBackend, ReplicatedBackend, Revalidation, Store};
 
 /// The bans of a limit.
@@ -38,7 +38,7 @@ pub struct ActiveBans {
     /// The banned keys.
     pub bans: Bans,
     /// The state of their persistence beyond the process.
-    pub persistence: Persistence,
+    pub persistence: CounterPersistence,
 }
 
 /// One limit of a snapshot.
@@ -53,7 +53,7 @@ pub struct ActiveLimit {
     /// The counters; of a limit that counts with other nodes, the cached state of the store.
     pub limit: Limit,
     /// The state of the persistence of this node's own counts beyond the process.
-    pub persistence: Persistence,
+    pub persistence: CounterPersistence,
     /// The place where it counts.
     pub(super) backend: Backend,
     /// The items of the RateLimit fields and the bodies of rejections.
@@ -379,7 +379,7 @@ impl ActiveLimit {
     }
 
     /// Returns the states of its files in the state directory.
-    pub fn persistences(&self) -> impl Iterator<Item = &Persistence> {
+    pub fn persistences(&self) -> impl Iterator<Item = &CounterPersistence> {
         let bans = self.bans.as_ref().map(|bans| &bans.persistence);
         std::iter::once(&self.persistence).chain(bans)
     }
@@ -400,7 +400,7 @@ impl ActiveLimit {
 
 impl LimitBuilder<'_> {
     /// Returns the counters of what this node admits, and the state of their persistence.
-    fn own_counters(self, id: TableId<'_>) -> (Limit, Persistence) {
+    fn own_counters(self, id: TableId<'_>) -> (Limit, CounterPersistence) {
         let before = self.kept.map(|before| (before.own(), &before.persistence));
         let table = CounterTable {
             id,

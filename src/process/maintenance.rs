@@ -17,7 +17,7 @@ use sluicegate_limiter::ClockDrift;
 use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 
-use crate::state::{CounterStorage, Persistence};
+use crate::state::{CounterPersistence, CounterStorage};
 
 /// Interval at which the clock is stored. After a restart on the same boot any mark is exact; after a reboot up to this interval may be
 /// missing.
@@ -34,7 +34,7 @@ pub struct Maintenance {
     /// The storage of counters.
     pub storage: Arc<CounterStorage>,
     /// The files of the limits in force.
-    pub in_use: InForce<Vec<Persistence>>,
+    pub in_use: InForce<Vec<CounterPersistence>>,
     /// The number of gateways that share the store in force; `None` without a store.
     pub gateways: InForce<Option<NonZeroU32>>,
 }

@@ -10,7 +10,7 @@ use sluicegate_limiter::{FileIdentity, RemovedFiles, StateDir, StateError, Times
 use tracing::{info, warn};
 
 use super::table::StoredTable;
-use super::{Persistence, announce};
+use super::{CounterPersistence, announce};
 
 /// An open state directory.
 pub(super) struct StateDirectory {
@@ -46,7 +46,7 @@ impl StateDirectory {
         &self,
         table: &T,
         now: Timestamp,
-    ) -> (T::Opened, Persistence) {
+    ) -> (T::Opened, CounterPersistence) {
         match table.open_in(&self.files, now) {
             Ok((opened, found)) => {
                 let limit = table.limit();
@@ -59,7 +59,7 @@ impl StateDirectory {
                          damaged, or time was lost"
                     );
                 }
-                (opened, Persistence::of(&found, table.file()))
+                (opened, CounterPersistence::of(&found, table.file()))
             }
             Err(error) => (table.create(), not_persistent(table, &error)),
         }
@@ -69,16 +69,16 @@ impl StateDirectory {
     pub(super) fn edit<T: StoredTable>(
         &self,
         table: &T,
-        (before, persistence): (&T::Opened, &Persistence),
+        (before, persistence): (&T::Opened, &CounterPersistence),
         now: Timestamp,
-    ) -> (T::Opened, Persistence) {
+    ) -> (T::Opened, CounterPersistence) {
         let (edited, stored) = table.edit_in(&self.files, before, now);
         // The earlier report still applies.
         if table.is_in_place(&edited, before) {
             return (edited, persistence.clone());
         }
         let persistence = match stored {
-            Ok(()) => Persistence::InFile {
+            Ok(()) => CounterPersistence::InFile {
                 file: table.file(),
                 found: "carried over from before an edit".to_owned(),
             },
@@ -141,11 +141,11 @@ impl StateDirectory {
 }
 
 /// Logs that a table is in memory only, since its file failed.
-fn not_persistent<T: StoredTable>(table: &T, error: &StateError) -> Persistence {
+fn not_persistent<T: StoredTable>(table: &T, error: &StateError) -> CounterPersistence {
     let limit = table.limit();
     let contents = T::CONTENTS;
     warn!("limit {limit}: its {contents} will not survive this process: {error}");
-    Persistence::InMemory {
+    CounterPersistence::InMemory {
         reason: error.to_string(),
     }
 }

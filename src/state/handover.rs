@@ -15,7 +15,7 @@ use sluicegate_limiter::{
 use tracing::{info, warn};
 
 use super::table::StoredTable;
-use super::{CounterStorage, CounterStorageError, Persistence, StorageKind, fresh_seed};
+use super::{CounterPersistence, CounterStorage, CounterStorageError, StorageKind, fresh_seed};
 
 /// The counters and the clock that a process hands over to the next one.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ pub(super) fn open<T: StoredTable>(
     files: &AnonymousFiles,
     table: &T,
     now: Timestamp,
-) -> (T::Opened, Persistence) {
+) -> (T::Opened, CounterPersistence) {
     let opened = match table.open_in(files, now) {
         Ok((opened, found)) => {
             // New memory is not logged: without a directory every process begins so.
@@ -94,7 +94,7 @@ pub(super) fn open<T: StoredTable>(
             table.create()
         }
     };
-    (opened, Persistence::not_configured())
+    (opened, CounterPersistence::not_configured())
 }
 
 /// Returns a table after an edit.
@@ -103,12 +103,12 @@ pub(super) fn edit<T: StoredTable>(
     table: &T,
     before: &T::Opened,
     now: Timestamp,
-) -> (T::Opened, Persistence) {
+) -> (T::Opened, CounterPersistence) {
     let (edited, stored) = table.edit_in(files, before, now);
     if let Err(error) = stored {
         warn_of_loss(table, &error);
     }
-    (edited, Persistence::not_configured())
+    (edited, CounterPersistence::not_configured())
 }
 
 fn warn_of_loss<T: StoredTable>(table: &T, error: &StateError) {
@@ -155,7 +155,7 @@ mod tests {
         let (old, _) =
             CounterStorage::open(PersistenceMode::Upgrades(None)).expect("a random source");
         let before = open(&old, &policy(5, 60));
-        assert_eq!(before.1, Persistence::not_configured());
+        assert_eq!(before.1, CounterPersistence::not_configured());
         assert!(admits(&before.0));
         let new = new_process_of(&old);
         let (after, _) = open(&new, &policy(3, 60));

@@ -59,7 +59,7 @@ enum StorageKind {
 
 /// The persistence of the counters of one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Persistence {
+pub enum CounterPersistence {
     /// They are in a file.
     InFile {
         /// The file.
@@ -142,9 +142,9 @@ impl CounterStorage {
     pub fn table<T: StoredTable>(
         &self,
         table: &T,
-        before: Option<(&T::Opened, &Persistence)>,
+        before: Option<(&T::Opened, &CounterPersistence)>,
         now: Timestamp,
-    ) -> (T::Opened, Persistence) {
+    ) -> (T::Opened, CounterPersistence) {
         match (&self.kind, before) {
             (StorageKind::Directory(directory), None) => directory.open(table, now),
             (StorageKind::Directory(directory), Some(before)) => directory.edit(table, before, now),
@@ -152,7 +152,7 @@ impl CounterStorage {
             (StorageKind::Anonymous(files), Some((before, _))) => {
                 handover::edit(files, table, before, now)
             }
-            (StorageKind::Process, None) => (table.create(), Persistence::not_configured()),
+            (StorageKind::Process, None) => (table.create(), CounterPersistence::not_configured()),
             (StorageKind::Process, Some((before, persistence))) => {
                 (table.edit(before, now), persistence.clone())
             }
@@ -178,11 +178,14 @@ impl CounterStorage {
     }
 
     /// Removes files that none of these limits, or their bans, uses and no process has used for 30 days. Once a day.
-    pub(crate) fn sweep<'a>(&self, limits: impl Iterator<Item = &'a Persistence>) {
+    pub(crate) fn sweep<'a>(&self, limits: impl Iterator<Item = &'a CounterPersistence>) {
         let Some(directory) = self.directory() else {
             return;
         };
-        let in_use: Vec<FileIdentity> = limits.filter_map(Persistence::file).cloned().collect();
+        let in_use: Vec<FileIdentity> = limits
+            .filter_map(CounterPersistence::file)
+            .cloned()
+            .collect();
         directory.sweep(&in_use);
     }
 
@@ -193,7 +196,7 @@ impl CounterStorage {
     }
 }
 
-impl Persistence {
+impl CounterPersistence {
     /// Returns the persistence of counters that need none.
     #[must_use]
     pub fn not_configured() -> Self {
@@ -256,17 +259,17 @@ mod tests {
 
     fn edit(
         storage: &CounterStorage,
-        (limit, persistence): &(Limit, Persistence),
+        (limit, persistence): &(Limit, CounterPersistence),
         policy: &Policy,
-    ) -> Persistence {
+    ) -> CounterPersistence {
         let before = Some((limit, persistence));
         storage.table(&table(policy), before, NOW).1
     }
 
-    fn found(persistence: &Persistence) -> &str {
+    fn found(persistence: &CounterPersistence) -> &str {
         match persistence {
-            Persistence::InFile { found, .. } => found,
-            Persistence::InMemory { reason } => reason,
+            CounterPersistence::InFile { found, .. } => found,
+            CounterPersistence::InMemory { reason } => reason,
         }
     }
 
@@ -337,8 +340,9 @@ mod tests {
         let path = directory.path().join("state");
         let storage = storage(&path);
         let [used, old, young] = [60, 90, 120].map(|secs| open(&storage, &policy(5, secs)).1);
-        let place =
-            |persistence: &Persistence| path.join(persistence.file().expect("a file").file_name());
+        let place = |persistence: &CounterPersistence| {
+            path.join(persistence.file().expect("a file").file_name())
+        };
         let long_ago = std::time::UNIX_EPOCH + long_before(clock::wall());
         for persistence in [&used, &old] {
             let file = std::fs::File::options()
@@ -347,7 +351,7 @@ mod tests {
             file.and_then(|file| file.set_modified(long_ago))
                 .expect("it is ours");
         }
-        storage.sweep([&used, &Persistence::not_configured()].into_iter());
+        storage.sweep([&used, &CounterPersistence::not_configured()].into_iter());
         let there = [&used, &old, &young].map(|persistence| place(persistence).exists());
         assert_eq!(there, [true, false, true]);
         assert_eq!(storage.health().map(|health| health.errors), Some(0));
@@ -358,10 +362,10 @@ mod tests {
     fn without_a_directory_counters_are_in_memory() {
         let (storage, _) = CounterStorage::open(PersistenceMode::Process).expect("a random source");
         let before = open(&storage, &policy(5, 60));
-        assert_eq!(before.1, Persistence::not_configured());
+        assert_eq!(before.1, CounterPersistence::not_configured());
         assert_eq!(
             edit(&storage, &before, &policy(5, 90)),
-            Persistence::not_configured()
+            CounterPersistence::not_configured()
         );
         assert_eq!((storage.store_clock(), storage.health()), (None, None));
     }

@@ -2,7 +2,7 @@
 
 use sluicegate_limiter::{Capacity, Limit, Period, Policy, Rate, Rates, TableId, Timestamp};
 
-use super::{CounterStorage, CounterTable, Persistence};
+use super::{CounterPersistence, CounterStorage, CounterTable};
 
 pub(super) const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 const ID: TableId<'static> = TableId {
@@ -24,6 +24,6 @@ pub(super) fn table(policy: &Policy) -> CounterTable<'_> {
     }
 }
 
-pub(super) fn open(storage: &CounterStorage, policy: &Policy) -> (Limit, Persistence) {
+pub(super) fn open(storage: &CounterStorage, policy: &Policy) -> (Limit, CounterPersistence) {
     storage.table(&table(policy), None, NOW)
 }
