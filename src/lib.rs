@@ -41,7 +41,6 @@ pub mod replay;
 mod reusable_timeout;
 pub mod reverse_dns;
 pub mod snapshot;
-pub mod state;
 pub mod store;
 mod supervisor;
 pub mod terminal_text;

@@ -19,6 +19,9 @@ use async_trait::async_trait;
 use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server, ShutdownSignal, ShutdownSignalWatch};
 use sluicegate_base::bounds;
+use sluicegate_decide::state::{
+    CounterHandover, CounterStorage, CounterStorageError, PersistenceMode,
+};
 use tokio::sync::{Notify, watch};
 use tracing::{error, info, warn};
 
@@ -39,7 +42,6 @@ use crate::history::MarkKind;
 use crate::listener::{AdminApp, Intake};
 use crate::process::{GatewayProcess, Phase};
 use crate::record::{AccessLog, AuditLog, RequestMetrics, RequestRecorder};
-use crate::state::{CounterHandover, CounterStorage, CounterStorageError, PersistenceMode};
 use crate::supervisor;
 
 /// The reason for which the gateway could not start.

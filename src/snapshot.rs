@@ -19,6 +19,7 @@ use sluicegate_decide::client::{ClientLists, FieldPolicy, ListEffect};
 use sluicegate_decide::rejection::{LimitRejection, RejectionReason};
 use sluicegate_decide::request_id::RequestId;
 use sluicegate_decide::route::{RequestListener, RouteTable};
+use sluicegate_decide::state::CounterStorage;
 use sluicegate_decide::temporary_rules::{LimitEdits, TemporaryRules};
 use sluicegate_decide::url_scheme::UrlScheme;
 use sluicegate_limiter::{Seed, Timestamp};
@@ -35,7 +36,6 @@ use crate::origin::ServerPool;
 use crate::record::trace::TRACEPARENT;
 use crate::record::{RequestMetrics, RouteMetrics};
 use crate::response::{RefusalContext, RefusalResponse, rate_limit_policy, varies};
-use crate::state::CounterStorage;
 use crate::store::Store;
 use crate::tls::{self, Certificates, Listeners};
 

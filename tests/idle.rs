@@ -23,7 +23,7 @@ use sluicegate::config::{no_review, parse};
 use sluicegate::listener::{ConnectionApp, Intake};
 use sluicegate::process::GatewayProcess;
 use sluicegate::record::{AccessLog, RequestMetrics, RequestRecorder};
-use sluicegate::state::{CounterStorage, PersistenceMode};
+use sluicegate_decide::state::{CounterStorage, PersistenceMode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::watch;
 use tokio::task::yield_now;

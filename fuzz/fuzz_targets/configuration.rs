@@ -13,8 +13,8 @@ use sluicegate::config::{Environment, Loaded, Problems, Severity, parse_in};
 use sluicegate::explain::ConfigExplanation;
 use sluicegate::record::RequestMetrics;
 use sluicegate::snapshot::Snapshot;
-use sluicegate::state::CounterStorage;
 use sluicegate_decide::route::review;
+use sluicegate_decide::state::CounterStorage;
 use sluicegate_limiter::{Capacity, Seed, Timestamp};
 
 /// The machine that a text is read on.

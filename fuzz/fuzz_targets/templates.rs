@@ -17,11 +17,11 @@ use sluicegate::gateway::{Located, RequestHead, locate};
 use sluicegate::record::RequestMetrics;
 use sluicegate::response::GatewayProblem;
 use sluicegate::snapshot::Snapshot;
-use sluicegate::state::CounterStorage;
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_decide::client::ConnectionPeer;
 use sluicegate_decide::rejection::{MissingKeys, Rejection, RejectionReason};
 use sluicegate_decide::route;
+use sluicegate_decide::state::CounterStorage;
 use sluicegate_limiter::{Seed, Timestamp};
 
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use sluicegate_decide::rfc3339;
+use sluicegate_decide::state::CounterPersistence;
 use sluicegate_limiter::{
     BanRules, BanStats, Capacity, Concurrency, Limit, OverflowPeriod, Permits, Timestamp,
 };
@@ -11,7 +12,6 @@ use sluicegate_limiter::{
 use crate::admission::{ActiveLimit, OverShare, RateScaling, ScaledRates};
 use crate::config::algorithm_name;
 use crate::config::rules::Name;
-use crate::state::CounterPersistence;
 
 /// The part of a limit that the configuration and temporary rules say, as pages write it.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -1,6 +1,7 @@
 //! Collects the families of `/metrics` and of the OpenTelemetry collector: those of the recorder, and those that are sampled at the scrape.
 
 use http::StatusCode;
+use sluicegate_decide::state::DirectoryHealth;
 use sluicegate_telemetry::exposition::{self, CONTENT_TYPE, SampledFamily};
 
 use super::certificates::expiry;
@@ -16,7 +17,6 @@ use super::{
 #[cfg(feature = "otlp")]
 use crate::process::GatewayProcess;
 use crate::record;
-use crate::state::DirectoryHealth;
 
 /// Returns the page of `/metrics`.
 pub(super) fn page(sampled: AdminSnapshot<'_>) -> AdminPage {

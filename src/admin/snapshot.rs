@@ -4,6 +4,7 @@
 //! walk a table, are not samples: they take the process itself.
 
 use sluicegate_base::clock;
+use sluicegate_decide::state::DirectoryHealth;
 use sluicegate_limiter::Timestamp;
 use sluicegate_redis_link::LinkStatus;
 
@@ -20,7 +21,6 @@ use super::rules::RulesSection;
 use crate::config::MemoryPlan;
 use crate::process::GatewayProcess;
 use crate::record::RequestRecorder;
-use crate::state::DirectoryHealth;
 use crate::store::{RemoteWriteStats, ReplicationStats};
 
 /// The state of the gateway at one moment.

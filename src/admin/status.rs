@@ -4,6 +4,7 @@
 
 use serde::Serialize;
 use sluicegate_decide::rfc3339;
+use sluicegate_decide::state::{CounterPersistence, DirectoryHealth};
 
 use super::acme::AcmeSection;
 use super::advice;
@@ -22,7 +23,6 @@ use super::store::StoreSection;
 use crate::config::MemoryPlan;
 use crate::record::access_log::AccessLogCounts;
 use crate::record::{RequestFigures, RequestTotals};
-use crate::state::{CounterPersistence, DirectoryHealth};
 
 /// Returns the page of `/status`, with these clients.
 pub(super) fn page(sampled: AdminSnapshot<'_>, clients: Vec<ClientSection>) -> AdminPage {

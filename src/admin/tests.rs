@@ -8,6 +8,9 @@ use http::header::{ALLOW, CONTENT_LENGTH, HOST, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Request};
 use serde_json::{Value, json};
 use sluicegate_base::clock;
+use sluicegate_decide::state::{
+    CounterPersistence, CounterStorage, DirectoryHealth, PersistenceMode,
+};
 use sluicegate_limiter::{
     Ask, BanFactor, BanRules, BanStats, Capacity, Concurrency, Cost, KeyHash, Outcome,
     OverflowPeriod, Seed, Timestamp, decide,
@@ -26,7 +29,6 @@ use crate::process::{Phase, ReloadReport, ReloadTrigger};
 use crate::record::RequestRecorder;
 use crate::record::access_log::AccessLog;
 use crate::record::metrics::RequestMetrics;
-use crate::state::{CounterPersistence, CounterStorage, DirectoryHealth, PersistenceMode};
 
 const STARTED: Timestamp = Timestamp::from_secs(1_795_245_038);
 

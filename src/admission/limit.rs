@@ -10,6 +10,7 @@ use sluicegate_decide::challenge::{ActiveChallenge, SigningKeys};
 use sluicegate_decide::policy_items::PolicyItems;
 use sluicegate_decide::rejection::MissingKeys;
 use sluicegate_decide::retry_after::jitter;
+use sluicegate_decide::state::{BanTable, CounterPersistence, CounterStorage, CounterTable};
 use sluicegate_decide::temporary_rules::{LimitEdits, TemporaryRule};
 use sluicegate_limiter::{Ask, Bans, Cost, KeyHash, Limit, Permits, Policy, TableId, Timestamp};
 
@@ -29,7 +30,6 @@ use crate::config::rules::{
     KeyTemplate, LimitRules, Name, OnMissing, SharedMode, SharedRules, TierIndex,
 };
 use crate::config::{Action, Share};
-use crate::state::{BanTable, CounterPersistence, CounterStorage, CounterTable};
 use crate::store::{RemoteBackend, ReplicatedBackend, Revalidation, Store};
 
 /// The bans of a limit.

@@ -9,13 +9,13 @@ use sluicegate_base::geo::{ClientPlace, GeoDatabases};
 use sluicegate_base::jwt::PresentedToken;
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_decide::client::PeerTrust;
+use sluicegate_decide::state::{CounterStorage, PersistenceMode};
 use sluicegate_limiter::{Cost, KeyHash, Timestamp};
 
 use super::*;
 use crate::config::rules::StoreSeed;
 use crate::config::{no_review, parse};
 use crate::record::StoreCallCounts;
-use crate::state::{CounterStorage, PersistenceMode};
 use crate::store::Store;
 use limit_check::LimitCheck;
 use transaction::Transaction;

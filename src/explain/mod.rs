@@ -20,6 +20,7 @@ mod text;
 mod tier;
 
 use serde::Serialize;
+use sluicegate_decide::state::CounterStorage;
 use sluicegate_limiter::{Capacity, Seed, Timestamp};
 
 use crate::admission::KeySeed;
@@ -27,7 +28,6 @@ use crate::config::rules::Rules;
 use crate::config::{Loaded, MemoryPlan};
 use crate::record::RequestMetrics;
 use crate::snapshot::Snapshot;
-use crate::state::CounterStorage;
 
 pub use effect::EnforcedKeys;
 pub use limit::LimitExplained;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use sluicegate_decide::state::CounterStorage;
 use sluicegate_limiter::{Ask, Cost, Seed, decide};
 
 use super::*;
 use crate::config;
 use crate::record::RequestMetrics;
 use crate::snapshot::Snapshot;
-use crate::state::CounterStorage;
 
 const RULES: &str = "
 listener = [{ address = '127.0.0.1:1' }]

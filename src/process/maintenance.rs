@@ -17,7 +17,7 @@ use sluicegate_limiter::ClockDrift;
 use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 
-use crate::state::{CounterPersistence, CounterStorage};
+use sluicegate_decide::state::{CounterPersistence, CounterStorage};
 
 /// Interval at which the clock is stored. After a restart on the same boot any mark is exact; after a reboot up to this interval may be
 /// missing.

@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sluicegate_base::clock;
+use sluicegate_decide::state::CounterStorage;
 
 use crate::admission::KeySeed;
 use crate::budgets::OpenFiles;
 use crate::config::rules::Rules;
 use crate::record::RequestRecorder;
-use crate::state::CounterStorage;
 
 pub use self::lifecycle::{Lifecycle, Phase};
 pub use self::maintenance::Maintenance;

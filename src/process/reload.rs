@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use sluicegate_base::bounds::{RELOAD_CHANGES_KEPT, RELOAD_ERROR_KEPT, RELOADS_KEPT};
 use sluicegate_base::clock;
 use sluicegate_decide::route;
+use sluicegate_decide::state::CounterStorage;
 use sluicegate_limiter::Timestamp;
 use tracing::{error, info, warn};
 
@@ -20,7 +21,6 @@ use crate::config::rules::Rules;
 use crate::config::{self, Loaded, MemoryPlan, Problems};
 use crate::history::MarkKind;
 use crate::snapshot::keep_addresses;
-use crate::state::CounterStorage;
 use crate::supervisor;
 
 /// Reloads the configuration.

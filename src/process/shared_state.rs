@@ -9,6 +9,7 @@ use sluicegate_base::bounds::{
 };
 use sluicegate_base::clock;
 use sluicegate_decide::in_force::InForce;
+use sluicegate_decide::state::CounterStorage;
 use sluicegate_decide::temporary_rules::{TemporaryRule, TemporaryRules};
 use sluicegate_limiter::Timestamp;
 use tokio::sync::Semaphore;
@@ -27,7 +28,6 @@ use crate::history::{CounterReading, GatewayHistory, MarkKind};
 use crate::origin::{HopName, OriginConnector};
 use crate::record::{Outcome, RequestRecorder};
 use crate::snapshot::Snapshot;
-use crate::state::CounterStorage;
 use crate::tls::Certificates;
 use crate::usage::UsageSamples;
 

@@ -7,6 +7,7 @@ use http::StatusCode;
 use sluicegate_access_log::{LogFacts, LoggedRequest, LoggedTreatment};
 use sluicegate_decide::client::ListMatch;
 use sluicegate_decide::rejection::MissingKeys;
+use sluicegate_decide::state::CounterStorage;
 use sluicegate_limiter::Timestamp;
 
 use super::conditions::LoggedConditions;
@@ -27,7 +28,6 @@ use crate::admission::{
 use crate::config::rules::{Name, Rules};
 use crate::record::{RequestDisposition, RequestMetrics};
 use crate::snapshot::{ActiveRoute, Snapshot};
-use crate::state::CounterStorage;
 
 /// The result of each request of a batch.
 pub(super) type BatchOutcomes = ArrayVec<ReplayOutcome, MAX_BATCH>;

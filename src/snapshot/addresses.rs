@@ -61,13 +61,13 @@ mod tests {
     use std::net::SocketAddr;
     use std::path::Path;
 
+    use sluicegate_decide::state::CounterStorage;
     use sluicegate_limiter::{Seed, Timestamp};
 
     use super::*;
     use crate::admission::KeySeed;
     use crate::config::{Environment, no_review, parse_in};
     use crate::record::RequestMetrics;
-    use crate::state::CounterStorage;
 
     /// A resolver that knows every name, or none.
     struct Resolver {

@@ -2,11 +2,11 @@
 //!
 //! A request is what its bytes, its connection and the time say, and all of these are arguments: [`client`] finds who asks, [`route`] finds
 //! the route, [`activation`] says which limits apply under the load, [`challenge`] makes and checks what a browser over a limit solves, and
-//! [`temporary_rules`] has what an operator set for a time. [`rejection`] has the reasons why a request is not forwarded;
-//! [`policy_items`] and [`retry_after`] write what its answer says of a limit.
+//! [`temporary_rules`] has what an operator set for a time. [`state`] opens the tables that limits count in. [`rejection`] has the reasons
+//! why a request is not forwarded; [`policy_items`] and [`retry_after`] write what its answer says of a limit.
 //!
-//! The crate opens no connection, reads no clock, and depends on neither tokio nor Pingora. Its only files are those of the
-//! temporary rules.
+//! The crate opens no connection, and depends on neither tokio nor Pingora. Its only files are those of temporary rules and of counters,
+//! and it reads no clock for a request: [`state`] reads the one that such files are kept by.
 #![forbid(unsafe_code)]
 // A test that unwraps fails where it should.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
@@ -22,5 +22,6 @@ pub mod request_id;
 pub mod retry_after;
 pub mod rfc3339;
 pub mod route;
+pub mod state;
 pub mod temporary_rules;
 pub mod url_scheme;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use sluicegate_decide::rfc3339;
+use sluicegate_decide::state::DirectoryHealth;
 use sluicegate_limiter::{OverflowPeriod, Timestamp};
 use sluicegate_redis_link::{ConnectionState, ServerStatus as StoreServer};
 
@@ -14,7 +15,6 @@ use crate::config::rules::BrokenFile;
 use crate::origin::{AttemptOutcome, ServerStatus};
 use crate::process::ReloadReport;
 use crate::record::RequestFigures;
-use crate::state::DirectoryHealth;
 use crate::store::timestamp;
 
 /// Failed requests below which their share says nothing.

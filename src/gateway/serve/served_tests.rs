@@ -11,6 +11,7 @@ use futures_util::FutureExt;
 use http::{Uri, Version};
 use serde_json::Value;
 use sluicegate_base::received::ReceivedHead;
+use sluicegate_decide::state::{CounterStorage, PersistenceMode};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -28,7 +29,6 @@ use crate::process::{GatewayProcess, SharedState};
 use crate::record::access_log::AccessLog;
 use crate::record::metrics::RequestMetrics;
 use crate::record::{RequestDisposition, RequestRecorder};
-use crate::state::{CounterStorage, PersistenceMode};
 
 const CONFIGURATION: &str = "
     listener = [{ address = '127.0.0.1:8080' }]

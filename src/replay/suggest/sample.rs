@@ -14,6 +14,8 @@ use super::key_maxima::{HitsAt, KeyMaxima};
 use super::{NoSuggestion, SuggestError, SuggestLogs};
 use crate::admission::{ActiveLimit, KeySeed, KnownBody, RequestFacts, limit_keys};
 
+use sluicegate_decide::state::CounterStorage;
+
 use crate::config::rules::{CostRules, CountedRequests, LimitRules, Name, Rules};
 use crate::record::RequestMetrics;
 use crate::replay::coverage::{LogCoverage, survey_for};
@@ -24,7 +26,6 @@ use crate::replay::recorded_templates::RecordedTemplates;
 use crate::replay::run::selected_fields;
 use crate::replay::skipped_lines::SkippedLines;
 use crate::snapshot::Snapshot;
-use crate::state::CounterStorage;
 
 /// Requests between two reports of progress.
 const PROGRESS_STEP: u64 = 1 << 16;

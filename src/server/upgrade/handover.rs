@@ -7,10 +7,10 @@ use std::io;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
+use sluicegate_decide::state::CounterHandover;
 use sluicegate_limiter::{ClockMark, Seed};
 
 use super::line::UpgradeChannel;
-use crate::state::CounterHandover;
 
 const SEED: &str = "seed ";
 const CLOCK: &str = "clock ";

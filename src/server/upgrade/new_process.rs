@@ -8,13 +8,13 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use sluicegate_base::bounds;
+use sluicegate_decide::state::CounterHandover;
 
 use super::handover::HandoverReader;
 use super::line::UpgradeChannel;
 use super::{GATEWAYS, TAKE};
 use crate::server::StartError;
 use crate::server::sockets::ListenerMap;
-use crate::state::CounterHandover;
 
 /// A handover that has begun.
 pub(in crate::server) struct PendingTakeover(UpgradeChannel);

@@ -12,6 +12,9 @@ use tracing::{info, warn};
 use super::table::StoredTable;
 use super::{CounterPersistence, announce};
 
+/// The target of process logs, below that of the counters.
+const LOG_TARGET: &str = "sluicegate::state::directory";
+
 /// An open state directory.
 pub(super) struct StateDirectory {
     pub(super) files: StateDir,
@@ -55,6 +58,7 @@ impl StateDirectory {
                 let dropped = T::dropped(&opened);
                 if dropped > 0 {
                     warn!(
+                        target: LOG_TARGET,
                         "limit {limit}: {dropped} {contents} in its file lay more than a window ahead and were dropped; the file was \
                          damaged, or time was lost"
                     );
@@ -93,12 +97,12 @@ impl StateDirectory {
         match self.files.sweep(in_use, clock::wall()) {
             Ok(RemovedFiles { removed: 0, .. }) => {}
             Ok(RemovedFiles { removed, .. }) => {
-                info!("{path}: {removed} files that no limit used for long were removed");
+                info!(target: LOG_TARGET, "{path}: {removed} files that no limit used for long were removed");
             }
             Err(error) => {
                 // Relaxed: the number is only shown, and publishes nothing.
                 self.errors.fetch_add(1, Ordering::Relaxed);
-                warn!("{path}: cannot sweep: {error}");
+                warn!(target: LOG_TARGET, "{path}: cannot sweep: {error}");
             }
         }
     }
@@ -117,7 +121,7 @@ impl StateDirectory {
         let mut last_error = self.lock_last_error();
         match result {
             Ok(()) if last_error.take().is_some() => {
-                info!("{}: in order again", self.files.path().display());
+                info!(target: LOG_TARGET, "{}: in order again", self.files.path().display());
             }
             Ok(()) => {}
             Err(error) => {
@@ -125,7 +129,7 @@ impl StateDirectory {
                 self.errors.fetch_add(1, Ordering::Relaxed);
                 let error = format!("the time is not kept: {error}");
                 if last_error.is_none() {
-                    warn!("{}: {error}", self.files.path().display());
+                    warn!(target: LOG_TARGET, "{}: {error}", self.files.path().display());
                 }
                 *last_error = Some(error);
             }
@@ -144,7 +148,7 @@ impl StateDirectory {
 fn not_persistent<T: StoredTable>(table: &T, error: &StateError) -> CounterPersistence {
     let limit = table.limit();
     let contents = T::CONTENTS;
-    warn!("limit {limit}: its {contents} will not survive this process: {error}");
+    warn!(target: LOG_TARGET, "limit {limit}: its {contents} will not survive this process: {error}");
     CounterPersistence::InMemory {
         reason: error.to_string(),
     }

@@ -34,6 +34,9 @@ pub use table::{BanTable, CounterTable, StoredTable};
 use directory::StateDirectory;
 use fleet_size::FleetSize;
 
+/// The target of process logs: the module of the gateway that had the counters, so that filters on it go on.
+const LOG_TARGET: &str = "sluicegate::state";
+
 /// The storage of all counters.
 pub struct CounterStorage {
     kind: StorageKind,
@@ -131,7 +134,7 @@ impl CounterStorage {
     }
 
     /// Keeps the number of gateways for the next process.
-    pub(crate) fn keep_gateways(&self, number: NonZeroU32) {
+    pub fn keep_gateways(&self, number: NonZeroU32) {
         self.fleet_size.keep(number);
     }
 
@@ -160,7 +163,7 @@ impl CounterStorage {
     }
 
     /// Reads the wall clock and stores the time; `None` where the process follows no stored clock. For a tick, once a second.
-    pub(crate) fn store_clock(&self) -> Option<ClockDrift> {
+    pub fn store_clock(&self) -> Option<ClockDrift> {
         let reading = clock::reading();
         let clock = clock::followed()?.retuned(reading);
         clock::follow(clock);
@@ -178,7 +181,7 @@ impl CounterStorage {
     }
 
     /// Removes files that none of these limits, or their bans, uses and no process has used for 30 days. Once a day.
-    pub(crate) fn sweep<'a>(&self, limits: impl Iterator<Item = &'a CounterPersistence>) {
+    pub fn sweep<'a>(&self, limits: impl Iterator<Item = &'a CounterPersistence>) {
         let Some(directory) = self.directory() else {
             return;
         };
@@ -230,9 +233,9 @@ fn fresh_seed() -> Result<Seed, CounterStorageError> {
 /// Logs how a file was found; an unexpected state is a warning.
 fn announce(what: &fmt::Arguments<'_>, adopted: &OpenOutcome) {
     match adopted {
-        OpenOutcome::SetAside { .. } => warn!("{what} {adopted}"),
+        OpenOutcome::SetAside { .. } => warn!(target: LOG_TARGET, "{what} {adopted}"),
         OpenOutcome::Fresh | OpenOutcome::Continued | OpenOutcome::Joined => {
-            info!("{what} {adopted}")
+            info!(target: LOG_TARGET, "{what} {adopted}")
         }
     }
 }

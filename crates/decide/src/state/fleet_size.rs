@@ -9,8 +9,12 @@ use std::io;
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use sluicegate_decide::replaced_file::ReplacedFile;
 use tracing::warn;
+
+use crate::replaced_file::ReplacedFile;
+
+/// The target of process logs, below that of the counters.
+const LOG_TARGET: &str = "sluicegate::state::fleet_size";
 
 /// The name of the file.
 const FILE: &str = "gateways";
@@ -37,6 +41,7 @@ impl FleetSize {
         let file = ReplacedFile::new(directory, FILE);
         if let Err(error) = file.remove_drafts() {
             warn!(
+                target: LOG_TARGET,
                 "{}: drafts of the number of gateways not removed: {error}",
                 directory.display()
             );
@@ -46,6 +51,7 @@ impl FleetSize {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
                 warn!(
+                    target: LOG_TARGET,
                     "{}: number of gateways unreadable: {error}",
                     directory.display()
                 );
@@ -63,7 +69,7 @@ impl FleetSize {
         let Some(file) = &self.file else { return };
         if let Err(error) = file.replace(format!("{number}\n").as_bytes()) {
             let path = file.path();
-            warn!("{}: number of gateways not kept: {error}", path.display());
+            warn!(target: LOG_TARGET, "{}: number of gateways not kept: {error}", path.display());
         }
     }
 }

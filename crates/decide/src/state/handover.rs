@@ -17,6 +17,9 @@ use tracing::{info, warn};
 use super::table::StoredTable;
 use super::{CounterPersistence, CounterStorage, CounterStorageError, StorageKind, fresh_seed};
 
+/// The target of process logs, below that of the counters.
+const LOG_TARGET: &str = "sluicegate::state::handover";
+
 /// The counters and the clock that a process hands over to the next one.
 #[derive(Debug)]
 pub struct CounterHandover {
@@ -67,7 +70,7 @@ impl CounterStorage {
     pub fn settle(&self) {
         if let StorageKind::Anonymous(files) = &self.kind {
             for name in files.forget_unused() {
-                info!("{name}: no limit goes on with what the old process has counted there");
+                info!(target: LOG_TARGET, "{name}: no limit goes on with what the old process has counted there");
             }
         }
     }
@@ -85,7 +88,7 @@ pub(super) fn open<T: StoredTable>(
             if found == OpenOutcome::Joined {
                 let limit = table.limit();
                 let contents = T::CONTENTS;
-                info!("limit {limit}: {contents} taken over from the old process");
+                info!(target: LOG_TARGET, "limit {limit}: {contents} taken over from the old process");
             }
             opened
         }
@@ -114,7 +117,7 @@ pub(super) fn edit<T: StoredTable>(
 fn warn_of_loss<T: StoredTable>(table: &T, error: &StateError) {
     let limit = table.limit();
     let contents = T::CONTENTS;
-    warn!("limit {limit}: its {contents} will not be handed over in an upgrade: {error}");
+    warn!(target: LOG_TARGET, "limit {limit}: its {contents} will not be handed over in an upgrade: {error}");
 }
 
 #[cfg(test)]
