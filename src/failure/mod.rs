@@ -12,7 +12,8 @@ mod origin;
 
 use std::fmt;
 
-use crate::record::RequestDisposition;
+use sluicegate_decide::outcome::RequestDisposition;
+
 use crate::response::GatewayProblem;
 
 pub use client::ClientFailure;

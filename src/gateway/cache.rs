@@ -20,6 +20,7 @@ use sluicegate_base::proxy_fields::{OVERRIDES, X_FORWARDED_PROTO};
 use sluicegate_base::received::ReceivedHead;
 
 use sluicegate_decide::client::fields_about_url;
+use sluicegate_decide::outcome::RequestDisposition;
 use sluicegate_decide::url_scheme::UrlScheme;
 pub(super) use stored::{storable_head, update};
 
@@ -34,7 +35,6 @@ use crate::cache::key::{CacheUrl, key};
 use crate::cache::moment;
 use crate::cache::request_directives::{FreshnessLeft, StoredAge};
 use crate::config::rules::RouteCacheRules;
-use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
 use crate::snapshot::ActiveRoute;
 

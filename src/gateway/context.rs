@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use sluicegate_base::clock;
+use sluicegate_decide::outcome::RequestDisposition;
 use sluicegate_limiter::Timestamp;
 
 use super::body::Prefix;
@@ -25,7 +26,7 @@ use crate::admission::{
     ResponseSource,
 };
 use crate::budgets::BytesPermit;
-use crate::record::{InFlight, RequestDisposition, TraceContext};
+use crate::record::{InFlight, TraceContext};
 use crate::snapshot::Snapshot;
 use sluicegate_decide::client::{AddressSource, ConnectionPeer, PeerAddress, TlsFacts};
 use sluicegate_decide::rejection::{MissingKeys, Rejection};

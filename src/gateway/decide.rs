@@ -6,6 +6,7 @@ use std::time::Duration;
 use sluicegate_base::address::{PrefixBits, prefix};
 use sluicegate_base::clock;
 use sluicegate_base::received::ReceivedHead;
+use sluicegate_decide::outcome::RequestDisposition;
 
 use super::Gateway;
 use super::body::Prefix;
@@ -22,7 +23,7 @@ use crate::admission::{Admission, ChargeTiming, KnownBody, admit, admit_as, plan
 use crate::failure::{ClientFailure, Result};
 use crate::origin::AdmittedPool;
 use crate::process::warn_of_overflow;
-use crate::record::{RequestDisposition, TraceContext};
+use crate::record::TraceContext;
 use crate::response::GatewayProblem;
 use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
 use sluicegate_decide::client::{AddressSource, ListMatch, TlsFacts, given_request_id};

@@ -2,6 +2,7 @@
 
 use http::HeaderMap;
 use sluicegate_base::received::ReceivedHead;
+use sluicegate_decide::outcome::RequestDisposition;
 
 use super::Gateway;
 use super::answer::{self, OwnAnswer};
@@ -9,7 +10,6 @@ use super::cause::Cause;
 use super::context::Context;
 use crate::admission::ResponseSource;
 use crate::failure::{GatewayFailure, RequestFailure};
-use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
 
 impl Gateway {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 use sluicegate_base::clock;
 use sluicegate_base::received::ReceivedHead;
+use sluicegate_decide::outcome::{CacheUse, RequestDisposition};
 
 use super::Gateway;
 use super::body::Prefix;
@@ -14,7 +15,7 @@ use super::locate::{Located, NormalForms};
 use super::request_head::RequestHead;
 use crate::admission::{RejectedKey, key_values, record_keys, record_reserves};
 use crate::config::rules::LoggedKeys;
-use crate::record::{CacheUse, OriginUse, Outcome, ReplayFacts, RequestDisposition};
+use crate::record::{OriginUse, Outcome, ReplayFacts};
 use sluicegate_decide::rejection::{LimitRejection, Rejection};
 
 /// The response that the client got, for the record.

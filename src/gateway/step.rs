@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode};
 use sluicegate_base::received::ReceivedHead;
+use sluicegate_decide::outcome::RequestDisposition;
 
 use super::answer::{self, FieldForm, OwnAnswer};
 use super::cause::Cause;
@@ -11,7 +12,6 @@ use super::context::Context;
 use super::forwarded::{OriginRoute, OriginTarget};
 use super::locate::{Located, NormalForms, RequestRoute};
 use crate::config::rules::{FixedResponse, RedirectRules};
-use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
 use crate::snapshot::ActiveRoute;
 use sluicegate_decide::client::AddressSource;

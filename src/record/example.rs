@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_decide::client::TlsFacts;
+use sluicegate_decide::outcome::{CacheUse, RequestDisposition};
 use sluicegate_decide::rejection::{LimitRejection, MissingKey, RejectionReason};
 use sluicegate_decide::request_id::RequestId;
 use sluicegate_limiter::{
@@ -14,7 +15,7 @@ use sluicegate_limiter::{
 };
 
 use super::metrics::{RequestMetrics, RouteMetrics};
-use super::outcome::{CacheUse, OriginUse, Outcome, RequestDisposition};
+use super::outcome::{OriginUse, Outcome};
 use crate::admission::ReportDetails;
 
 /// The time of the request.

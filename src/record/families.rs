@@ -3,6 +3,7 @@
 //! Families are built at each scrape from what exists at that moment, rather than registered: a route, limit or server that
 //! is gone leaves no series behind. Every name is documented in `docs/operations/metrics.md`.
 
+use sluicegate_decide::outcome::{CacheUse, RequestDisposition};
 use sluicegate_redis_link::{CallResult, LinkEvent};
 use sluicegate_telemetry::exposition::SampledFamily;
 use sluicegate_telemetry::process::ProcessStats;
@@ -10,7 +11,6 @@ use sluicegate_telemetry::process::ProcessStats;
 use super::RequestRecorder;
 use super::limit_counters::{LimitCounter, SeriesPresence};
 use super::metrics::{CODES, DECISION_BOUNDS, DURATION_BOUNDS, LimitCounts, RequestMetrics};
-use super::outcome::{CacheUse, RequestDisposition};
 use super::store_calls::{ROUND_TRIP_BOUNDS, StoreCallCounts, label_of};
 use crate::store::DecisionSource;
 

@@ -17,8 +17,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use ahash::RandomState;
 use sluicegate_base::bounds::LOG_PLACES;
+use sluicegate_decide::outcome::RequestDisposition;
 
-use super::outcome::{Outcome, RequestDisposition};
+use super::outcome::Outcome;
 use crate::config::LineFacts;
 use crate::config::rules::{LogRules, RefusedLines};
 

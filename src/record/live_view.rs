@@ -9,11 +9,12 @@
 use std::io::{IsTerminal, Write};
 
 use sluicegate_base::address::address_text;
+use sluicegate_decide::outcome::RequestDisposition;
 use sluicegate_limiter::Verdict;
 use sluicegate_telemetry::rfc3339::TimeFormatter;
 
 use super::line::{LogEntry, micros, thousandths, whole_seconds};
-use super::outcome::{Outcome, RequestDisposition};
+use super::outcome::Outcome;
 
 /// The use of terminal colors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use sluicegate_decide::outcome::{CacheUse, RequestDisposition};
 use sluicegate_limiter::{Outcome as Answer, Timestamp};
 use sluicegate_telemetry::escape::escape;
 use sluicegate_telemetry::histogram::{Histogram, HistogramSum};
@@ -26,7 +27,7 @@ use super::handshakes::HandshakeCounts;
 use super::limit_counters::{LimitCells, LimitCounter, LimitSums};
 use super::line::micros;
 use super::look_up_durations::LookUpDurations;
-use super::outcome::{CacheUse, Outcome, RequestDisposition};
+use super::outcome::Outcome;
 use super::proxy_headers::ProxyHeaderCounts;
 use super::recent_requests::{RecentRequests, RequestFigures};
 use super::request_totals::{RequestResult, RequestTotals};

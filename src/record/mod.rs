@@ -64,7 +64,7 @@ pub use handshakes::{HandshakeCounts, HandshakeFailure, HandshakeKind};
 pub use look_up_durations::LookUpDurations;
 pub use metrics::{InFlight, RequestMetrics, RouteMetrics};
 pub use notices::NoticeThrottle;
-pub use outcome::{CacheUse, OriginUse, Outcome, RequestDisposition};
+pub use outcome::{OriginUse, Outcome};
 pub use own_failure::OwnFailure;
 pub use proxy_headers::{ProxyHeaderCounts, ProxyHeaderResult};
 pub use recent_requests::{LatencyFigures, RequestFigures};

@@ -10,9 +10,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sluicegate_base::bounds;
+use sluicegate_decide::outcome::RequestDisposition;
 use sluicegate_limiter::{KeyHash, Timestamp};
 
-use super::outcome::{Outcome, RequestDisposition};
+use super::outcome::Outcome;
 use super::rejected_clients::ClientGroups;
 use crate::config::rules::Name;
 

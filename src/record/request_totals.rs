@@ -1,9 +1,9 @@
 //! Divides requests by their result, as those read it who look at the whole gateway: answered, rejected, failed and by whom.
 
 use serde::Serialize;
+use sluicegate_decide::outcome::RequestDisposition;
 
 use super::metrics::CODES;
-use super::outcome::RequestDisposition;
 
 /// The index of 5xx in [`CODES`].
 const SERVER_ERROR: usize = 5;

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use sluicegate_base::address::address_text;
 use sluicegate_base::clock;
+use sluicegate_decide::outcome::RequestDisposition;
 use sluicegate_limiter::Timestamp;
 use sluicegate_telemetry::otlp::{ExportQueue, SpanAttributes, SpanHead, SpanKind, write_span};
 
 use super::conventions::{self, known_method, text, without_methods};
 use super::line::MAX_METHOD;
-use super::outcome::{OriginUse, Outcome, RequestDisposition};
+use super::outcome::{OriginUse, Outcome};
 use super::trace::TraceContext;
 use crate::config::rules::OriginAddress;
 

@@ -6,6 +6,7 @@ use arrayvec::ArrayVec;
 use http::StatusCode;
 use sluicegate_access_log::{LogFacts, LoggedRequest, LoggedTreatment};
 use sluicegate_decide::client::ListMatch;
+use sluicegate_decide::outcome::RequestDisposition;
 use sluicegate_decide::rejection::MissingKeys;
 use sluicegate_decide::state::CounterStorage;
 use sluicegate_limiter::Timestamp;
@@ -26,7 +27,7 @@ use crate::admission::{
     Admission, Admitted, ChargeTiming, KeySeed, RequestEnd, ResponseSource, admit, admit_as,
 };
 use crate::config::rules::{Name, Rules};
-use crate::record::{RequestDisposition, RequestMetrics};
+use crate::record::RequestMetrics;
 use crate::snapshot::{ActiveRoute, Snapshot};
 
 /// The result of each request of a batch.

@@ -27,7 +27,7 @@ use super::{suggest, units};
 /// Most comparisons of a filter, and most items of a list: far more than anybody reads at a glance.
 const MOST: usize = 16;
 
-/// The names of outcomes, which `record::RequestDisposition` gives to requests.
+/// The names of outcomes, which `RequestDisposition` of the crate `decide` gives to requests.
 pub const OUTCOMES: [&str; 16] = [
     "forwarded",
     "cached",

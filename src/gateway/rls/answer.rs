@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::header::{DATE, HeaderName, HeaderValue};
 use prost::Message;
+use sluicegate_decide::outcome::RequestDisposition;
 use sluicegate_decide::rejection::Rejection;
 use sluicegate_limiter::{Outcome, RateStatus};
 
@@ -15,7 +16,6 @@ use super::messages::{
 use super::{DescriptorResult, OwnAnswer};
 use crate::gateway::context::Context;
 use crate::gateway::labels;
-use crate::record::RequestDisposition;
 
 /// Fields of an answer that belong to the response of the proxy itself.
 const OF_PROXY: [HeaderName; 2] = [DATE, HeaderName::from_static("x-request-id")];

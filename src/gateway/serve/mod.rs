@@ -37,6 +37,7 @@ use pingora::server::ShutdownWatch;
 use sluicegate_base::received::ReceivedHead;
 
 use sluicegate_base::bounds;
+use sluicegate_decide::outcome::{CacheUse, RequestDisposition};
 use sluicegate_http1::{BodyFraming, ChunkLimits};
 
 use super::answer::OwnAnswer;
@@ -51,7 +52,6 @@ use super::{Gateway, decide, large_head, proof};
 use crate::config::rules::ServerRules;
 use crate::failure::{RequestFailure, Result};
 use crate::name_case::ReceivedNames;
-use crate::record::{CacheUse, RequestDisposition};
 use crate::response::GatewayProblem;
 use crate::snapshot::Snapshot;
 

@@ -11,6 +11,7 @@ use futures_util::FutureExt;
 use http::{Uri, Version};
 use serde_json::Value;
 use sluicegate_base::received::ReceivedHead;
+use sluicegate_decide::outcome::RequestDisposition;
 use sluicegate_decide::state::{CounterStorage, PersistenceMode};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -26,9 +27,9 @@ use crate::config::rules::{AccessLogTarget, ListenerProtocol, LogRules};
 use crate::config::{no_review, parse};
 use crate::failure::ClientFailure;
 use crate::process::{GatewayProcess, SharedState};
+use crate::record::RequestRecorder;
 use crate::record::access_log::AccessLog;
 use crate::record::metrics::RequestMetrics;
-use crate::record::{RequestDisposition, RequestRecorder};
 
 const CONFIGURATION: &str = "
     listener = [{ address = '127.0.0.1:8080' }]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use pingora::cache::CacheKey;
 use sluicegate_base::clock;
+use sluicegate_decide::outcome::CacheUse;
 
 use crate::cache::fill_lock::FillPermit;
 use crate::cache::freshness::CacheAudience;
@@ -12,7 +13,6 @@ use crate::cache::memory_storage::StoredResponse;
 use crate::cache::moment;
 use crate::cache::request_directives::RequestCacheControl;
 use crate::cache::status::{CACHE_STATUS, CacheState, Coalescing, ForwardReason, StoreResult};
-use crate::record::CacheUse;
 
 /// The course of one request through the cache.
 pub(in crate::gateway) struct CacheTransaction {
