@@ -108,8 +108,9 @@ impl FailureKind {
 
 #[cfg(test)]
 mod tests {
+    use sluicegate_decide::own_failure::OwnFailure;
+
     use super::*;
-    use crate::record::OwnFailure;
 
     /// Goal: a counter of one kind never counts another. Method: the position of each kind in the list.
     #[test]

@@ -11,12 +11,12 @@ use sluicegate_base::geo::{GeoDatabases, GeoField, GeoPlace};
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_decide::client::TlsFacts;
 use sluicegate_decide::outcome::{CacheUse, RequestDisposition};
+use sluicegate_decide::own_failure::OwnFailure;
 use sluicegate_decide::rejection::{LimitRejection, MissingKey};
 use sluicegate_decide::request_id::RequestId;
 use sluicegate_limiter::{Decision, KeyHash, KeyPlacement, Timestamp, Verdict};
 
 use super::metrics::RouteMetrics;
-use super::own_failure::OwnFailure;
 use super::replay_facts::ReplayFacts;
 use super::trace::TraceContext;
 use crate::admission::{LimitEvent, ReportDetails};

@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
+use sluicegate_decide::own_failure::OwnFailure;
 use sluicegate_decide::rejection::{MissingKey, MissingReason};
 use sluicegate_http1::HeadError;
 
 use super::forward_auth_fault::ForwardAuthFault;
 use super::http_violation::HttpViolation;
 use crate::config::rules::ValueSource;
-use crate::record::OwnFailure;
 
 /// The content type of a problem body.
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");

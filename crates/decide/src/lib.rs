@@ -3,7 +3,8 @@
 //! A request is what its bytes, its connection and the time say, and all of these are arguments: [`client`] finds who asks, [`route`] finds
 //! the route, [`activation`] says which limits apply under the load, [`challenge`] makes and checks what a browser over a limit solves, and
 //! [`temporary_rules`] has what an operator set for a time. [`state`] opens the tables that limits count in. [`rejection`] has the reasons
-//! why a request is not forwarded, [`outcome`] names its results; [`policy_items`] and [`retry_after`] write what its answer says of a limit.
+//! why a request is not forwarded, [`outcome`] the names of results, [`own_failure`] those of failures for which no origin is to blame;
+//! [`policy_items`] and [`retry_after`] write what an answer says of a limit.
 //!
 //! The crate opens no connection, and depends on neither tokio nor Pingora. Its only files are those of temporary rules and of counters,
 //! and it reads no clock for a request: [`state`] reads the one that such files are kept by.
@@ -16,6 +17,7 @@ pub mod challenge;
 pub mod client;
 pub mod in_force;
 pub mod outcome;
+pub mod own_failure;
 pub mod policy_items;
 pub mod rejection;
 pub mod replaced_file;

@@ -1,6 +1,6 @@
 //! Names the failures for which no origin is to blame, in the words of the access log.
 
-/// The kind of a failure for which no origin is to blame. Those of origins are in `crate::failure`.
+/// The kind of a failure for which no origin is to blame. Those of origins are in the module `failure` of the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnFailure {
     /// Too many requests are delayed already.
