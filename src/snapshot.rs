@@ -21,6 +21,7 @@ use sluicegate_decide::request_id::RequestId;
 use sluicegate_decide::route::{RequestListener, RouteTable};
 use sluicegate_decide::state::CounterStorage;
 use sluicegate_decide::temporary_rules::{LimitEdits, TemporaryRules};
+use sluicegate_decide::trace_fields::TRACEPARENT;
 use sluicegate_decide::url_scheme::UrlScheme;
 use sluicegate_limiter::{Seed, Timestamp};
 
@@ -33,7 +34,6 @@ use crate::config::rules::{
     RefusalRules, RouteAction, RouteCacheRules, RouteRules, Rules, ShapeRules, ValueSource,
 };
 use crate::origin::ServerPool;
-use crate::record::trace::TRACEPARENT;
 use crate::record::{RequestMetrics, RouteMetrics};
 use crate::response::{RefusalContext, RefusalResponse, rate_limit_policy, varies};
 use crate::store::Store;

@@ -1,11 +1,11 @@
 //! Writes the fields that carry the trace and the exceeded limits to an origin.
 
 use sluicegate_base::received::ReceivedFields;
+use sluicegate_decide::trace_fields::{TRACEPARENT, TRACESTATE};
 
 use super::context::Context;
 use crate::admission::OriginMark;
 use crate::origin::FieldEdit;
-use crate::record::trace::{TRACEPARENT, TRACESTATE};
 
 /// Writes the trace fields for the origin, after the received ones.
 pub(super) fn trace(fields: &mut dyn FieldEdit, received: &ReceivedFields, context: &Context) {

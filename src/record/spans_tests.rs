@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use prost::Message;
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_decide::request_id::RequestId;
+use sluicegate_decide::trace_fields::TRACEPARENT;
 use sluicegate_telemetry::otlp::{SoftwareName, body, first_batch};
 
 use super::super::conventions::without_methods;
@@ -18,7 +19,7 @@ use super::*;
 use crate::config::Share;
 use crate::record::RequestMetrics;
 use crate::record::example::{Example, NOW, verdict_of};
-use crate::record::trace::{FlagAuthority, SpanExport, TRACEPARENT};
+use crate::record::trace::{FlagAuthority, SpanExport};
 
 const ENDED: Timestamp = Timestamp::from_secs(1_800_000_000);
 

@@ -9,19 +9,15 @@
 
 use std::net::IpAddr;
 
-use http::{HeaderName, HeaderValue};
+use http::HeaderValue;
 use sluicegate_base::bounds;
 use sluicegate_base::received::{FieldValue, ReceivedFields};
 use sluicegate_decide::client::{PeerTrust, hop};
 use sluicegate_decide::request_id::{RequestId, draw};
+use sluicegate_decide::trace_fields::{TRACEPARENT, TRACESTATE};
 
 use crate::config::Share;
 use crate::config::rules::{OtlpSignal, Rules};
-
-/// `traceparent`
-pub static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// `tracestate`
-pub static TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// A span of a trace: the gateway's own part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

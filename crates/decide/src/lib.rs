@@ -4,7 +4,7 @@
 //! the route, [`activation`] says which limits apply under the load, [`challenge`] makes and checks what a browser over a limit solves, and
 //! [`temporary_rules`] has what an operator set for a time. [`state`] opens the tables that limits count in. [`rejection`] has the reasons
 //! why a request is not forwarded, [`outcome`] the names of results, [`own_failure`] those of failures for which no origin is to blame;
-//! [`policy_items`] and [`retry_after`] write what an answer says of a limit.
+//! [`policy_items`] and [`retry_after`] write what an answer says of a limit. [`trace_fields`] has the names of a trace's fields.
 //!
 //! The crate opens no connection, and depends on neither tokio nor Pingora. Its only files are those of temporary rules and of counters,
 //! and it reads no clock for a request: [`state`] reads the one that such files are kept by.
@@ -27,4 +27,5 @@ pub mod rfc3339;
 pub mod route;
 pub mod state;
 pub mod temporary_rules;
+pub mod trace_fields;
 pub mod url_scheme;
