@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use sluicegate_decide::own_failure::OwnFailure;
+
 use crate::budgets::{BudgetCap, RequestCap};
 use crate::response::GatewayProblem;
 
@@ -27,10 +29,10 @@ impl GatewayFailure {
     /// Returns the problem to answer with.
     pub(super) fn problem(&self) -> GatewayProblem {
         match self {
-            Self::Requests(..) => GatewayProblem::Overloaded,
-            Self::UnreadAnswers(..) => GatewayProblem::Unread,
-            Self::KeyBodies(..) => GatewayProblem::KeyBodies,
-            Self::LargeHeads(..) => GatewayProblem::LargeHeads,
+            Self::Requests(..) => GatewayProblem::Own(OwnFailure::OriginRequestsFull),
+            Self::UnreadAnswers(..) => GatewayProblem::Own(OwnFailure::UnreadFull),
+            Self::KeyBodies(..) => GatewayProblem::Own(OwnFailure::KeyBodiesFull),
+            Self::LargeHeads(..) => GatewayProblem::Own(OwnFailure::LargeHeadsFull),
             Self::CutOff | Self::Internal(_) => GatewayProblem::Internal,
         }
     }

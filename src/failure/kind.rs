@@ -108,6 +108,7 @@ impl FailureKind {
 
 #[cfg(test)]
 mod tests {
+    use sluicegate_decide::outcome::RequestDisposition;
     use sluicegate_decide::own_failure::OwnFailure;
 
     use super::*;
@@ -132,7 +133,8 @@ mod tests {
         let mut rows: Vec<_> = table.lines().filter_map(first).collect();
         let own = OwnFailure::ALL.map(OwnFailure::as_str);
         let of_origins = FailureKind::ALL.map(FailureKind::as_str);
-        let mut kinds = [&own[..], &of_origins].concat();
+        let of_store = [RequestDisposition::RefusedStoreAway.as_str()];
+        let mut kinds = [&own[..], &of_origins, &of_store].concat();
         rows.sort_unstable();
         kinds.sort_unstable();
         assert_eq!(rows, kinds);

@@ -21,6 +21,7 @@ use sluicegate_base::received::ReceivedHead;
 
 use sluicegate_decide::client::fields_about_url;
 use sluicegate_decide::outcome::RequestDisposition;
+use sluicegate_decide::own_failure::OwnFailure;
 use sluicegate_decide::url_scheme::UrlScheme;
 pub(super) use stored::{storable_head, update};
 
@@ -161,6 +162,8 @@ pub(super) fn not_stored(request: &ReceivedHead, context: &mut Context) -> OwnAn
     let status = StatusCode::GATEWAY_TIMEOUT;
     context.settle_as(ResponseSource::Cache, status, &HeaderMap::new());
     context.disposition = Some(RequestDisposition::Rejected);
-    context.cause = Some(Cause::of_problem(GatewayProblem::NotStored));
-    answer::problem(request, context, GatewayProblem::NotStored)
+    context.cause = Some(Cause::of_problem(GatewayProblem::Own(
+        OwnFailure::NotStored,
+    )));
+    answer::problem(request, context, GatewayProblem::Own(OwnFailure::NotStored))
 }

@@ -7,6 +7,7 @@ use sluicegate_base::address::{PrefixBits, prefix};
 use sluicegate_base::clock;
 use sluicegate_base::received::ReceivedHead;
 use sluicegate_decide::outcome::RequestDisposition;
+use sluicegate_decide::own_failure::OwnFailure;
 
 use super::Gateway;
 use super::body::Prefix;
@@ -310,7 +311,9 @@ impl Gateway {
                 if let Some(decision) = &mut context.decision {
                     decision.withdraw();
                 }
-                Ok(Some(AnswerStep::Reject(GatewayProblem::DelayQueueFull)))
+                Ok(Some(AnswerStep::Reject(GatewayProblem::Own(
+                    OwnFailure::DelayQueueFull,
+                ))))
             }
             WaitEnd::ClientGone => Err(ClientFailure::LeftDelay.into()),
         }

@@ -16,6 +16,7 @@ use pingora::protocols::{GetSocketDigest, Ssl, Stream};
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
 use sluicegate_decide::client::PeerAddress;
+use sluicegate_decide::own_failure::OwnFailure;
 use sluicegate_http1::{
     BodyFraming, ChunkDecoder, HeadError, HeadLimits, HeadProgress, RequestHead, leading_line_end,
 };
@@ -182,7 +183,7 @@ impl Http1Connection {
                     None => {}
                 }
                 if self.hold(&mut held, rules, received).is_err() {
-                    return NextHead::Problem(GatewayProblem::PartialHeads);
+                    return NextHead::Problem(GatewayProblem::Own(OwnFailure::PartialHeadsFull));
                 }
             }
             match self.read_more(patience).await {

@@ -11,7 +11,6 @@ use sluicegate_base::geo::{GeoDatabases, GeoField, GeoPlace};
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_decide::client::TlsFacts;
 use sluicegate_decide::outcome::{CacheUse, RequestDisposition};
-use sluicegate_decide::own_failure::OwnFailure;
 use sluicegate_decide::rejection::{LimitRejection, MissingKey};
 use sluicegate_decide::request_id::RequestId;
 use sluicegate_limiter::{Decision, KeyHash, KeyPlacement, Timestamp, Verdict};
@@ -173,8 +172,7 @@ impl Outcome<'_> {
     /// Returns the kind of its failure, that of its disposition where no stage recorded one.
     pub(super) fn failure(&self) -> Option<&'static str> {
         let store = self.disposition == RequestDisposition::RefusedStoreAway;
-        self.failure
-            .or(store.then_some(OwnFailure::StoreUnavailable.as_str()))
+        self.failure.or(store.then(|| self.disposition.as_str()))
     }
 
     /// Returns the `Retry-After` of a rejection.

@@ -55,22 +55,10 @@ pub enum GatewayProblem {
     OriginFull,
     /// The origin did not answer in time.
     OriginTimeout,
-    /// The client accepts a stored answer only, and there is none.
-    NotStored,
     /// The request was forwarded in a loop.
     Loop,
-    /// Too many requests are delayed already.
-    DelayQueueFull,
-    /// The bound on requests in flight to origins is reached, in all or for the client.
-    Overloaded,
-    /// The bound on unread bytes of responses is reached, in all or for the client.
-    Unread,
-    /// The bound on bytes of bodies that are read for keys is reached, in all or for the client.
-    KeyBodies,
-    /// The bound on bytes of heads that are not whole is reached, in all or for the client.
-    PartialHeads,
-    /// The bound on bytes of large heads is reached, in all or for the client.
-    LargeHeads,
+    /// A failure that has a kind of its own in the log, and for which no origin is to blame.
+    Own(OwnFailure),
     /// The gateway failed.
     Internal,
 }
@@ -103,16 +91,9 @@ impl GatewayProblem {
             Self::HeadTimeout | Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::BadGateway => StatusCode::BAD_GATEWAY,
-            // RFC 9111 §5.2.1.7 defines this status.
-            Self::OriginTimeout | Self::NotStored => StatusCode::GATEWAY_TIMEOUT,
-            Self::NoServer
-            | Self::OriginFull
-            | Self::DelayQueueFull
-            | Self::Overloaded
-            | Self::Unread
-            | Self::KeyBodies
-            | Self::PartialHeads
-            | Self::LargeHeads => StatusCode::SERVICE_UNAVAILABLE,
+            Self::OriginTimeout => StatusCode::GATEWAY_TIMEOUT,
+            Self::NoServer | Self::OriginFull => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Own(failure) => failure.status(),
             // RFC 8586 leaves the status open; RFC 5842 §7.2 defines this one.
             Self::Loop => StatusCode::LOOP_DETECTED,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
@@ -124,12 +105,8 @@ impl GatewayProblem {
     pub fn retry_after(self) -> Option<u64> {
         match self {
             // Requests end all the time.
-            Self::OriginFull
-            | Self::Overloaded
-            | Self::Unread
-            | Self::KeyBodies
-            | Self::PartialHeads
-            | Self::LargeHeads => Some(1),
+            Self::OriginFull => Some(1),
+            Self::Own(failure) => failure.retry_after(),
             _ => None,
         }
     }
@@ -138,17 +115,10 @@ impl GatewayProblem {
     /// a defect of the gateway.
     #[must_use]
     pub fn failure(self) -> Option<&'static str> {
-        let kind = match self {
-            Self::DelayQueueFull => OwnFailure::DelayQueueFull,
-            Self::Overloaded => OwnFailure::OriginRequestsFull,
-            Self::KeyBodies => OwnFailure::KeyBodiesFull,
-            Self::PartialHeads => OwnFailure::PartialHeadsFull,
-            Self::LargeHeads => OwnFailure::LargeHeadsFull,
-            Self::Unread => OwnFailure::UnreadFull,
-            Self::NotStored => OwnFailure::NotStored,
-            _ => return None,
-        };
-        Some(kind.as_str())
+        match self {
+            Self::Own(failure) => Some(failure.as_str()),
+            _ => None,
+        }
     }
 
     /// Returns the body.
@@ -194,18 +164,10 @@ impl GatewayProblem {
             Self::NoServer => "no server of the origin is in service",
             Self::OriginFull => "the origin has all the requests that it may; try again soon",
             Self::OriginTimeout => "the origin did not answer in time",
-            Self::NotStored => {
-                "nothing fitting is stored, and only-if-cached forbids to ask the origin"
-            }
             Self::Loop => {
                 "this request came through this gateway before: an origin leads back to it"
             }
-            Self::DelayQueueFull => "too many requests wait for their turn already",
-            Self::Overloaded => "too many requests are on their way to origins; try again soon",
-            Self::Unread => "too many answers wait to be read; try again soon",
-            Self::KeyBodies => "too many request bodies are being read; try again soon",
-            Self::PartialHeads => "too many heads of requests are not whole; send yours at once",
-            Self::LargeHeads => "too many requests with large heads wait; try again soon",
+            Self::Own(failure) => failure.detail(),
             Self::Internal => "the gateway failed",
         }
     }
