@@ -20,7 +20,7 @@ use crate::response::compressor::BodyCompressor;
 use crate::response::encoder_size::EncoderSize;
 use crate::response::encoding::{self, EncodingPlan, EncodingRequest};
 use crate::response::pages::{self, NegotiatedPage};
-use crate::response::template::{TemplateValues, UnsafePath, field, location};
+use crate::response::template::{TemplateValues, field, location};
 use crate::response::{GatewayProblem, cors};
 
 /// The kind of an answer.
@@ -204,15 +204,6 @@ pub(super) fn redirect(
     let to = HeaderValue::try_from(to?).map_err(|_| GatewayProblem::Internal)?;
     fields.insert(header::LOCATION, to);
     Ok(())
-}
-
-impl From<UnsafePath> for GatewayProblem {
-    fn from(why: UnsafePath) -> Self {
-        match why {
-            UnsafePath::Broken => Self::BadPath,
-            UnsafePath::Ambiguous => Self::AmbiguousPath,
-        }
-    }
 }
 
 fn edit(

@@ -9,6 +9,7 @@ use sluicegate_http1::HeadError;
 
 use super::forward_auth_fault::ForwardAuthFault;
 use super::http_violation::HttpViolation;
+use super::template::UnsafePath;
 use crate::config::rules::ValueSource;
 
 /// The content type of a problem body.
@@ -69,6 +70,15 @@ impl From<HeadError> for GatewayProblem {
             HeadError::Rule(rule) => Self::BadRequest(rule.into()),
             HeadError::TargetTooLong => Self::UriTooLong,
             HeadError::TooLarge => Self::HeadTooLarge,
+        }
+    }
+}
+
+impl From<UnsafePath> for GatewayProblem {
+    fn from(why: UnsafePath) -> Self {
+        match why {
+            UnsafePath::Broken => Self::BadPath,
+            UnsafePath::Ambiguous => Self::AmbiguousPath,
         }
     }
 }
