@@ -25,6 +25,7 @@ pub mod record;
 pub mod response;
 
 pub mod cache;
+pub mod compression;
 
 pub use sluicegate_config as config;
 mod body_end;

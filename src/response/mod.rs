@@ -2,9 +2,7 @@
 //!
 //! All of it is pure and mostly computed before a request arrives; a rejection formats two numbers and a short list.
 
-pub mod compressor;
 pub mod cors;
-pub mod encoder_size;
 pub mod encoding;
 mod fields;
 mod forward_auth_fault;

@@ -1,0 +1,5 @@
+//! Compresses the bodies of answers with the libraries of their codings. [`encoding`](crate::response::encoding) decides which answers are
+//! compressed.
+
+pub mod compressor;
+pub mod encoder_size;
