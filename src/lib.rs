@@ -6,8 +6,9 @@
 //! # The life of a request
 //!
 //! A [`listener`] reads the request and hands it to the [`gateway`], which calls one stage after the other: those of
-//! [`sluicegate_decide`] find the client and the route, [`admission`] checks the limits, [`origin`] chooses a server, [`response`] makes
-//! the answer, and [`record`] writes log and metrics. Each request uses one [`snapshot`] of the configuration from its start to its end.
+//! [`sluicegate_decide`] find the client and the route, [`admission`] checks the limits, [`origin`] chooses a server,
+//! [`response`](sluicegate_decide::response) makes the answer, and [`record`] writes log and metrics. Each request uses one [`snapshot`] of
+//! the configuration from its start to its end.
 //! `ARCHITECTURE.md` follows a request through the files.
 #![forbid(unsafe_code)]
 // A test that unwraps fails where it should.
@@ -22,7 +23,6 @@ pub mod gateway;
 pub mod listener;
 pub mod origin;
 pub mod record;
-pub mod response;
 
 pub mod cache;
 pub mod compression;

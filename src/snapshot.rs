@@ -18,6 +18,7 @@ use sluicegate_decide::challenge::{ChallengeCookies, ChallengePage, OpenChalleng
 use sluicegate_decide::client::{ClientLists, FieldPolicy, ListEffect};
 use sluicegate_decide::rejection::{LimitRejection, RejectionReason};
 use sluicegate_decide::request_id::RequestId;
+use sluicegate_decide::response::{RefusalContext, RefusalResponse, rate_limit_policy, varies};
 use sluicegate_decide::route::{RequestListener, RouteTable};
 use sluicegate_decide::state::CounterStorage;
 use sluicegate_decide::temporary_rules::{LimitEdits, TemporaryRules};
@@ -35,7 +36,6 @@ use crate::config::rules::{
 };
 use crate::origin::ServerPool;
 use crate::record::{RequestMetrics, RouteMetrics};
-use crate::response::{RefusalContext, RefusalResponse, rate_limit_policy, varies};
 use crate::store::Store;
 use crate::tls::{self, Certificates, Listeners};
 

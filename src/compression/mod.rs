@@ -1,5 +1,6 @@
-//! Compresses the bodies of answers with the libraries of their codings. [`encoding`](crate::response::encoding) decides which answers are
-//! compressed.
+//! Compresses the bodies of answers with the libraries of their codings.
+//!
+//! [`encoding`](sluicegate_decide::response::encoding) decides which answers are compressed.
 
 pub mod compressor;
 pub mod encoder_size;

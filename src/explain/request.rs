@@ -21,6 +21,7 @@ use sluicegate_decide::client::{
     AddressSource, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, hop, identify,
 };
 use sluicegate_decide::request_id::RequestId;
+use sluicegate_decide::response::GatewayProblem;
 use sluicegate_decide::rfc3339;
 use sluicegate_decide::route::{
     RankCriterion, RequestFields, RequestListener, RouteCandidate, RouteCondition,
@@ -33,7 +34,6 @@ use super::{activation, key, tier};
 use crate::admission::{ActiveLimit, KeySeed, KnownBody, TierMatch};
 use crate::config::rules::{ListenerRules, Tier};
 use crate::gateway::{Located, RequestHead, crawler_request, locate};
-use crate::response::GatewayProblem;
 use crate::snapshot::{ActiveAction, Snapshot};
 
 /// A request to explain.

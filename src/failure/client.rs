@@ -4,7 +4,7 @@ use std::{fmt, io};
 
 use sluicegate_http1::RuleViolation;
 
-use crate::response::{GatewayProblem, HttpViolation};
+use sluicegate_decide::response::{GatewayProblem, HttpViolation};
 
 /// A failure of a client.
 #[derive(Debug)]

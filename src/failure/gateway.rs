@@ -4,9 +4,9 @@ use std::error::Error;
 use std::fmt;
 
 use sluicegate_decide::own_failure::OwnFailure;
+use sluicegate_decide::response::GatewayProblem;
 
 use crate::budgets::{BudgetCap, RequestCap};
-use crate::response::GatewayProblem;
 
 /// A failure of the gateway.
 #[derive(Debug)]

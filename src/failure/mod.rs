@@ -14,7 +14,7 @@ use std::fmt;
 
 use sluicegate_decide::outcome::RequestDisposition;
 
-use crate::response::GatewayProblem;
+use sluicegate_decide::response::GatewayProblem;
 
 pub use client::ClientFailure;
 pub use connect::{ConnectFailure, ConnectStep};

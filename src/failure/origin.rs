@@ -4,11 +4,11 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use sluicegate_base::bounds::{INTERIM_BYTES, INTERIM_HEADS, RESPONSE_HEAD};
+use sluicegate_decide::response::GatewayProblem;
 use sluicegate_http1::RuleViolation;
 
 use super::connect::ConnectFailure;
 use super::kind::FailureKind;
-use crate::response::GatewayProblem;
 
 /// A failure of an origin, or of one of its servers.
 #[derive(Debug)]

@@ -9,6 +9,11 @@ use http::header::{
 };
 use http::{HeaderMap, Method, StatusCode};
 use sluicegate_base::received::ReceivedHead;
+use sluicegate_decide::response::pages::NegotiatedPage;
+use sluicegate_decide::response::{
+    GatewayProblem, GrpcDialect, GrpcStatus, LimitFields, MergeRule, PROBLEM_JSON, RATE_LIMIT,
+    RATE_LIMIT_POLICY, XRateLimit, key_missing, merge, rate_limit,
+};
 use sluicegate_http1::BodyFraming;
 
 use super::context::Context;
@@ -17,11 +22,6 @@ use super::serve::write_field;
 use super::shape::{self, Kind};
 use super::step::RefusedRequest;
 use crate::config::rules::{FixedResponse, RedirectRules};
-use crate::response::pages::NegotiatedPage;
-use crate::response::{
-    GatewayProblem, GrpcDialect, GrpcStatus, LimitFields, MergeRule, PROBLEM_JSON, RATE_LIMIT,
-    RATE_LIMIT_POLICY, XRateLimit, key_missing, merge, rate_limit,
-};
 use crate::thread_buffer::WriteBuffer;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

@@ -22,6 +22,7 @@ use sluicegate_base::received::ReceivedHead;
 use sluicegate_decide::client::fields_about_url;
 use sluicegate_decide::outcome::RequestDisposition;
 use sluicegate_decide::own_failure::OwnFailure;
+use sluicegate_decide::response::GatewayProblem;
 use sluicegate_decide::url_scheme::UrlScheme;
 pub(super) use stored::{storable_head, update};
 
@@ -36,7 +37,6 @@ use crate::cache::key::{CacheUrl, key};
 use crate::cache::moment;
 use crate::cache::request_directives::{FreshnessLeft, StoredAge};
 use crate::config::rules::RouteCacheRules;
-use crate::response::GatewayProblem;
 use crate::snapshot::ActiveRoute;
 
 /// The field by which some origins override the scheme of a request.

@@ -9,7 +9,7 @@ use std::fmt::{self, Write};
 
 use sluicegate_base::bounds::FAILURE_REASON;
 
-use crate::response::GatewayProblem;
+use sluicegate_decide::response::GatewayProblem;
 
 /// The cause of a request without a proper answer.
 #[derive(Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use sluicegate_base::clock;
 use sluicegate_base::received::ReceivedHead;
 use sluicegate_decide::outcome::RequestDisposition;
 use sluicegate_decide::own_failure::OwnFailure;
+use sluicegate_decide::response::GatewayProblem;
 
 use super::Gateway;
 use super::body::Prefix;
@@ -25,7 +26,6 @@ use crate::failure::{ClientFailure, Result};
 use crate::origin::AdmittedPool;
 use crate::process::warn_of_overflow;
 use crate::record::TraceContext;
-use crate::response::GatewayProblem;
 use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
 use sluicegate_decide::client::{AddressSource, ListMatch, TlsFacts, given_request_id};
 use sluicegate_decide::rejection::Rejection;

@@ -3,6 +3,7 @@
 use http::HeaderMap;
 use sluicegate_base::received::ReceivedHead;
 use sluicegate_decide::outcome::RequestDisposition;
+use sluicegate_decide::response::GatewayProblem;
 
 use super::Gateway;
 use super::answer::{self, OwnAnswer};
@@ -10,7 +11,6 @@ use super::cause::Cause;
 use super::context::Context;
 use crate::admission::ResponseSource;
 use crate::failure::{GatewayFailure, RequestFailure};
-use crate::response::GatewayProblem;
 
 impl Gateway {
     /// Notes the failure of a request, and its cause.

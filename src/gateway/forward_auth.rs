@@ -21,11 +21,11 @@ use http::uri::PathAndQuery;
 use http::{Method, StatusCode};
 use sluicegate_base::received::{FieldValue, ReceivedFields, ReceivedHead};
 use sluicegate_decide::client::{AddressSource, PeerTrust, hop, identify};
+use sluicegate_decide::response::{ForwardAuthFault, GatewayProblem, HttpViolation, OriginalPart};
 use sluicegate_http1::{HeadLimits, HeadProgress, RequestHead};
 
 use super::shape::Kind;
 use crate::config::rules::{ListenerProtocol, Rules};
-use crate::response::{ForwardAuthFault, GatewayProblem, HttpViolation, OriginalPart};
 
 /// Tells the own status of a rejection whose listener has one for all.
 const X_SLUICEGATE_STATUS: HeaderName = HeaderName::from_static("x-sluicegate-status");

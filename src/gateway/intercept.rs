@@ -12,11 +12,11 @@ use http::header::{
 };
 use http::{HeaderMap, StatusCode};
 use sluicegate_base::received::ReceivedHead;
+use sluicegate_decide::response::pages::NegotiatedPage;
+use sluicegate_decide::response::{GrpcDialect, PROBLEM_JSON, encoding, problem_of_origin};
 
 use super::context::Context;
 use super::shape;
-use crate::response::pages::NegotiatedPage;
-use crate::response::{GrpcDialect, PROBLEM_JSON, encoding, problem_of_origin};
 
 /// Fields that describe the replaced bytes, or what they may do, beside [`shape::OF_CONTENT`]. Fields about the failure stay:
 /// `Retry-After`, `WWW-Authenticate`, `Allow`, `Set-Cookie`, and those about caching.

@@ -18,14 +18,14 @@ use sluicegate_base::path;
 use sluicegate_base::path::NormalPath;
 use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 use sluicegate_base::received::{FieldValue, ReceivedFields};
+use sluicegate_decide::response::template::{self, SentPath, TemplateValues};
+use sluicegate_decide::response::{GatewayProblem, cors};
 use sluicegate_http1::RuleViolation;
 use sluicegate_limiter::Timestamp;
 
 use super::request_head::{ASTERISK, RequestHead};
 use crate::admission::{KnownBody, RequestFacts, RouteLimits};
 use crate::config::rules::{Name, PathPattern};
-use crate::response::template::{self, SentPath, TemplateValues};
-use crate::response::{GatewayProblem, cors};
 use crate::snapshot::{ActiveRoute, Snapshot};
 use sluicegate_decide::client::{
     self, ClientAddress, ConnectionPeer, ListMatch, ListSource, PeerTrust, TemporaryLists, TlsFacts,

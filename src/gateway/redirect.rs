@@ -9,9 +9,9 @@ use http::HeaderValue;
 use sluicegate_base::host;
 use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 use sluicegate_base::received::ReceivedHead;
+use sluicegate_decide::response::GatewayProblem;
 
 use super::request_head::RequestHead;
-use crate::response::GatewayProblem;
 use crate::snapshot::Snapshot;
 use sluicegate_decide::client::{self, PeerTrust};
 

@@ -9,6 +9,10 @@ use http::{Method, StatusCode};
 use sluicegate_base::host;
 use sluicegate_base::path::{NormalPath, PathGroups};
 use sluicegate_base::received::ReceivedHead;
+use sluicegate_decide::response::encoding::{self, EncodingPlan, EncodingRequest};
+use sluicegate_decide::response::pages::{self, NegotiatedPage};
+use sluicegate_decide::response::template::{TemplateValues, field, location};
+use sluicegate_decide::response::{GatewayProblem, cors};
 use tracing::warn;
 
 use super::context::Context;
@@ -18,10 +22,6 @@ use crate::compression::compressor::BodyCompressor;
 use crate::compression::encoder_size::EncoderSize;
 use crate::config::rules::{FieldEdits, RedirectRules, ShapeRules};
 use crate::origin::FieldEdit;
-use crate::response::encoding::{self, EncodingPlan, EncodingRequest};
-use crate::response::pages::{self, NegotiatedPage};
-use crate::response::template::{TemplateValues, field, location};
-use crate::response::{GatewayProblem, cors};
 
 /// The kind of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::{HeaderValue, StatusCode};
 use sluicegate_base::received::ReceivedHead;
 use sluicegate_decide::outcome::RequestDisposition;
+use sluicegate_decide::response::GatewayProblem;
 
 use super::answer::{self, FieldForm, OwnAnswer};
 use super::cause::Cause;
@@ -12,7 +13,6 @@ use super::context::Context;
 use super::forwarded::{OriginRoute, OriginTarget};
 use super::locate::{Located, NormalForms, RequestRoute};
 use crate::config::rules::{FixedResponse, RedirectRules};
-use crate::response::GatewayProblem;
 use crate::snapshot::ActiveRoute;
 use sluicegate_decide::client::AddressSource;
 use sluicegate_decide::rejection::LimitRejection;

@@ -17,6 +17,7 @@ use sluicegate_base::bounds;
 use sluicegate_base::clock;
 use sluicegate_decide::client::PeerAddress;
 use sluicegate_decide::own_failure::OwnFailure;
+use sluicegate_decide::response::GatewayProblem;
 use sluicegate_http1::{
     BodyFraming, ChunkDecoder, HeadError, HeadLimits, HeadProgress, RequestHead, leading_line_end,
 };
@@ -31,7 +32,6 @@ use crate::config::rules::ServerRules;
 use crate::failure::{ClientFailure, GatewayFailure};
 use crate::gateway::{AnswerHead, CHUNK_LIMITS, ConnectionFacts, RequestClient, connection_closed};
 use crate::process::SharedState;
-use crate::response::GatewayProblem;
 use crate::reusable_timeout::ReusableTimeout;
 use crate::thread_buffer::{WriteBuffer, read_through};
 

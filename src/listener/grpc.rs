@@ -13,6 +13,7 @@ use h2::server::SendResponse;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Request, Response, StatusCode};
 use pingora::server::ShutdownWatch;
+use sluicegate_decide::response::{GrpcDialect, GrpcStatus};
 use tokio::time::timeout;
 
 use super::grpc_health::ServingStatus;
@@ -21,7 +22,6 @@ use super::receive_window::BodyWindow;
 use crate::body_end::BodyEnd;
 use crate::failure::ClientFailure;
 use crate::gateway::{ConnectionFacts, Gateway, RequestClient};
-use crate::response::{GrpcDialect, GrpcStatus};
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";

@@ -1,9 +1,9 @@
 //! Decides the health that a listener with `protocol = "rls"` reports by `grpc.health.v1`: of itself and of its services.
 
 use prost::Message;
+use sluicegate_decide::response::GrpcStatus;
 
 use super::grpc::CallEnd;
-use crate::response::GrpcStatus;
 
 /// The services of the listener; the empty name is that of the whole server.
 const SERVICES: [&str; 3] = [

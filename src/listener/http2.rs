@@ -35,6 +35,7 @@ use sluicegate_base::clock;
 use sluicegate_base::received::{ReceivedFields, ReceivedHead};
 use sluicegate_decide::client::{PeerAddress, TlsFacts, identify, identify_in_map};
 use sluicegate_decide::request_id::RequestId;
+use sluicegate_decide::response::{GatewayProblem, HttpViolation};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -54,7 +55,6 @@ use crate::config::rules::{ListenerProtocol, ServerRules};
 use crate::gateway::{ConnectionFacts, Gateway};
 use crate::process::SharedState;
 use crate::record::Outcome;
-use crate::response::{GatewayProblem, HttpViolation};
 
 /// Serves a connection that speaks HTTP/2 until it ends.
 pub(super) async fn serve(

@@ -18,6 +18,7 @@ use pingora::protocols::l4::stream::Stream as SocketStream;
 use pingora::protocols::{ALPN, Stream};
 use pingora::server::ShutdownWatch;
 use sluicegate_base::{bounds, clock};
+use sluicegate_decide::response::{GatewayProblem, HttpViolation};
 
 use super::accept::ConnectionApp;
 use super::connection::{BegunHead, Http1Connection, NextHead};
@@ -27,7 +28,6 @@ use crate::config::rules::{Http2, ListenerProtocol};
 use crate::gateway::{ConnectionFacts, ConnectionState, Gateway, ServingCourse};
 use crate::process::SharedState;
 use crate::record::HandshakeFailure;
-use crate::response::{GatewayProblem, HttpViolation};
 use crate::snapshot::Snapshot;
 use crate::thread_buffer::read_through;
 use crate::tls::{self, ActiveListener, HandshakeTimes};

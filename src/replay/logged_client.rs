@@ -7,11 +7,11 @@ use sluicegate_access_log::{FieldKind, LoggedRequest, LoggedTreatment};
 use sluicegate_base::crawler::{
     CrawlerProof, CrawlerRequest, CrawlerStatus, UNVERIFIED, UnverifiedReason,
 };
+use sluicegate_decide::response::GatewayProblem;
 use sluicegate_limiter::Timestamp;
 
 use super::logged_head::LoggedHead;
 use crate::gateway::{KnownClient, Located, RequestHead, locate_known};
-use crate::response::GatewayProblem;
 use crate::snapshot::Snapshot;
 use sluicegate_decide::client::{ConnectionPeer, ListMatch};
 

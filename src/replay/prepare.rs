@@ -10,6 +10,7 @@ use std::sync::Arc;
 use ahash::AHashMap;
 use sluicegate_access_log::{LogFacts, LoggedRequest, LoggedTreatment};
 use sluicegate_decide::outcome::RequestDisposition;
+use sluicegate_decide::response::GatewayProblem;
 use sluicegate_limiter::{KeyHash, Timestamp};
 
 use super::logged_client::{is_judged, locate_logged};
@@ -21,7 +22,6 @@ use crate::admission::{
     own_key,
 };
 use crate::gateway::Located;
-use crate::response::GatewayProblem;
 use crate::snapshot::{ActiveRoute, Snapshot};
 use sluicegate_decide::client::{AddressSource, PeerTrust, hop};
 

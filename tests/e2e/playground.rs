@@ -7,13 +7,13 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use sluicegate::config::rules::LimitRules;
-use sluicegate::response::{
-    LimitFields, RATE_LIMIT, RATE_LIMIT_POLICY, RefusalContext, RefusalResponse, rate_limit_policy,
-};
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_decide::policy_items::PolicyItems;
 use sluicegate_decide::rejection::{LimitRejection, RejectionReason};
 use sluicegate_decide::request_id::RequestId;
+use sluicegate_decide::response::{
+    LimitFields, RATE_LIMIT, RATE_LIMIT_POLICY, RefusalContext, RefusalResponse, rate_limit_policy,
+};
 use sluicegate_limiter::{Ask, Decision, KeyHash, Limit, Outcome, Timestamp, Verdict, decide};
 
 use crate::harness::*;

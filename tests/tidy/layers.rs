@@ -164,7 +164,7 @@ fn modules_of_the_other_crates_form_no_cycle() {
 fn imports_are_found() {
     // Goal: a walk that finds nothing is not a tree without imports. Method: all ways to write one.
     let file = Source {
-        path: "src/response/fields.rs".to_owned(),
+        path: "src/admission/value.rs".to_owned(),
         text: "//! A file.\nuse crate::bounds;\nuse crate::{\n    config::{self, rules::Name},\n    clock,\n};\n\
                fn a() -> crate::route::Path {}\n// crate::comment\nuse pingora::proxy;\nuse xcrate::gateway;\n"
             .to_owned(),

@@ -3,8 +3,9 @@
 //! A request is what its bytes, its connection and the time say, and all of these are arguments: [`client`] finds who asks, [`route`] finds
 //! the route, [`activation`] says which limits apply under the load, [`challenge`] makes and checks what a browser over a limit solves, and
 //! [`temporary_rules`] has what an operator set for a time. [`state`] opens the tables that limits count in. [`rejection`] has the reasons
-//! why a request is not forwarded, [`outcome`] the names of results, [`own_failure`] the failures for which no origin is to blame;
-//! [`policy_items`] and [`retry_after`] write what an answer says of a limit. [`trace_fields`] has the names of a trace's fields.
+//! why a request is not forwarded, [`outcome`] the names of results, [`own_failure`] the failures for which no origin is to blame.
+//! [`response`] makes the answers and edits those of origins; [`policy_items`] and [`retry_after`] write what an answer says of a limit.
+//! [`trace_fields`] has the names of a trace's fields.
 //!
 //! The crate opens no connection, and depends on neither tokio nor Pingora. Its only files are those of temporary rules and of counters,
 //! and it reads no clock for a request: [`state`] reads the one that such files are kept by.
@@ -22,6 +23,7 @@ pub mod policy_items;
 pub mod rejection;
 pub mod replaced_file;
 pub mod request_id;
+pub mod response;
 pub mod retry_after;
 pub mod rfc3339;
 pub mod route;

@@ -17,6 +17,7 @@ use http::StatusCode;
 use prost::Message;
 use sluicegate_base::received::ReceivedHead;
 use sluicegate_decide::client::{PeerTrust, hop};
+use sluicegate_decide::response::{GatewayProblem, GrpcStatus};
 
 use self::answer::CallAnswer;
 use self::messages::{RateLimitDescriptor, RateLimitRequest};
@@ -31,7 +32,6 @@ use super::step::{AnswerStep, DecidedStep, Step, answer_to};
 use crate::admission::ChargeTiming;
 use crate::failure::Result;
 use crate::record::IgnoredField;
-use crate::response::{GatewayProblem, GrpcStatus};
 use crate::snapshot::Snapshot;
 
 /// Descriptors of one call. Envoy sends one for each entry of `rate_limits`, mostly fewer than five; each costs a decision. A call with

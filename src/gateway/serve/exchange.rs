@@ -12,6 +12,7 @@ use http::{HeaderMap, Method, StatusCode, Version};
 use pingora::server::ShutdownWatch;
 use sluicegate_base::bounds;
 use sluicegate_base::received::ReceivedHead;
+use sluicegate_decide::response::GatewayProblem;
 use sluicegate_http1::BodyFraming;
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
@@ -34,7 +35,6 @@ use crate::gateway::context::Context;
 use crate::gateway::{key_body, unread};
 use crate::name_case::ReceivedNames;
 use crate::process::SharedState;
-use crate::response::GatewayProblem;
 use crate::thread_buffer::WriteBuffer;
 
 /// The client's side of one request.

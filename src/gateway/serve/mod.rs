@@ -38,6 +38,7 @@ use sluicegate_base::received::ReceivedHead;
 
 use sluicegate_base::bounds;
 use sluicegate_decide::outcome::{CacheUse, RequestDisposition};
+use sluicegate_decide::response::GatewayProblem;
 use sluicegate_http1::{BodyFraming, ChunkLimits};
 
 use super::answer::OwnAnswer;
@@ -52,7 +53,6 @@ use super::{Gateway, decide, large_head, proof};
 use crate::config::rules::ServerRules;
 use crate::failure::{RequestFailure, Result};
 use crate::name_case::ReceivedNames;
-use crate::response::GatewayProblem;
 use crate::snapshot::Snapshot;
 
 pub(super) use cached::CacheTransaction;

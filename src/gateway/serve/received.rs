@@ -6,6 +6,7 @@ use http::uri::PathAndQuery;
 use http::{Method, Version};
 use sluicegate_base::bounds;
 use sluicegate_base::received::{ReceivedFields, ReceivedHead};
+use sluicegate_decide::response::HttpViolation;
 use sluicegate_http1::{BodyFraming, ConnectionOptions, HttpVersion, RequestHead, RuleViolation};
 
 use super::head_writer::ConnectionPersistence;
@@ -13,7 +14,6 @@ use super::stream_rules;
 use crate::config::rules::ClientRules;
 use crate::gateway::{http_versions, upgrade_header};
 use crate::origin::{CDN_LOOP, named_by_connection};
-use crate::response::HttpViolation;
 
 /// A request whose head was received.
 pub(super) struct ReceivedRequest {

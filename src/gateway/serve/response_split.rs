@@ -155,10 +155,10 @@ pub(super) fn write_others(
 
 #[cfg(test)]
 mod tests {
+    use sluicegate_decide::response::{RATE_LIMIT, RATE_LIMIT_POLICY, XRateLimit};
     use sluicegate_http1::HeadLimits;
 
     use super::*;
-    use crate::response::{RATE_LIMIT, RATE_LIMIT_POLICY, XRateLimit};
 
     fn parsed(head: &str) -> ResponseHead {
         let limits = HeadLimits {

@@ -79,10 +79,10 @@ fn takes_trailers(received: &ReceivedFields) -> bool {
 mod tests {
     use http::header::{CONNECTION, HeaderName, TRANSFER_ENCODING, UPGRADE};
     use http::{Method, Version};
+    use sluicegate_decide::response::GatewayProblem;
 
     use super::*;
     use crate::origin::FieldChanges;
-    use crate::response::GatewayProblem;
 
     const NAME: HeaderName = HeaderName::from_static("x-a");
     const ADDED: HeaderName = HeaderName::from_static("x-b");

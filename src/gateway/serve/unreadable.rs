@@ -4,6 +4,7 @@
 use http::{Method, Uri, Version};
 use pingora::server::ShutdownWatch;
 use sluicegate_base::received::{ReceivedFields, ReceivedHead};
+use sluicegate_decide::response::GatewayProblem;
 use sluicegate_http1::{BodyFraming, first_words};
 
 use super::client::{ConnectionFacts, RequestClient};
@@ -16,7 +17,6 @@ use crate::gateway::decide;
 use crate::gateway::forward_auth::ForwardAuthAnswer;
 use crate::gateway::record::{ClientResponse, RequestWords};
 use crate::gateway::step::answer_to;
-use crate::response::GatewayProblem;
 
 impl Gateway {
     /// Answers a head that cannot be served, whose bytes are `read`, with this problem, and records it: appends the answer to `into`. The

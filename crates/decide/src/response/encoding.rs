@@ -15,9 +15,9 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use sluicegate_base::bounds;
 use sluicegate_base::received::{FieldValue, ReceivedFields};
+use sluicegate_config::rules::{CompressRules, ContentCoding};
 
 use super::negotiate::thousandths;
-use crate::config::rules::{CompressRules, ContentCoding};
 
 /// The treatment of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,10 +8,10 @@
 use std::cell::RefCell;
 
 use http::{HeaderName, HeaderValue};
-use sluicegate_decide::policy_items::PolicyItems;
 use sluicegate_limiter::Verdict;
 
 use super::x_rate_limit::XRateLimit;
+use crate::policy_items::PolicyItems;
 
 /// `RateLimit`
 pub static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -88,11 +88,11 @@ pub fn rate_limit<'a, T>(
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::config::rules::{
+    use proptest::prelude::*;
+    use sluicegate_config::rules::{
         CostRules, CountedRequests, FieldStyle, KeyPart, KeyTemplate, LimitRules,
     };
-    use crate::config::{Action, Share};
-    use proptest::prelude::*;
+    use sluicegate_config::{Action, Share};
     use sluicegate_limiter::{
         Algorithm, Alignment, Ask, Capacity, Cost, Limit, Period, Policy, Rate, Rates, Refill,
         Seed, Timestamp,

@@ -9,9 +9,10 @@
 use std::cmp::Reverse;
 
 use http::HeaderName;
-use sluicegate_decide::policy_items::PolicyItems;
-use sluicegate_decide::retry_after::whole_seconds;
 use sluicegate_limiter::{NEVER, Outcome, RateStatus, Verdict};
+
+use crate::policy_items::PolicyItems;
+use crate::retry_after::whole_seconds;
 
 /// `X-RateLimit-Limit`
 pub(super) static X_RATE_LIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
@@ -91,7 +92,7 @@ impl XRateLimit {
 mod tests {
     use super::super::fields::tests::{rules, verdict_after};
     use super::*;
-    use crate::config::rules::FieldStyle;
+    use sluicegate_config::rules::FieldStyle;
 
     const HOUR: u32 = 3_600;
 

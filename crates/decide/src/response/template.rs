@@ -17,9 +17,9 @@ use http::HeaderValue;
 use sluicegate_base::address::address_text;
 use sluicegate_base::bounds;
 use sluicegate_base::path::{NormalPath, PathGroups};
-use sluicegate_decide::request_id::RequestId;
+use sluicegate_config::rules::{RedirectPlace, RedirectQuery, RedirectRules, Slot, Template};
 
-use crate::config::rules::{RedirectPlace, RedirectQuery, RedirectRules, Slot, Template};
+use crate::request_id::RequestId;
 
 /// The values that templates can use.
 #[derive(Clone, Copy, Debug)]

@@ -3,14 +3,14 @@
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
-use sluicegate_decide::own_failure::OwnFailure;
-use sluicegate_decide::rejection::{MissingKey, MissingReason};
+use sluicegate_config::rules::ValueSource;
 use sluicegate_http1::HeadError;
 
 use super::forward_auth_fault::ForwardAuthFault;
 use super::http_violation::HttpViolation;
 use super::template::UnsafePath;
-use crate::config::rules::ValueSource;
+use crate::own_failure::OwnFailure;
+use crate::rejection::{MissingKey, MissingReason};
 
 /// The content type of a problem body.
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");

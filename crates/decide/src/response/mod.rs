@@ -23,6 +23,5 @@ pub use grpc::{GrpcDialect, GrpcStatus};
 pub use http_violation::HttpViolation;
 pub use merge::{MergeRule, MergedField, merge};
 pub use problem::{GatewayProblem, PROBLEM_JSON, key_missing, problem_of_origin};
-pub(crate) use refusal::varies;
-pub use refusal::{RefusalContext, RefusalResponse};
+pub use refusal::{RefusalContext, RefusalResponse, varies};
 pub use x_rate_limit::XRateLimit;

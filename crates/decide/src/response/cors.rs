@@ -12,8 +12,7 @@ use http::header::{
 };
 use http::{HeaderName, HeaderValue, Method};
 use sluicegate_base::received::{FieldValue, ReceivedFields};
-
-use crate::config::rules::{AllowedFields, CorsRules, Credentials, PageOrigin, PageOrigins};
+use sluicegate_config::rules::{AllowedFields, CorsRules, Credentials, PageOrigin, PageOrigins};
 
 /// The fields that only the rules write.
 pub const OWN: [HeaderName; 6] = [

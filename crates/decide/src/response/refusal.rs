@@ -12,18 +12,18 @@ use http::header::{
     SET_COOKIE, VARY,
 };
 use sluicegate_base::received::ReceivedFields;
-use sluicegate_decide::challenge::ChallengePage;
-use sluicegate_decide::policy_items::{LimitProblem, PolicyItems, never_admitted, violated};
-use sluicegate_decide::rejection::{LimitRejection, RejectionReason};
-use sluicegate_decide::request_id::RequestId;
-use sluicegate_decide::retry_after::whole_seconds;
+use sluicegate_config::rules::RefusalRules;
 use sluicegate_limiter::NEVER;
 
 use super::grpc::{GrpcDialect, GrpcStatus};
 use super::negotiate;
 use super::problem::PROBLEM_JSON;
 use super::wording::{WordingValues, fill_in};
-use crate::config::rules::RefusalRules;
+use crate::challenge::ChallengePage;
+use crate::policy_items::{LimitProblem, PolicyItems, never_admitted, violated};
+use crate::rejection::{LimitRejection, RejectionReason};
+use crate::request_id::RequestId;
+use crate::retry_after::whole_seconds;
 
 /// The response to a rejected request; the caller writes it as HTTP.
 #[derive(Debug)]
@@ -232,7 +232,8 @@ fn problem_body(
 }
 
 /// Returns whether `Accept` selects the body.
-pub(crate) fn varies(rules: &RefusalRules) -> bool {
+#[must_use]
+pub fn varies(rules: &RefusalRules) -> bool {
     !rules.alternatives.is_empty()
 }
 

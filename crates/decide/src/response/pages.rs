@@ -5,11 +5,11 @@
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, StatusCode};
 use sluicegate_base::received::ReceivedFields;
-use sluicegate_decide::request_id::RequestId;
+use sluicegate_config::rules::{ErrorPages, Failing, Page, PagePiece};
 
 use super::negotiate;
 use super::problem::PROBLEM_JSON;
-use crate::config::rules::{ErrorPages, Failing, Page, PagePiece};
+use crate::request_id::RequestId;
 
 /// The page that `Accept` selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,8 +75,8 @@ fn fill(text: &[PagePiece], status: StatusCode, request_id: RequestId) -> Bytes 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::rules::PageBody;
     use http::header::ACCEPT;
+    use sluicegate_config::rules::PageBody;
 
     fn page(text: &str) -> Page {
         Page {

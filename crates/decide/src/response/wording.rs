@@ -4,9 +4,9 @@
 //! escaped nevertheless, since a route may be named by its pattern, and an operator may have written quotes into that.
 
 use bytes::{Bytes, BytesMut};
-use sluicegate_decide::request_id::RequestId;
+use sluicegate_config::rules::{Escape, Piece, Wording};
 
-use crate::config::rules::{Escape, Piece, Wording};
+use crate::request_id::RequestId;
 
 /// The values that a wording can use.
 #[derive(Clone, Copy, Debug)]
