@@ -18,7 +18,7 @@ use sluicegate_base::path::NormalPath;
 use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_decide::client::{
-    AddressSource, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, hop, identify,
+    AddressSource, ClientAddress, ConnectionPeer, PeerTrust, hop, identify,
 };
 use sluicegate_decide::request_id::RequestId;
 use sluicegate_decide::response::GatewayProblem;
@@ -33,7 +33,7 @@ use super::rule_text::{key_rule_text, list_text};
 use super::{activation, key, tier};
 use crate::admission::{ActiveLimit, KeySeed, KnownBody, TierMatch};
 use crate::config::rules::{ListenerRules, Tier};
-use crate::gateway::{Located, RequestHead, crawler_request, locate};
+use crate::gateway::{EarlyEnd, Located, RequestHead, RequestServer, crawler_request, locate};
 use crate::snapshot::{ActiveAction, Snapshot};
 
 /// A request to explain.
@@ -149,13 +149,16 @@ impl RequestQuestion {
         })
     }
 
-    /// Returns whether the request is served, and not one about which another proxy asks.
-    fn is_served(&self, snapshot: &Snapshot) -> bool {
+    /// Returns the program that serves the request: another proxy, where its listener only decides.
+    fn server(&self, snapshot: &Snapshot) -> RequestServer {
         let by_this = |listener: &&ListenerRules| {
             self.listener.is_none() || listener.name.as_deref() == self.listener.as_deref()
         };
         let mut listeners = snapshot.rules.listeners.iter().filter(by_this);
-        listeners.any(|listener| !listener.decides_only())
+        match listeners.any(|listener| !listener.decides_only()) {
+            true => RequestServer::Gateway,
+            false => RequestServer::OtherProxy,
+        }
     }
 
     fn head(&self) -> RequestHead<'_> {
@@ -238,19 +241,23 @@ impl RequestExplained {
         let index = routes.position(|route| Arc::ptr_eq(route, located.route));
         self.route = index.map(|index| name(snapshot, index));
         self.list = list_text(&located.list_match, snapshot);
-        if let ListMatch::Blocked(_) = located.list_match {
-            self.outcome = "rejected with 403, before any limit".to_owned();
-            return;
-        }
-        if located.preflight.is_some() && question.is_served(snapshot) {
-            self.outcome =
-                "answered by the gateway as a CORS preflight, before any limit".to_owned();
-            return;
+        let end = located.early_end(question.server(snapshot));
+        match end {
+            Some(EarlyEnd::Blocked) => {
+                self.outcome = "rejected with 403, before any limit".to_owned();
+                return;
+            }
+            Some(EarlyEnd::Preflight) => {
+                self.outcome =
+                    "answered by the gateway as a CORS preflight, before any limit".to_owned();
+                return;
+            }
+            Some(EarlyEnd::NoCertificate) | None => {}
         }
         let effects = self.add_limits(snapshot, seed, enforced, located);
         let action = action_text(located);
         self.outcome = effects.outcome(&action);
-        if located.lacks_certificate() {
+        if end == Some(EarlyEnd::NoCertificate) {
             let outcome = &self.outcome;
             self.outcome = format!(
                 "rejected with 403 without a verified client certificate; with one {outcome}"

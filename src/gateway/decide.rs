@@ -15,7 +15,9 @@ use super::body::Prefix;
 use super::context::Context;
 use super::decision::{DecisionResult, RequestDecision};
 use super::forwarded::{OriginRoute, OriginTarget};
-use super::locate::{Located, NormalForms, RequestRoute, RequestView, locate};
+use super::locate::{
+    EarlyEnd, Located, NormalForms, RequestRoute, RequestServer, RequestView, locate,
+};
 use super::max_forwards;
 use super::redirect;
 use super::request_head::RequestHead;
@@ -27,7 +29,7 @@ use crate::origin::AdmittedPool;
 use crate::process::warn_of_overflow;
 use crate::record::TraceContext;
 use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
-use sluicegate_decide::client::{AddressSource, ListMatch, TlsFacts, given_request_id};
+use sluicegate_decide::client::{AddressSource, TlsFacts, given_request_id};
 use sluicegate_decide::rejection::Rejection;
 
 impl Gateway {
@@ -95,17 +97,17 @@ impl Gateway {
         if let Some(source) = located.list_match.source() {
             source.count_hit();
         }
-        if let ListMatch::Blocked(_) = located.list_match {
-            return Err(AnswerStep::Reject(GatewayProblem::Blocked));
-        }
-        if located.preflight.is_some() && context.forward_auth.is_none() {
-            // Before the limits, and uncounted: only the request that a preflight asks about counts. A proxy that asks about a preflight
-            // forwards it, so it counts.
-            return Err(AnswerStep::Preflight);
-        }
-        // After a preflight, for which browsers show no certificate.
-        if located.lacks_certificate() {
-            return Err(AnswerStep::Reject(GatewayProblem::NoClientCertificate));
+        let server = match context.forward_auth {
+            Some(_) => RequestServer::OtherProxy,
+            None => RequestServer::Gateway,
+        };
+        match located.early_end(server) {
+            Some(EarlyEnd::Blocked) => return Err(AnswerStep::Reject(GatewayProblem::Blocked)),
+            Some(EarlyEnd::Preflight) => return Err(AnswerStep::Preflight),
+            Some(EarlyEnd::NoCertificate) => {
+                return Err(AnswerStep::Reject(GatewayProblem::NoClientCertificate));
+            }
+            None => {}
         }
         let mut target = OriginTarget {
             path: (located.target(context.request_id)).map_err(AnswerStep::Reject)?,

@@ -91,6 +91,26 @@ pub struct Located<'a> {
     pattern: Option<&'a PathPattern>,
 }
 
+/// The program that serves a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestServer {
+    /// This gateway.
+    Gateway,
+    /// Another proxy, which asks whether it may.
+    OtherProxy,
+}
+
+/// The end of a request before its limits, which count nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EarlyEnd {
+    /// A list or a temporary rule blocks its client.
+    Blocked,
+    /// It is a CORS preflight, which the gateway answers.
+    Preflight,
+    /// Its route needs a certificate of the client, and its connection has none.
+    NoCertificate,
+}
+
 impl<'a> NormalForms<'a> {
     /// Parses host and path of a head.
     ///
@@ -216,9 +236,23 @@ impl<'a> Located<'a> {
         self.view.head.headers
     }
 
-    /// Returns whether its route needs a certificate of the client, and its connection has none.
+    /// Returns how the request ends before its limits; `None` where they decide. Only the request that a preflight asks about counts. A proxy
+    /// that asks about a preflight forwards it, so it counts.
     #[must_use]
-    pub fn lacks_certificate(&self) -> bool {
+    pub fn early_end(&self, server: RequestServer) -> Option<EarlyEnd> {
+        if let ListMatch::Blocked(_) = self.list_match {
+            Some(EarlyEnd::Blocked)
+        } else if self.preflight.is_some() && server == RequestServer::Gateway {
+            Some(EarlyEnd::Preflight)
+        } else if self.lacks_certificate() {
+            // After a preflight, for which browsers show no certificate.
+            Some(EarlyEnd::NoCertificate)
+        } else {
+            None
+        }
+    }
+
+    fn lacks_certificate(&self) -> bool {
         let shown = self
             .view
             .secured

@@ -44,7 +44,7 @@ use crate::process::SharedState;
 
 pub use context::Context;
 pub(crate) use locate::crawler_request;
-pub use locate::{KnownClient, Located, locate, locate_known};
+pub use locate::{EarlyEnd, KnownClient, Located, RequestServer, locate, locate_known};
 pub(crate) use min_body_rate::worth;
 pub use request_head::RequestHead;
 pub use rls::CallFault;

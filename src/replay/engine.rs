@@ -5,7 +5,6 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 use http::StatusCode;
 use sluicegate_access_log::{LogFacts, LoggedRequest, LoggedTreatment};
-use sluicegate_decide::client::ListMatch;
 use sluicegate_decide::outcome::RequestDisposition;
 use sluicegate_decide::rejection::MissingKeys;
 use sluicegate_decide::state::CounterStorage;
@@ -15,7 +14,7 @@ use super::conditions::LoggedConditions;
 use super::coverage::LogCoverage;
 use super::in_flight::{InFlightRequest, RequestsInFlight};
 use super::limit_counts::LimitTally;
-use super::logged_client::is_judged;
+use super::logged_client::early_end;
 use super::logged_costs::{cost_fields, end_costs};
 use super::prepare::{
     BatchKeys, LocatedRequest, MAX_BATCH, PreparedBatch, PreparedRequest, RequestStages,
@@ -27,6 +26,7 @@ use crate::admission::{
     Admission, Admitted, ChargeTiming, KeySeed, RequestEnd, ResponseSource, admit, admit_as,
 };
 use crate::config::rules::{Name, Rules};
+use crate::gateway::EarlyEnd;
 use crate::record::RequestMetrics;
 use crate::snapshot::{ActiveRoute, Snapshot};
 
@@ -261,11 +261,12 @@ impl RequestDecider<'_> {
             return ReplayOutcome::Admitted;
         };
         route.requests += 1;
-        if let ListMatch::Blocked(_) = prepared.located.list_match {
-            return ReplayOutcome::Rejected(RequestDisposition::Blocked, None);
-        }
-        if !is_judged(&prepared.located, request) {
-            return ReplayOutcome::Admitted;
+        match early_end(&prepared.located, request) {
+            Some(EarlyEnd::Blocked) => {
+                return ReplayOutcome::Rejected(RequestDisposition::Blocked, None);
+            }
+            Some(EarlyEnd::Preflight | EarlyEnd::NoCertificate) => return ReplayOutcome::Admitted,
+            None => {}
         }
         (self.conditions).look_until(now, self.snapshot, self.seed, limits);
         let mut missing = MissingKeys::default();

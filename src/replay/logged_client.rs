@@ -11,9 +11,9 @@ use sluicegate_decide::response::GatewayProblem;
 use sluicegate_limiter::Timestamp;
 
 use super::logged_head::LoggedHead;
-use crate::gateway::{KnownClient, Located, RequestHead, locate_known};
+use crate::gateway::{EarlyEnd, KnownClient, Located, RequestHead, RequestServer, locate_known};
 use crate::snapshot::Snapshot;
-use sluicegate_decide::client::{ConnectionPeer, ListMatch};
+use sluicegate_decide::client::ConnectionPeer;
 
 /// Finds client and route of `request`, whose head is `head`.
 ///
@@ -34,12 +34,15 @@ pub(super) fn locate_logged<'a>(
     locate_known(snapshot, peer, head, now, known)
 }
 
-/// Returns whether the limits decide about a logged request: no list blocks its client, and it is no preflight, which a gateway answers
-/// itself. A proxy that asked about a preflight forwarded it, so it counted.
-pub(super) fn is_judged(located: &Located<'_>, request: &LoggedRequest<'_>) -> bool {
-    let is_blocked = matches!(located.list_match, ListMatch::Blocked(_));
-    let is_forwarded = request.treatment == LoggedTreatment::Allowed;
-    !is_blocked && (located.preflight.is_none() || is_forwarded)
+/// Returns how a logged request ends before its limits; `None` where they decide. No log has the certificate of a client, so every client
+/// counts as one that showed it.
+pub(super) fn early_end(located: &Located<'_>, request: &LoggedRequest<'_>) -> Option<EarlyEnd> {
+    let server = match request.treatment {
+        LoggedTreatment::Allowed => RequestServer::OtherProxy,
+        _ => RequestServer::Gateway,
+    };
+    let end = located.early_end(server);
+    end.filter(|end| *end != EarlyEnd::NoCertificate)
 }
 
 /// Returns the crawler that the line has; `None` where address and user agent decide.

@@ -13,7 +13,7 @@ use sluicegate_decide::outcome::RequestDisposition;
 use sluicegate_decide::response::GatewayProblem;
 use sluicegate_limiter::{KeyHash, Timestamp};
 
-use super::logged_client::{is_judged, locate_logged};
+use super::logged_client::{early_end, locate_logged};
 use super::logged_costs::reserves;
 use super::logged_head::{LoggedHead, LoggedHeads};
 use super::recorded_templates::RecordedTemplates;
@@ -121,7 +121,7 @@ impl RequestStages {
         requests.push(self.locate(request, head));
         // In its place, since it is large.
         if let Some(Ok(located)) = requests.last_mut()
-            && is_judged(&located.located, request)
+            && early_end(&located.located, request).is_none()
         {
             keys.add(located, self.recorded.keys(request), &self.seed);
             let each = located.limits().iter().zip(keys.of_limits(located));

@@ -20,7 +20,7 @@ use crate::config::rules::{CostRules, CountedRequests, LimitRules, Name, Rules};
 use crate::record::RequestMetrics;
 use crate::replay::coverage::{LogCoverage, survey_for};
 use crate::replay::key_text::key_text;
-use crate::replay::logged_client::{is_judged, locate_logged};
+use crate::replay::logged_client::{early_end, locate_logged};
 use crate::replay::logged_head::LoggedHeads;
 use crate::replay::recorded_templates::RecordedTemplates;
 use crate::replay::run::selected_fields;
@@ -175,7 +175,7 @@ impl SampleEngine {
         let Ok(located) = locate_logged(&self.snapshot, request, &logged, &head) else {
             return;
         };
-        if !is_judged(&located, request) {
+        if early_end(&located, request).is_some() {
             return;
         }
         let recorded = self.recorded.keys(request);
