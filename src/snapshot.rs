@@ -36,7 +36,7 @@ use crate::config::rules::{
 };
 use crate::origin::ServerPool;
 use crate::record::{RequestMetrics, RouteMetrics};
-use crate::store::Store;
+use crate::store::{CountingStore, Store};
 use crate::tls::{self, Certificates, Listeners};
 
 pub use self::addresses::keep_addresses;
@@ -225,9 +225,10 @@ impl Snapshot {
             .unwrap_or_default();
         let pools = compile_pools(&rules, previous, seed, now);
         let store = compile_store(&rules, previous, storage, metrics);
+        let counting = store.clone().map(|store| store as Arc<dyn CountingStore>);
         let environment = LimitEnvironment {
             storage,
-            store: store.as_ref(),
+            store: counting.as_ref(),
             seed,
             key_texts: KeyTextRules::new(&rules),
             now,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use http::header::COOKIE;
 use http::{HeaderName, HeaderValue, Method};
 use libfuzzer_sys::{Corpus, fuzz_target};
-use sluicegate::admission::{Admission, KeySeed, KnownBody, RouteLimits, admit};
+use sluicegate::admission::{Admission, ChargeTiming, KeySeed, KnownBody, RouteLimits, evaluate};
 use sluicegate::config;
 use sluicegate::gateway::{Located, RequestHead, locate};
 use sluicegate::record::RequestMetrics;
@@ -93,7 +93,8 @@ fn counted_together(one: &Located<'_>, other: &Located<'_>) {
         let asked = |located: &Located<'_>| {
             let mut gaps = MissingKeys::default();
             let facts = located.facts(KnownBody::Unread, NOW);
-            (admit(&alone, &facts, &seed, NOW, &mut gaps), gaps)
+            let progress = evaluate(&alone, &facts, &seed, ChargeTiming::AtOnce, &mut gaps);
+            (progress.without_store(NOW), gaps)
         };
         let ((first, gaps), (second, other_gaps)) = (asked(one), asked(other));
         let sound = match first {
@@ -104,7 +105,7 @@ fn counted_together(one: &Located<'_>, other: &Located<'_>) {
             ),
             Admission::Rejected(Rejection::KeyMissing, _) => gaps == other_gaps,
             // No limit here bans, bounds what is in flight, names keys of its own or asks a store.
-            Admission::Rejected(..) | Admission::NeedsStore => false,
+            Admission::Rejected(..) => false,
         };
         assert!(
             sound,

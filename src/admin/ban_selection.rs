@@ -21,6 +21,7 @@ use sluicegate_limiter::{ActiveBan, Bans, KeyHash, Timestamp};
 use super::key_edit::wait_for;
 use super::query::decoded;
 use super::rule_view;
+use super::shared_keys::SharedKeys;
 use crate::admission::{ActiveLimit, NamedKey};
 use crate::config::read_duration;
 use crate::config::rules::KeyPart;
@@ -236,7 +237,8 @@ impl BanSelection {
                 SelectionUse::Follow => rules.retain(|rule| rule.scope == RuleScope::Here),
             }
             found.ended.extend(rule_view::end(process, &rules));
-            end(&limit, &keys, &mut found.store_error);
+            let shared = SharedKeys::new(&process.shared.snapshot());
+            end(&limit, &keys, &shared, &mut found.store_error);
         }
         found
     }
@@ -297,12 +299,17 @@ impl BanSelection {
 }
 
 /// Ends the bans of these keys, and clears their counters, which would ban them again with their next request.
-fn end(limit: &ActiveLimit, keys: &[NamedKey], store_error: &mut Option<String>) {
+fn end(
+    limit: &ActiveLimit,
+    keys: &[NamedKey],
+    shared: &SharedKeys,
+    store_error: &mut Option<String>,
+) {
     for named in keys {
         if let Some(active) = &limit.bans {
             active.bans.lift(named.key, clock::now());
         }
-        let cleared = wait_for(limit.set_key(named, None, KeyChange::Cleared, clock::now()));
+        let cleared = wait_for(shared.set(limit, named, None, KeyChange::Cleared, clock::now()));
         if let Some(Err(error)) = cleared {
             *store_error = store_error.take().or(Some(error));
         }

@@ -29,6 +29,7 @@ use super::limit_view::BansView;
 use super::operator::Operator;
 use super::page::{AdminPage, JSON};
 use super::rule_view;
+use super::shared_keys::SharedKeys;
 use super::status::BansSection;
 use super::task::{AdminAction, AdminTask};
 use crate::admission::{ActiveLimit, KeyNamer, NamedKey};
@@ -163,7 +164,8 @@ impl BanLift {
         }
         // The used units would ban the key again with its next request.
         let named = NamedKey::of_hash(self.key);
-        let clear = active.set_key(&named, None, KeyChange::Cleared, clock::now());
+        let shared = SharedKeys::new(&process.shared.snapshot());
+        let clear = shared.set(&active, &named, None, KeyChange::Cleared, clock::now());
         if let Some(Err(why)) = wait_for(clear) {
             let limit = &self.limit;
             warn!(

@@ -13,7 +13,6 @@ use sluicegate_base::clock;
 use sluicegate_decide::temporary_rules::check_reason;
 
 use super::audit::{self, AuditEntry};
-use super::key_edit::wait_for;
 use super::limit::limit_named;
 use super::operator::Operator;
 use super::page::AdminPage;
@@ -24,7 +23,6 @@ use crate::admission::{ActiveLimit, NamedKey};
 use crate::explain::counted;
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
-use crate::store::KeyChange;
 
 /// A request to clear a limit, or to count what it would clear.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,8 +98,8 @@ impl ClearOrder {
             keys += 1;
             if !self.dry_run {
                 let named = NamedKey::of_hash(usage.key);
-                // The limit has no store that could fail.
-                let _ = wait_for(active.set_key(&named, None, KeyChange::Cleared, clock::now()));
+                // The limit counts in no store.
+                let _ = active.set_counts(&named, None, clock::now());
             }
         }
         keys

@@ -9,6 +9,7 @@ use sluicegate_limiter::{Cost, KeyHash, Timestamp};
 use super::client_rules::{ClientRules, ClientVerdict, KeyNetworks, network_of_values};
 use super::limit::limit_named;
 use super::rule_view;
+use super::shared_keys::SharedKeys;
 use crate::admission::{ActiveLimit, KeyState, NamedKey, RateScaling};
 use crate::process::GatewayProcess;
 use crate::store::KeyChange;
@@ -101,7 +102,8 @@ pub(super) fn edit(
     let now = clock::now();
     active.catch_up(&named, now);
     let was_banned = active.ban_in_force(named.key, now).is_some();
-    apply(&active, &named, change, now)?;
+    let shared = SharedKeys::new(&process.shared.snapshot());
+    apply(&active, &named, &shared, change, now)?;
     let written = match which {
         KeySelector::Hash(_) => &[],
         KeySelector::Values(values) => &**values,
@@ -122,7 +124,7 @@ pub(super) fn edit(
     let view = KeyView {
         key: named.key,
         key_values: active.values_of_named(&named, written).or_else(known),
-        state: wait_for(active.key_state(&named, now)).ok_or_else(no_runtime)?,
+        state: wait_for(shared.state(&active, &named, now)).ok_or_else(no_runtime)?,
         client: ClientVerdict::default(),
         scaling: active.scaling.clone(),
         now,
@@ -165,6 +167,7 @@ fn judge_client(
 fn apply(
     active: &ActiveLimit,
     named: &NamedKey,
+    shared: &SharedKeys,
     change: KeyEdit,
     now: Timestamp,
 ) -> Result<(), KeyRequestError> {
@@ -197,7 +200,7 @@ fn apply(
     {
         bans.lift(named.key, now);
     }
-    let set = active.set_key(named, change.used(), told, now);
+    let set = shared.set(active, named, change.used(), told, now);
     wait_for(set)
         .ok_or_else(no_runtime)?
         .map(drop)

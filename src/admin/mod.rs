@@ -54,6 +54,7 @@ mod rejected_clients;
 mod replication;
 mod rule_view;
 mod rules;
+mod shared_keys;
 mod snapshot;
 mod status;
 mod store;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluicegate_limiter::{Limit, Policy};
 
 use crate::config::rules::OnStoreFailure;
-use crate::store::{RemoteBackend, ReplicatedBackend, Store};
+use crate::store::{CountingStore, RemoteBackend, ReplicatedBackend};
 
 /// The place where a limit counts, and so where it is decided.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Backend {
     }
 
     /// Returns the store with which it counts; `None` of a local one.
-    pub(super) fn store(&self) -> Option<&Arc<Store>> {
+    pub(super) fn store(&self) -> Option<&Arc<dyn CountingStore>> {
         match self {
             Self::Local => None,
             Self::Replicated(backend) => Some(backend.store()),

@@ -9,8 +9,8 @@
 //! Where every limit that has no room gives browsers a challenge, a browser gets a page with one, and the limit that counts pages is
 //! charged in place of all others. Where another limit rejects too, no solution would help, and there is no page.
 //!
-//! A [`LimitEvaluation`] computes the checks of the request at once, and then decides. Deciding waits only where a limit is decided in a
-//! store, and what it holds meanwhile borrows nothing of the request.
+//! A [`LimitEvaluation`] computes the checks of the request at once, and then decides. Where a limit is decided in a store, it ends with a
+//! question to the store (`limit_progress`), which borrows nothing of the request.
 //!
 //! Rates in shadow stand for the rates of their limit. So they also count requests that these reject, unless another limit rejects them
 //! too.
@@ -31,27 +31,27 @@ use sluicegate_limiter::{
     Verdict,
 };
 
-use super::admitted::Admitted;
 use super::challenge_check::ChallengeCheck;
 use super::key::{KeySeed, RequestFacts};
 use super::limit_check::{LimitCheck, LimitChecks};
+use super::limit_progress::{ChargingRequest, LimitProgress};
 use super::report::{
     AdmissionReport, LimitEvent, LimitNote, OriginMark, QueuePlace, ReportDetails,
 };
 use super::route::RouteLimits;
-use super::transaction::{JointDecision, RequestProgress, Transaction};
+use super::transaction::JointDecision;
 use super::{Admission, rate_limited};
 use crate::config::rules::{Name, OnMissing};
 
 /// The limits of a route and the fallback limits of some of them.
-const MAX_CHECKS: usize = 2 * MAX_ASKS;
+pub(super) const MAX_CHECKS: usize = 2 * MAX_ASKS;
 
 /// Marks of the limits that are exceeded.
-type Marks = ArrayVec<OriginMark, MAX_ASKS>;
+pub(super) type Marks = ArrayVec<OriginMark, MAX_ASKS>;
 
 /// The checks of a request against the limits of its route, before any limit is asked.
-pub struct LimitEvaluation<'a> {
-    limits: &'a RouteLimits,
+pub(super) struct LimitEvaluation<'a> {
+    pub(super) limits: &'a RouteLimits,
     /// By index on the route; `None` for limits that do not apply to the request.
     checks: ArrayVec<Option<LimitCheck<'a>>, MAX_CHECKS>,
     /// The challenges of its limits; empty on most routes.
@@ -61,7 +61,7 @@ pub struct LimitEvaluation<'a> {
     named: Vec<(u8, Name)>,
     /// The rejection by a temporary rule that bans the key of a limit.
     banned: Option<LimitRejection>,
-    charging: ChargeTiming,
+    pub(super) charging: ChargeTiming,
 }
 
 /// The time from which the charges of a request stand.
@@ -75,11 +75,11 @@ pub enum ChargeTiming {
 }
 
 /// A page with a challenge that a request is to get.
-struct PageToGive<'a> {
-    challenge: ChallengeCheck<'a>,
-    visit: PageVisit,
+pub(super) struct PageToGive<'a> {
+    pub(super) challenge: ChallengeCheck<'a>,
+    pub(super) visit: PageVisit,
     /// The check that rejects.
-    check: LimitCheck<'a>,
+    pub(super) check: LimitCheck<'a>,
 }
 
 /// Computes the checks of a request against each of `limits`, to be decided by [`LimitEvaluation::decide`], and repeats what operators have
@@ -87,10 +87,11 @@ struct PageToGive<'a> {
 ///
 /// # Errors
 /// The admission, where no limit need be asked.
-pub fn plan<'a>(
+pub(super) fn plan<'a>(
     limits: &'a RouteLimits,
     facts: &RequestFacts<'_>,
     seed: &KeySeed,
+    charging: ChargeTiming,
     missing: &mut MissingKeys,
 ) -> Result<LimitEvaluation<'a>, Box<Admission>> {
     let mut evaluation = LimitEvaluation {
@@ -100,7 +101,7 @@ pub fn plan<'a>(
         notes: Vec::new(),
         named: Vec::new(),
         banned: None,
-        charging: ChargeTiming::AtOnce,
+        charging,
     };
     // Fallback limits have checks too: whether one of them is asked is known later.
     for (limit, active) in (0..).zip(limits.iter()) {
@@ -178,12 +179,6 @@ impl<'a> LimitEvaluation<'a> {
         self.notes.push(check.note(event));
     }
 
-    /// Returns the evaluation with charges that stand at this time.
-    #[must_use]
-    pub fn charging(self, charging: ChargeTiming) -> Self {
-        Self { charging, ..self }
-    }
-
     /// Returns the check with the key of the solution that the request carries, if its limit has a challenge.
     fn apply_challenge(
         &mut self,
@@ -200,54 +195,32 @@ impl<'a> LimitEvaluation<'a> {
         challenge.with_pass(check)
     }
 
-    /// Decides over the limits and charges them, all or none. It waits only where a limit is decided in a store; cancelling it refunds
-    /// what was charged by then.
-    pub async fn decide(self, now: Timestamp) -> Admission {
+    /// Decides over the limits and charges them, all or none, as far as no store need be asked.
+    pub(super) fn decide(self, now: Timestamp) -> LimitProgress<'a> {
         let written: LimitChecks<'_> = (self.limits.written())
             .filter_map(|limit| self.check(limit))
             .collect();
-        let (checks, mut joint, marks) = match self.charge(&written, now).await {
-            Ok(charged) => charged,
-            Err(rejection) => return Admission::Rejected(Rejection::ByLimit(rejection), None),
-        };
-        let applicable = self.applicable(&written, &marks);
-        let asks_store = self.limits.ask_store();
-        let charging = self.charging;
-        match joint.charged.take() {
-            None => {
-                if let Some(page) = self.page_to_give(&checks, &joint.verdict) {
-                    // Boxed: only a page pays for its size.
-                    let rejected = self.reject_with_page(page, &checks, &applicable, joint, now);
-                    return Box::pin(rejected).await;
-                }
-                let ban = strike(&checks, &joint, now);
-                self.reject(&checks, &applicable, joint, ban, now)
-            }
-            Some(transaction) => {
-                let mut report = self.report(&checks, joint);
-                let delay = report.verdict.delay();
-                let starts = delay.is_zero() && charging == ChargeTiming::AtOnce;
-                // Where others of its limits are asked in a store, the request may still end before it is decided.
-                let progress = match starts && !asks_store {
-                    true => RequestProgress::UnderWay,
-                    false => RequestProgress::HeldBack,
-                };
-                let mut transaction = transaction.commit(&checks, progress);
-                report.mark(marks);
-                for check in &applicable {
-                    report.note(check.charge_in_shadow(&mut transaction, now).await);
-                    report.note(check.charge_shadow_rates(&mut transaction, now));
-                }
-                if starts {
-                    transaction.start();
-                }
-                Admission::Admitted(Admitted::holding(transaction), Some(report))
+        let mut marks = Marks::new();
+        for check in enforced(&written).filter(|check| check.marks().is_some()) {
+            if let Some(decision) = check.known_rejection(now) {
+                marks.extend(check.mark(&decision));
             }
         }
+        let charging = ChargingRequest {
+            checks: self.without_exceeded(&written, &marks),
+            written,
+            marks,
+            evaluation: self,
+        };
+        charging.begin(now)
     }
 
     /// Returns the page for a request that `verdict` rejects, if every limit that does has a challenge, and a person would see it.
-    fn page_to_give(&self, checks: &LimitChecks<'a>, verdict: &Verdict) -> Option<PageToGive<'a>> {
+    pub(super) fn page_to_give(
+        &self,
+        checks: &LimitChecks<'a>,
+        verdict: &Verdict,
+    ) -> Option<PageToGive<'a>> {
         if self.challenges.is_empty() {
             return None;
         }
@@ -265,43 +238,16 @@ impl<'a> LimitEvaluation<'a> {
         pages.all(|page| page.is_some()).then_some(first)
     }
 
-    /// Charges the limit that counts pages, and returns the rejection with `page`; where that limit has no room, its own rejection.
-    async fn reject_with_page(
-        self,
-        page: PageToGive<'a>,
-        checks: &LimitChecks<'a>,
-        applicable: &[LimitCheck<'a>],
-        joint: JointDecision,
-        now: Timestamp,
-    ) -> Admission {
-        let unsolved = (self.limits.fallback(page.check.limit))
+    /// Returns the check against the limit that counts pages, if it rejects.
+    pub(super) fn counting(&self, page: &PageToGive<'a>) -> LimitChecks<'a> {
+        let counting = (self.limits.fallback(page.check.limit))
             .and_then(|limit| self.check(limit))
             .filter(|check| !check.is_in_shadow());
-        let counting: LimitChecks<'_> = unsolved.into_iter().collect();
-        let mut pages = match Transaction::run(&counting, now).await {
-            Ok(pages) => pages,
-            Err(rejection) => return Admission::Rejected(Rejection::ByLimit(rejection), None),
-        };
-        let Some(charged) = pages.charged.take() else {
-            let ban = strike(&counting, &pages, now);
-            return self.reject(&counting, &[], pages, ban, now);
-        };
-        // A page has no response of an origin that its charge could wait for.
-        drop(charged.commit(&counting, RequestProgress::UnderWay));
-        let open = page.challenge.open(page.visit, &pages.verdict, now);
-        let reason = RejectionReason::Challenged(open);
-        let rejection = page.check.rejection(reason, open.wait());
-        let shadow = (applicable.iter())
-            .filter(|check| only_rejection(&joint.verdict, checks, check.limit))
-            .filter_map(|check| check.try_shadow_rates(now));
-        let shadow: Vec<LimitNote> = shadow.collect();
-        let mut report = self.report(&counting, pages);
-        report.note(joint.notes.into_iter().chain(shadow));
-        Admission::Rejected(Rejection::ByLimit(rejection), Some(report))
+        counting.into_iter().collect()
     }
 
     /// Returns the rejection by `ban`, or by the limits that reject in `joint`. Charges the shadow rates of a limit that alone rejects.
-    fn reject(
+    pub(super) fn reject(
         self,
         checks: &LimitChecks<'a>,
         applicable: &[LimitCheck<'a>],
@@ -320,7 +266,7 @@ impl<'a> LimitEvaluation<'a> {
     }
 
     /// Returns the report of a decision over `checks`.
-    fn report(self, checks: &LimitChecks<'a>, joint: JointDecision) -> AdmissionReport {
+    pub(super) fn report(self, checks: &LimitChecks<'a>, joint: JointDecision) -> AdmissionReport {
         let mut notes = self.notes;
         notes.extend(joint.notes);
         let details = ReportDetails {
@@ -335,7 +281,7 @@ impl<'a> LimitEvaluation<'a> {
     }
 
     /// Returns the check against the limit at this index of the route, if it applies to the request.
-    fn check(&self, limit: u8) -> Option<LimitCheck<'a>> {
+    pub(super) fn check(&self, limit: u8) -> Option<LimitCheck<'a>> {
         *self.checks.get(usize::from(limit))?
     }
 
@@ -344,48 +290,18 @@ impl<'a> LimitEvaluation<'a> {
         self.check(self.limits.fallback(mark.limit)?)
     }
 
-    /// Charges the checks of `written` that may reject and are not exceeded, and the fallback limits of those that are, all or none.
-    /// Returns the checks of the transaction, its decision, and the marks of the limits that are exceeded.
-    ///
-    /// # Errors
-    /// A ban, a full limit or an unreachable store rejects the request.
-    async fn charge(
+    /// Returns the checks of `written` that may reject and whose limits are not exceeded, and those against the fallback limits of the
+    /// exceeded ones.
+    pub(super) fn without_exceeded(
         &self,
         written: &LimitChecks<'a>,
-        now: Timestamp,
-    ) -> Result<(LimitChecks<'a>, JointDecision, Marks), LimitRejection> {
-        let mut marks = Marks::new();
-        let enforced = || written.iter().filter(|check| !check.is_in_shadow());
-        for check in enforced().filter(|check| check.marks().is_some()) {
-            if let Some(decision) = check.known_rejection(now) {
-                marks.extend(check.mark(&decision));
-            }
-        }
-        loop {
-            let checks = self.without_exceeded(enforced(), &marks);
-            let joint = Transaction::run(&checks, now).await?;
-            let late = late_marks(&checks, &joint);
-            if late.is_empty() {
-                return Ok((checks, joint, marks));
-            }
-            marks.extend(late);
-        }
-    }
-
-    /// Returns the checks of `enforced` whose limits are not exceeded, and those against the fallback limits of the others.
-    fn without_exceeded<'c>(
-        &self,
-        enforced: impl Iterator<Item = &'c LimitCheck<'a>>,
         exceeded: &Marks,
-    ) -> LimitChecks<'a>
-    where
-        'a: 'c,
-    {
+    ) -> LimitChecks<'a> {
         let is_exceeded = |check: &LimitCheck<'_>| {
             let mut marks = exceeded.iter();
             marks.any(|mark| mark.limit == check.limit)
         };
-        let mut checks: LimitChecks<'a> = enforced
+        let mut checks: LimitChecks<'a> = enforced(written)
             .filter(|check| !is_exceeded(check))
             .copied()
             .collect();
@@ -400,7 +316,7 @@ impl<'a> LimitEvaluation<'a> {
     }
 
     /// Returns all checks that apply to the request: fallback limits may be in shadow too, and have rates in shadow.
-    fn applicable(
+    pub(super) fn applicable(
         &self,
         written: &LimitChecks<'a>,
         marks: &Marks,
@@ -416,8 +332,13 @@ impl<'a> LimitEvaluation<'a> {
     }
 }
 
+/// Returns the checks that may reject.
+fn enforced<'c, 'a>(written: &'c LimitChecks<'a>) -> impl Iterator<Item = &'c LimitCheck<'a>> {
+    written.iter().filter(|check| !check.is_in_shadow())
+}
+
 /// Returns the marks of limits that were found to be exceeded only when they were charged.
-fn late_marks(checks: &LimitChecks<'_>, joint: &JointDecision) -> Marks {
+pub(super) fn late_marks(checks: &LimitChecks<'_>, joint: &JointDecision) -> Marks {
     if joint.charged.is_some() {
         return Marks::new();
     }
@@ -427,7 +348,7 @@ fn late_marks(checks: &LimitChecks<'_>, joint: &JointDecision) -> Marks {
 }
 
 /// Records the rejections of a request with the limits that ban. Returns the ban that holds longest.
-fn strike(
+pub(super) fn strike(
     checks: &LimitChecks<'_>,
     joint: &JointDecision,
     now: Timestamp,
@@ -464,7 +385,7 @@ fn rejection(checks: &LimitChecks<'_>, verdict: &Verdict) -> LimitRejection {
 }
 
 /// Returns whether the limit at `limit`, and no other, rejects.
-fn only_rejection(verdict: &Verdict, checks: &LimitChecks<'_>, limit: u8) -> bool {
+pub(super) fn only_rejection(verdict: &Verdict, checks: &LimitChecks<'_>, limit: u8) -> bool {
     let mut rejecting = rejecting(checks, verdict);
     rejecting
         .next()

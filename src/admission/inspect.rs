@@ -19,7 +19,7 @@ use super::next_request::{KeyStanding, NextRequest};
 use super::overrides::ActiveTier;
 use crate::config;
 use crate::config::rules::{KeyPart, OnStoreFailure};
-use crate::store::{KeyChange, StoreKey};
+use crate::store::{KeyChange, KeyName};
 
 /// A key of one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,14 +144,15 @@ impl ActiveLimit {
         values.len() < self.key.0.len() && values.iter().all(fits)
     }
 
-    /// Returns where the key lies in the store; `None` where the limit counts on this gateway alone, where only the hash is known, or
-    /// before the seed of the store is known.
-    fn store_key(&self, named: &NamedKey) -> Option<StoreKey> {
+    /// Returns the name of the key in the store; `None` where the limit counts on this gateway alone, where only the hash is known, or before
+    /// the seed of the store is known.
+    #[must_use]
+    pub fn store_name(&self, named: &NamedKey) -> Option<KeyName> {
         let hash = self.hash_remote(named)?;
-        Some(StoreKey::new(self.store()?, hash, &self.name))
+        Some(KeyName::new(self.store()?.prefix(), hash, &self.name))
     }
 
-    /// Returns the key's hash in the store; `None` in the cases of [`Self::store_key`].
+    /// Returns the key's hash in the store; `None` in the cases of [`Self::store_name`].
     fn hash_remote(&self, named: &NamedKey) -> Option<KeyHash> {
         if named.parts.is_empty() && self.key.0 != [KeyPart::Global] {
             return None;
@@ -172,7 +173,7 @@ impl ActiveLimit {
     /// Returns whether a key of a shared limit can be found in the store.
     #[must_use]
     pub fn reaches_store(&self, named: &NamedKey) -> bool {
-        self.store_key(named).is_some()
+        self.store_name(named).is_some()
     }
 
     /// Returns the counters of the key, or its exemption by overrides.
@@ -272,16 +273,24 @@ impl ActiveLimit {
         self.backend.share_without_store(limit.policy())
     }
 
-    /// Returns the state of the key, for a shared limit by a call to the store where that is possible.
-    pub async fn key_state(&self, named: &NamedKey, now: Timestamp) -> KeyState {
+    /// Returns the counters of the key, whatever exempts it from the limit.
+    #[must_use]
+    pub fn counters_of(&self, named: &NamedKey) -> &Limit {
+        self.judged(named.key).unwrap_or(&self.limit)
+    }
+
+    /// Returns the state of the key; `remote` is the decision of the store, where it gave one.
+    #[must_use]
+    pub fn key_state(
+        &self,
+        named: &NamedKey,
+        remote: Option<Decision>,
+        now: Timestamp,
+    ) -> KeyState {
         let key = named.key;
         let (limit, exempt) = match self.judged(key) {
             Ok(limit) => (limit, None),
             Err(exempt) => (&self.limit, Some(exempt)),
-        };
-        let remote = match self.store_key(named) {
-            Some(store_key) => store_key.peek(limit.policy(), now).await.ok(),
-            None => None,
         };
         let by = if remote.is_some() { "store" } else { "gateway" };
         let bans = self.bans.as_ref().map(|active| &active.bans);
@@ -324,30 +333,16 @@ impl ActiveLimit {
         both.max_by_key(|ban| ban.left)
     }
 
-    /// Clears the counts of the key and its bans, here and in the store; permits of requests in flight stay. With `used`, every rate of
-    /// the key counts so much afterwards. The other gateways get the `change`.
-    ///
-    /// # Errors
-    /// The reason why the store was not changed; the counts of this gateway are changed all the same.
-    pub async fn set_key(
-        &self,
-        named: &NamedKey,
-        used: Option<Cost>,
-        change: KeyChange,
-        now: Timestamp,
-    ) -> Result<KeyPlacement, String> {
-        let key = named.key;
-        let limit = self.judged(key).unwrap_or(&self.limit);
+    /// Forgets what this gateway would send to the store about a key, which would be counted after a change of the key there.
+    pub fn forget_pending(&self, named: &NamedKey) {
         if let Backend::Replicated(synced) = &self.backend {
-            // After the change it would be counted.
-            synced.forget_key(key);
+            synced.forget_key(named.key);
         }
-        let remote = match self.store_key(named) {
-            Some(store_key) => store_key.set(limit.policy(), used, change, now).await,
-            None => Ok(()),
-        };
-        let counted = self.set_here((key, self.hash_remote(named)), used, now);
-        remote.map(|()| counted)
+    }
+
+    /// Sets the counts of the key in this gateway to zero, or to what is `used` of every rate; bans and permits stay.
+    pub fn set_counts(&self, named: &NamedKey, used: Option<Cost>, now: Timestamp) -> KeyPlacement {
+        self.set_here((named.key, self.hash_remote(named)), used, now)
     }
 
     /// Sets the counts of the key in this gateway to zero or to this number. Where windows begin by key, they begin by its hash in the

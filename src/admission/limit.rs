@@ -30,7 +30,7 @@ use crate::config::rules::{
     KeyTemplate, LimitRules, Name, OnMissing, SharedMode, SharedRules, TierIndex,
 };
 use crate::config::{Action, Share};
-use crate::store::{RemoteBackend, ReplicatedBackend, Revalidation, Store};
+use crate::store::{CountingStore, RemoteBackend, ReplicatedBackend, Revalidation};
 
 /// The bans of a limit.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ pub struct LimitEnvironment<'a> {
     /// The storage of counters and bans.
     pub storage: &'a CounterStorage,
     /// The store of limits that count with other nodes; `None` where the configuration has none.
-    pub store: Option<&'a Arc<Store>>,
+    pub store: Option<&'a Arc<dyn CountingStore>>,
     /// The seed under which keys are hashed.
     pub seed: &'a KeySeed,
     /// The form and the number of the texts of keys that operators are shown; `None` where nobody is shown any.
@@ -243,13 +243,13 @@ impl ActiveLimit {
     }
 
     /// Returns the store with which it counts; `None` where it counts on this node alone.
-    pub(super) fn store(&self) -> Option<&Arc<Store>> {
+    pub(super) fn store(&self) -> Option<&Arc<dyn CountingStore>> {
         self.backend.store()
     }
 
     /// Returns whether its counters cache the state of `store`, or of the store that `store` replaces.
-    fn caches_state_of(&self, store: &Store) -> bool {
-        self.store().is_some_and(|before| store.follows(before))
+    fn caches_state_of(&self, store: &dyn CountingStore) -> bool {
+        self.store().is_some_and(|before| store.follows(&**before))
     }
 
     /// Returns the ask of a request with this key, its own or a substitute.
@@ -419,10 +419,10 @@ impl LimitBuilder<'_> {
     fn shared_backend(
         self,
         shared: SharedRules,
-        store: &Arc<Store>,
+        store: &Arc<dyn CountingStore>,
         own: Limit,
     ) -> (Backend, Limit) {
-        let before = self.kept.filter(|before| before.caches_state_of(store));
+        let before = self.kept.filter(|before| before.caches_state_of(&**store));
         let cache = self.counters(
             before.map(|before| &before.limit),
             self.rules.stored_policy(),

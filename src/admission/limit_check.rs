@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use sluicegate_decide::rejection::MissingKeys;
+use sluicegate_decide::rejection::{LimitRejection, MissingKeys};
 use sluicegate_decide::temporary_rules::TemporaryRule;
 use sluicegate_limiter::{Ask, Decision, KeyHash, MAX_ASKS, Outcome, Timestamp, Verdict};
 
@@ -13,7 +13,9 @@ use super::limit::ActiveLimit;
 use super::overrides::{ActiveTier, TierMatch};
 use super::report::{LimitEvent, LimitNote, OriginMark};
 use super::request_key::request_key;
-use super::transaction::{JointDecision, RequestProgress, Transaction};
+use super::transaction::{
+    JointDecision, JointProgress, JointQuestion, RequestProgress, Transaction,
+};
 use crate::config::Action;
 use crate::config::rules::TierIndex;
 use crate::store::{RemoteBackend, ReplicatedBackend, StoreCheck};
@@ -36,6 +38,14 @@ pub(super) struct LimitCheck<'a> {
     pub(super) is_active: bool,
     /// The key in the store; `None` where the limit does not count there, or before the seed of the store is known.
     pub(super) remote_key: Option<KeyHash>,
+}
+
+/// The progress of a limit in shadow that is charged by itself.
+pub(super) enum ShadowProgress<'a> {
+    /// It is decided, with these notes.
+    Decided(Vec<LimitNote>),
+    /// Its store is to be asked.
+    AskStore(Box<JointQuestion<'a>>),
 }
 
 impl<'a> LimitCheck<'a> {
@@ -258,33 +268,58 @@ impl<'a> LimitCheck<'a> {
     }
 
     /// Charges the limit if it is in shadow, by itself, and takes its permit.
-    pub(super) async fn charge_in_shadow(
+    pub(super) fn charge_in_shadow(
         &self,
         transaction: &mut Transaction,
         now: Timestamp,
-    ) -> Vec<LimitNote> {
+    ) -> ShadowProgress<'a> {
         if !self.is_in_shadow() {
-            return Vec::new();
+            return ShadowProgress::Decided(Vec::new());
         }
         match self.take_permit() {
             Ok(permit) => transaction.add_permit(permit),
-            Err(_) => return vec![self.note(LimitEvent::ShadowRefused)],
+            Err(_) => {
+                return ShadowProgress::Decided(vec![self.note(LimitEvent::ShadowRefused)]);
+            }
         }
-        let (verdict, mut notes) = if self.is_local() {
+        if self.is_local() {
             let verdict = self.charge_separately(self.ask, transaction, Some(self.limit), now);
-            (Some(verdict), Vec::new())
-        } else {
-            self.reserve_in_shadow(transaction, now).await
+            return ShadowProgress::Decided(self.shadow_notes(Some(&verdict), Vec::new()));
+        }
+        let alone = LimitChecks::from_iter([*self]);
+        match Transaction::reserve(&alone, now) {
+            Ok(JointProgress::AskStore(question)) => ShadowProgress::AskStore(question),
+            Ok(JointProgress::Decided(joint)) => {
+                ShadowProgress::Decided(self.end_shadow(Ok(joint), transaction))
+            }
+            Err(rejection) => ShadowProgress::Decided(self.end_shadow(Err(rejection), transaction)),
+        }
+    }
+
+    /// Adds the charge of a limit in shadow that counts with other nodes, and returns the notes about it. Without its store, such a limit may
+    /// admit nothing.
+    pub(super) fn end_shadow(
+        &self,
+        decided: Result<JointDecision, LimitRejection>,
+        transaction: &mut Transaction,
+    ) -> Vec<LimitNote> {
+        let Ok(joint) = decided else {
+            return self.shadow_notes(None, Vec::new());
         };
-        // Without its store, the limit would admit nothing.
-        let admits = verdict
-            .as_ref()
-            .is_some_and(|verdict| verdict.outcome() == Outcome::Admitted);
+        if let Some(charged) = joint.charged {
+            transaction.add_separate(&[*self], charged);
+        }
+        self.shadow_notes(Some(&joint.verdict), joint.notes)
+    }
+
+    /// Returns the notes about what a limit in shadow would do, after those about the source of its decision.
+    fn shadow_notes(&self, verdict: Option<&Verdict>, mut notes: Vec<LimitNote>) -> Vec<LimitNote> {
+        let admits = verdict.is_some_and(|verdict| verdict.outcome() == Outcome::Admitted);
         notes.push(self.note(match admits {
             true => LimitEvent::ShadowAdmitted,
             false => LimitEvent::ShadowRefused,
         }));
-        let decisions = verdict.iter().flat_map(|verdict| verdict.decisions());
+        let decisions = verdict.into_iter().flat_map(Verdict::decisions);
         notes.extend(
             decisions
                 .filter(|_| !admits)
@@ -292,28 +327,6 @@ impl<'a> LimitCheck<'a> {
                 .map(|event| self.note(event)),
         );
         notes
-    }
-
-    /// Charges a limit that counts with other nodes. Returns its verdict, `None` where it would admit nothing without its store, and the
-    /// source of the decision.
-    async fn reserve_in_shadow(
-        &self,
-        transaction: &mut Transaction,
-        now: Timestamp,
-    ) -> (Option<Verdict>, Vec<LimitNote>) {
-        let checks = [*self];
-        let Ok(joint) = Transaction::reserve(&checks, now).await else {
-            return (None, Vec::new());
-        };
-        let JointDecision {
-            verdict,
-            charged,
-            notes,
-        } = joint;
-        if let Some(charged) = charged {
-            transaction.add_separate(&checks, charged);
-        }
-        (Some(verdict), notes)
     }
 
     /// Charges the rates in shadow, if there are any.

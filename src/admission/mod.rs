@@ -4,9 +4,9 @@
 //! [`Admitted`], which the origin stage requires; nothing else makes one, so no request reaches an origin undecided. Where a charge
 //! depends on the response, `Admitted` also owns it, and settles it when the response is known, or when it is dropped.
 //!
-//! A route whose limits are all plain takes one call to the limiter. `evaluate` handles the others: `precheck` has bans and the number of
-//! requests in flight, `transaction` charges all backends or none, `admitted` holds them until they are settled. Where a limit is
-//! decided in a store, a [`LimitEvaluation`] is made first, and deciding it takes a wait.
+//! A route whose limits are all plain takes one call to the limiter. `evaluate` computes the checks of the others, and `limit_progress`
+//! decides them: `precheck` has bans and the number of requests in flight, `transaction` charges all backends or none, `admitted` holds them
+//! until they are settled. Nothing here waits: where a limit is decided in a store, the result is a [`StoreQuestion`].
 
 mod admitted;
 mod announced;
@@ -25,6 +25,7 @@ mod key_values;
 mod limit;
 mod limit_check;
 mod limit_keys;
+mod limit_progress;
 mod limit_texts;
 mod multipart;
 mod next_request;
@@ -49,18 +50,18 @@ mod value;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use futures_util::FutureExt;
-use sluicegate_limiter::{Ask, KeyHash, MAX_ASKS, Outcome, Timestamp, Verdict};
+use sluicegate_limiter::{Ask, KeyHash, MAX_ASKS, Outcome, Verdict};
 
 pub use admitted::Admitted;
 pub use body::{BodyKind, KnownBody, is_read as body_is_read, reading as body_kind};
-pub use evaluate::{ChargeTiming, LimitEvaluation, plan};
+pub use evaluate::ChargeTiming;
 pub use inspect::{KeyState, NamedKey};
 pub use key::{KeySeed, RequestFacts, normal_value};
 pub use key_texts::{KeyNamer, KeyTextRules, KeyTexts};
 pub use key_values::key_values;
 pub use limit::{ActiveBans, ActiveLimit, LimitEnvironment, OverflowNews};
 pub use limit_keys::{MAX_LIMIT_KEYS, limit_keys};
+pub use limit_progress::{LimitProgress, StoreQuestion};
 pub use limit_texts::RejectedKey;
 pub use next_request::NextRequest;
 pub use overrides::TierMatch;
@@ -75,6 +76,7 @@ pub use settlement::{
 };
 pub use share_news::OverShare;
 
+use evaluate::plan;
 use request_key::request_key;
 use sluicegate_decide::rejection::{LimitRejection, MissingKeys, Rejection, RejectionReason};
 
@@ -87,25 +89,37 @@ pub enum Admission {
     Rejected(Rejection, Option<AdmissionReport>),
 }
 
-/// Decides over `limits` and charges them, all or none; parts of keys that the request lacks are added to `missing`. It never waits:
-/// where one of the limits is decided in a store, callers use [`plan`], and here the store counts as one that cannot be reached.
-#[must_use]
-pub fn admit(
+/// Evaluates `limits` and charges them, all or none, with charges that stand at this time, as far as no store need be asked. Parts of keys
+/// that the request lacks are added to `missing`.
+pub fn evaluate<'a>(
+    limits: &'a RouteLimits,
+    facts: &RequestFacts<'_>,
+    seed: &KeySeed,
+    charging: ChargeTiming,
+    missing: &mut MissingKeys,
+) -> LimitProgress<'a> {
+    if limits.is_empty() {
+        return LimitProgress::Decided(Admission::Admitted(Admitted::without_charges(), None));
+    }
+    if limits.are_plain() && charging == ChargeTiming::AtOnce {
+        return LimitProgress::Decided(decide_plain(limits, facts, seed, missing));
+    }
+    match plan(limits, facts, seed, charging, missing) {
+        Ok(evaluation) => evaluation.decide(facts.now),
+        Err(admission) => LimitProgress::Decided(*admission),
+    }
+}
+
+/// Decides over limits that are all plain, by one call to the limiter.
+fn decide_plain(
     limits: &RouteLimits,
     facts: &RequestFacts<'_>,
     seed: &KeySeed,
-    now: Timestamp,
     missing: &mut MissingKeys,
 ) -> Admission {
-    if limits.is_empty() {
-        return Admission::Admitted(Admitted::without_charges(), None);
-    }
-    if !limits.are_plain() {
-        return admit_as(ChargeTiming::AtOnce, limits, facts, seed, now, missing);
-    }
     let mut asks = ArrayVec::<_, MAX_ASKS>::new();
     add_asks(&mut asks, limits, facts, seed, missing);
-    let mut verdict = sluicegate_limiter::decide(&asks, now);
+    let mut verdict = sluicegate_limiter::decide(&asks, facts.now);
     match verdict.outcome() {
         Outcome::Admitted => Admission::Admitted(
             Admitted::without_charges(),
@@ -119,38 +133,6 @@ pub fn admit(
         }
     }
 }
-
-/// Decides as [`admit`] does, with charges that stand at this time.
-#[must_use]
-pub fn admit_as(
-    charging: ChargeTiming,
-    limits: &RouteLimits,
-    facts: &RequestFacts<'_>,
-    seed: &KeySeed,
-    now: Timestamp,
-    missing: &mut MissingKeys,
-) -> Admission {
-    if limits.is_empty() {
-        return Admission::Admitted(Admitted::without_charges(), None);
-    }
-    match plan(limits, facts, seed, missing) {
-        Ok(plan) => (plan.charging(charging).decide(now))
-            .now_or_never()
-            .unwrap_or(WITHOUT_STORE),
-        Err(admission) => *admission,
-    }
-}
-
-/// The rejection by a limit that would have to wait for its store.
-const WITHOUT_STORE: Admission = Admission::Rejected(
-    Rejection::ByLimit(LimitRejection {
-        limit: 0,
-        key: KeyHash::from_bits(0),
-        reason: RejectionReason::StoreUnavailable,
-        wait: LimitRejection::SOON,
-    }),
-    None,
-);
 
 /// Returns the rejection of a `verdict` that refuses by this rate of the limit at this index of the route, for this key.
 fn rate_limited(verdict: &Verdict, rate: usize, (limit, key): (u8, KeyHash)) -> LimitRejection {

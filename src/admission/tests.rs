@@ -16,9 +16,9 @@ use super::*;
 use crate::config::rules::StoreSeed;
 use crate::config::{no_review, parse};
 use crate::record::StoreCallCounts;
-use crate::store::Store;
-use limit_check::LimitCheck;
-use transaction::Transaction;
+use crate::store::{CountingStore, Store};
+use limit_check::{LimitCheck, LimitChecks};
+use transaction::{JointProgress, Transaction};
 
 /// The limits of a file, and the route of those that are named.
 struct Bench {
@@ -71,7 +71,8 @@ impl Bench {
         let store = rules.store.map(|mut rules| {
             rules.secret_file = store_seed;
             let observer = Arc::<StoreCallCounts>::default();
-            Arc::new(Store::new(rules, None, observer, None))
+            let store = Store::new(rules, None, observer, None);
+            Arc::new(store) as Arc<dyn CountingStore>
         });
         let environment = LimitEnvironment {
             storage: &storage,
@@ -153,7 +154,11 @@ impl Bench {
 
     fn decide(&self) -> Admission {
         let mut missing_keys = MissingKeys::default();
-        self.asked(|facts| admit(&self.route, facts, &self.seed, self.now, &mut missing_keys))
+        let (route, seed, charging) = (&self.route, &self.seed, ChargeTiming::AtOnce);
+        self.asked(|facts| {
+            let progress = evaluate(route, facts, seed, charging, &mut missing_keys);
+            progress.without_store(self.now)
+        })
     }
 
     fn admit(&self) -> (Admitted, AdmissionReport) {
@@ -397,16 +402,18 @@ fn permits_are_taken_together_and_given_back() {
 #[test]
 fn a_dropped_transaction_gives_its_permits_back() {
     let bench = Bench::new(&[("a", &format!("{FIVE}\nconcurrency = 1"))], &["a"]);
-    let checks = [bench.check(0)];
-    let run = || Transaction::run(&checks, bench.now).now_or_never();
+    let checks = LimitChecks::from_iter([bench.check(0)]);
+    let run = || Transaction::run(&checks, bench.now);
     let in_flight = || {
         let permits = bench.limits[0].permits.as_ref().expect("permits");
         permits.in_flight(checks[0].ask.key).permits
     };
-    let open = run().expect("no store is asked").expect("a permit");
+    let Ok(JointProgress::Decided(open)) = run() else {
+        unreachable!("no store is asked")
+    };
     assert!(open.charged.is_some());
     assert_eq!((in_flight(), bench.left()), (1, vec![4]));
-    let full = run().expect("no store is asked").expect_err("no permit");
+    let full = run().err().expect("no permit");
     assert!(matches!(full.reason, RejectionReason::Concurrency(_)));
     drop(open);
     assert_eq!((in_flight(), bench.left()), (0, vec![5]));
@@ -431,7 +438,7 @@ fn replicated_limits_are_charged_before_the_store_is_asked() {
         };
         assert_eq!(rejection.limit, rejected_by);
         let store = bench.limits[0].store().expect("a store");
-        assert_eq!(store.replication_stats(bench.now).keys, queued, "{used}");
+        assert_eq!(store.pending_writes().backlog().keys, queued, "{used}");
         assert_eq!(bench.left(), [5, 5, 5 - used]);
     }
 }
@@ -457,14 +464,15 @@ fn a_condition_that_changes_in_between_changes_no_request() {
     }
     let mut missing_keys = MissingKeys::default();
     let mut planned = || {
-        let plan = bench.asked(|facts| plan(&bench.route, facts, &bench.seed, &mut missing_keys));
+        let (route, seed, charging) = (&bench.route, &bench.seed, ChargeTiming::AtOnce);
+        let plan = bench.asked(|facts| plan(route, facts, seed, charging, &mut missing_keys));
         plan.expect("no limit is blocked")
     };
     let before = planned();
     look(6, 0);
     assert!(bench.limits[1].is_active());
-    let admission = before.decide(bench.now).now_or_never();
-    assert!(matches!(admission, Some(Admission::Admitted(..))));
+    let admission = before.decide(bench.now).without_store(bench.now);
+    assert!(matches!(admission, Admission::Admitted(..)));
     assert_eq!(bench.left(), [1, 0], "it was decided as it was planned");
     assert!(bench.is_refused());
     assert_eq!(bench.left(), [1, 0], "and a rejection charges nothing");
@@ -472,8 +480,8 @@ fn a_condition_that_changes_in_between_changes_no_request() {
     look(0, 1);
     look(0, 2);
     assert!(!bench.limits[1].is_active());
-    let admission = before.decide(bench.now).now_or_never();
-    let Some(Admission::Rejected(_, Some(report))) = admission else {
+    let admission = before.decide(bench.now).without_store(bench.now);
+    let Admission::Rejected(_, Some(report)) = admission else {
         unreachable!("{admission:?}");
     };
     let notes = report

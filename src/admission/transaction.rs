@@ -24,7 +24,7 @@ use super::reserved_units::HeldReserve;
 use super::settlement::{FinalResponse, RequestEnd, ResponseProgress};
 use crate::store::{RemoteCharge, ReplicatedCharge};
 
-pub(super) use reserve::JointDecision;
+pub(super) use reserve::{JointDecision, JointProgress, JointQuestion};
 
 /// Owns the charges and permits of a request.
 #[must_use = "dropped, it refunds everything"]

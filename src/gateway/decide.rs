@@ -21,14 +21,15 @@ use super::locate::{
 use super::max_forwards;
 use super::redirect;
 use super::request_head::RequestHead;
-use super::step::{AnswerStep, DecidedStep, PendingDecision, RefusedRequest, Step};
+use super::step::{AnswerStep, DecidedStep, LimitStep, PendingDecision, RefusedRequest, Step};
 use super::wait::{self, WaitEnd};
-use crate::admission::{Admission, ChargeTiming, KnownBody, admit, admit_as, plan};
+use crate::admission::{Admission, KnownBody, LimitProgress, RouteLimits, evaluate};
 use crate::failure::{ClientFailure, Result};
 use crate::origin::AdmittedPool;
 use crate::process::warn_of_overflow;
 use crate::record::TraceContext;
 use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
+use crate::store::StoreFailure;
 use sluicegate_decide::client::{AddressSource, TlsFacts, given_request_id};
 use sluicegate_decide::rejection::Rejection;
 
@@ -73,7 +74,7 @@ impl Gateway {
             context.decided_at,
         ) {
             Ok(located) => match self.enter_route(located, context) {
-                Ok(target) => self.admit_located(located, target, head, context),
+                Ok(target) => self.first_limit_step(located, target, head, context),
                 Err(step) => step.into(),
             },
             Err(problem) => AnswerStep::Reject(*problem).into(),
@@ -125,34 +126,53 @@ impl Gateway {
         Ok(target)
     }
 
-    /// Runs stage 4: evaluates the limits of a request whose route was found.
-    fn admit_located(
+    /// Runs stage 4: evaluates the limits of a request whose body is not read.
+    fn first_limit_step(
         &self,
         located: &Located<'_>,
         target: OriginTarget,
         head: &ReceivedHead,
         context: &mut Context,
     ) -> Step {
-        let limits = located.limits();
         let route = located.route;
-        if (route.reads_body || route.compares_body) && !limits.is_empty() && context.body.is_none()
-        {
+        let needs_body = route.reads_body || route.compares_body;
+        if needs_body && !located.limits().is_empty() && context.body.is_none() {
             return Step::ReadBody(PendingDecision::new(located, target));
         }
-        if limits.ask_store() {
-            return Step::AskStore(PendingDecision::new(located, target));
+        Step::Limits(self.limit_step(located, target, head, context))
+    }
+
+    /// Evaluates the limits of a request whose route was found, and whose body is read where they need it.
+    fn limit_step(
+        &self,
+        located: &Located<'_>,
+        target: OriginTarget,
+        head: &ReceivedHead,
+        context: &mut Context,
+    ) -> LimitStep {
+        if located.limits().ask_store() {
+            return LimitStep::AskStore(PendingDecision::new(located, target));
         }
+        // No limit is decided in a store.
+        let progress = self.evaluate(located.limits(), located, context);
+        let admission = progress.without_store(context.decided_at);
+        LimitStep::Decided(self.conclude(admission, located.route, target, head, context))
+    }
+
+    /// Evaluates the limits of a request, as far as no store need be asked.
+    fn evaluate<'l>(
+        &self,
+        limits: &'l RouteLimits,
+        located: &Located<'_>,
+        context: &mut Context,
+    ) -> LimitProgress<'l> {
         let body = Prefix::known(context.body.as_ref());
         let facts = located.facts(body, context.decided_at);
-        let now = context.decided_at;
         let seed = &self.0.seed;
         let missing = &mut context.missing_keys;
-        let admission = match context.charging {
-            ChargeTiming::AtOnce => admit(limits, &facts, seed, now, missing),
-            ChargeTiming::Held => admit_as(ChargeTiming::Held, limits, &facts, seed, now, missing),
-        };
+        let progress = evaluate(limits, &facts, seed, context.charging, missing);
         context.known = located.known_client();
-        Step::Decided(self.conclude(admission, route, target, head, context))
+        progress
     }
 
     /// Returns the step that follows from an admission.
@@ -234,7 +254,7 @@ impl Gateway {
         read: Result<Prefix, GatewayProblem>,
         head: &ReceivedHead,
         context: &mut Context,
-    ) -> Step {
+    ) -> LimitStep {
         match read {
             Ok(prefix) => context.body = Some(prefix),
             Err(problem) => return AnswerStep::Reject(problem).into(),
@@ -249,7 +269,7 @@ impl Gateway {
         } = pending;
         let secured = secured.as_deref();
         let located = located_again(&route, forms, &snapshot, secured, head.into(), context);
-        self.admit_located(&located, target, head, context)
+        self.limit_step(&located, target, head, context)
     }
 
     /// Decides a request on a route with a limit that is decided in a store, which takes a round trip.
@@ -264,21 +284,26 @@ impl Gateway {
             forms,
             target,
         } = pending;
-        let limits = &route.route.limits;
-        let plan = {
+        let mut progress = {
             let snapshot = Arc::clone(&context.snapshot);
             let secured = context.secured.clone();
             let secured = secured.as_deref();
             let located = located_again(&route, forms, &snapshot, secured, head.into(), context);
-            let body = Prefix::known(context.body.as_ref());
-            let facts = located.facts(body, context.decided_at);
-            let plan = plan(limits, &facts, &self.0.seed, &mut context.missing_keys);
-            context.known = located.known_client();
-            plan
+            // A client that is exempt asks no store.
+            self.evaluate(&route.route.limits, &located, context)
         };
-        let admission = match plan {
-            Ok(plan) => (plan.charging(context.charging).decide(context.decided_at)).await,
-            Err(admission) => *admission,
+        let now = context.decided_at;
+        let admission = loop {
+            progress = match progress {
+                LimitProgress::Decided(admission) => break admission,
+                LimitProgress::AskStore(question) => {
+                    let answer = match &context.snapshot.store {
+                        Some(store) => store.decide(question.call(), now).await,
+                        None => Err(StoreFailure::NotSent),
+                    };
+                    question.answer(answer, now)
+                }
+            };
         };
         self.conclude(admission, &route.route, target, head, context)
     }

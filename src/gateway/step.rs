@@ -17,10 +17,15 @@ use crate::snapshot::ActiveRoute;
 use sluicegate_decide::client::AddressSource;
 use sluicegate_decide::rejection::LimitRejection;
 
-/// The next step of a request.
+/// The first step of a request.
 pub(super) enum Step {
     /// Read the beginning of the body, and decide by it.
     ReadBody(Box<PendingDecision>),
+    Limits(LimitStep),
+}
+
+/// The step of a request of which all is known that its limits need.
+pub(super) enum LimitStep {
     /// Ask the store, and decide by its answer.
     AskStore(Box<PendingDecision>),
     Decided(DecidedStep),
@@ -84,6 +89,12 @@ pub(super) struct RefusedRequest {
 }
 
 impl From<AnswerStep> for Step {
+    fn from(step: AnswerStep) -> Self {
+        Self::Limits(step.into())
+    }
+}
+
+impl From<AnswerStep> for LimitStep {
     fn from(step: AnswerStep) -> Self {
         Self::Decided(step.into())
     }

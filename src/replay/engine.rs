@@ -23,7 +23,7 @@ use super::prepare::{
 use super::route_decisions::{read_rejection, read_report, undecided};
 use super::route_tallies::{RouteTallies, RouteTally, count_decisions, count_report};
 use crate::admission::{
-    Admission, Admitted, ChargeTiming, KeySeed, RequestEnd, ResponseSource, admit, admit_as,
+    Admission, Admitted, ChargeTiming, KeySeed, RequestEnd, ResponseSource, evaluate,
 };
 use crate::config::rules::{Name, Rules};
 use crate::gateway::EarlyEnd;
@@ -277,10 +277,8 @@ impl RequestDecider<'_> {
             Some(0) => ChargeTiming::Held,
             _ => ChargeTiming::AtOnce,
         };
-        let admission = match charging {
-            ChargeTiming::AtOnce => admit(asked, &facts, seed, now, &mut missing),
-            ChargeTiming::Held => admit_as(charging, asked, &facts, seed, now, &mut missing),
-        };
+        // The rules of a replay have no store.
+        let admission = evaluate(asked, &facts, seed, charging, &mut missing).without_store(now);
         let mut decisions = undecided(asked);
         let report = match &admission {
             Admission::Admitted(_, report) | Admission::Rejected(_, report) => report.as_ref(),

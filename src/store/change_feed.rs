@@ -22,10 +22,12 @@ use sluicegate_base::bounds::STORE_CHANGES;
 use sluicegate_base::clock;
 use sluicegate_limiter::{KeyHash, Timestamp};
 
-use super::script::{Call, KeyName, Reply};
+use super::script::{Call, Reply};
+use super::store_call::KeyName;
 use sluicegate_redis_link::StoreError;
 
 use super::Store;
+use super::counting_store::KeyChange;
 
 /// The pause between two reads.
 pub(super) const READ: Duration = Duration::from_secs(1);
@@ -63,15 +65,6 @@ end
 return { newest, new }
 ";
 
-/// A change that an operator made to a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyChange {
-    /// The counters and bans of the key were cleared.
-    Cleared,
-    /// The used units were set; bans stay.
-    Set,
-}
-
 /// The changes at other gateways whose keys no request of this one has had since.
 #[derive(Debug)]
 pub(super) struct ChangeFeed {
@@ -101,20 +94,6 @@ struct RemoteChange {
     change: KeyChange,
     /// The time when it was read, by this gateway's clock.
     at: Timestamp,
-}
-
-impl KeyChange {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Cleared => "cleared",
-            Self::Set => "set",
-        }
-    }
-
-    fn named(text: &str) -> Option<Self> {
-        let all = [Self::Cleared, Self::Set];
-        all.into_iter().find(|change| change.as_str() == text)
-    }
 }
 
 impl Default for ChangeFeed {
@@ -271,7 +250,7 @@ impl Store {
     /// Takes the change that an operator made at another gateway to a key with this hash in the store, and drops what this node would send
     /// about the key.
     #[must_use]
-    pub fn take_change(&self, key: KeyHash, limit: &str) -> Option<KeyChange> {
+    pub(super) fn take_open_change(&self, key: KeyHash, limit: &str) -> Option<KeyChange> {
         let changes = &self.shared.changes;
         if !changes.are_open() {
             return None;

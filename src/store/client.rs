@@ -9,6 +9,7 @@ use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use sluicegate_base::clock;
 use sluicegate_limiter::{KeyHash, Seed, Settle, Timestamp};
@@ -16,13 +17,15 @@ use sluicegate_redis_link::{HashSeed, Link, LinkObserver, StoreError};
 use tracing::warn;
 
 use super::change_feed::ChangeFeed;
+use super::counting_store::{CachedKey, CountingStore, KeyChange};
 use super::link_settings::link_settings;
-use super::pending_writes::{ClockPair, PendingWrites};
+use super::pending_writes::PendingWrites;
 use super::recovery_cache::RecoveryCache;
 use super::replay_queue::ReplayQueue;
 use super::replication::{PushCounters, SyncSession};
-use super::script::{self, Ask, Call, Charge, KeyName, ScriptAnswer, ScriptResult};
-use super::settle::SettlementCounters;
+use super::script::{self, Call, ScriptAnswer};
+use super::settlements::{self, SettlementCounters};
+use super::store_call::{KeyName, StoreAnswer, StoreAsk, StoreCall, StoreCharge, StoreFailure};
 use crate::config::rules::StoreRules;
 
 /// A store that several nodes count in: the link to it, and what this node has not sent yet.
@@ -131,26 +134,9 @@ impl Store {
         &self.rules
     }
 
-    /// Returns the seed under which keys are hashed; `None` until the store was reached for the first time, where no file names it.
-    #[must_use]
-    pub fn seed(&self) -> Option<Seed> {
-        self.link.seed().map(|seed| Seed::from_bytes(seed.0))
-    }
-
-    /// Returns what strict limits admitted and the store does not have yet.
-    #[must_use]
-    pub fn replay_queue(&self) -> &ReplayQueue {
-        &self.shared.replay_queue
-    }
-
     /// Returns the counters of settlements.
     pub(super) fn settlements(&self) -> &SettlementCounters {
         &self.shared.settlements
-    }
-
-    /// Returns what this node admitted of replicated limits and the store does not have yet.
-    pub(super) fn pending_writes(&self) -> &PendingWrites {
-        &self.shared.pending_writes
     }
 
     /// Returns the state of queues and settlements for an operator.
@@ -169,51 +155,27 @@ impl Store {
         }
     }
 
-    /// Returns whether both stores share their state: this one gets what the other did not, and refusals of the other hold until this one
-    /// answers.
-    #[must_use]
-    pub fn follows(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
-    }
-
-    /// Converts a moment of this node's clock into the store's, as far as the offset is known.
-    #[must_use]
-    pub fn moment(&self, now: Timestamp) -> Timestamp {
-        self.ahead.moment(now)
-    }
-
-    /// Returns whether counts of the key `key` of the limit `limit` are exchanged with the fleet: the store can be reached and is not late,
-    /// and no counts are being restored.
-    #[must_use]
-    pub fn has_counts_of_key(&self, key: KeyHash, limit: &str, now: Timestamp) -> bool {
-        !self.is_exchange_late(now)
-            && self
-                .link
-                .has_counts_of(|| KeyName::new(self.prefix(), key, limit).as_str().into())
-    }
-
-    /// Returns whether counts of keys are exchanged with the fleet, as [`Self::has_counts_of_key`] does for one; true of a Cluster, in
-    /// which that depends on the key.
-    #[must_use]
-    pub fn has_counts(&self, now: Timestamp) -> bool {
-        !self.is_exchange_late(now)
-            && (self.link.has_slots() || self.link.has_counts_of(|| self.prefix().into()))
-    }
-
-    /// Returns one moment by both clocks.
-    pub(super) fn moments(&self, here: Timestamp) -> ClockPair {
-        ClockPair {
-            here,
-            store: self.moment(here),
-        }
-    }
-
-    /// Charges all of `asks`, which lie in one slot, or none.
-    pub(super) async fn decide(
+    /// Makes a call that charges all of its asks, or none.
+    ///
+    /// # Errors
+    /// The store cannot be reached, or its answer is none.
+    pub async fn decide(
         &self,
-        asks: &[Ask<'_>],
+        call: StoreCall<'_>,
         now: Timestamp,
-    ) -> Result<ScriptResult, StoreError> {
+    ) -> Result<StoreAnswer, StoreFailure> {
+        let decided = self.charge(&call.asks, now).await;
+        decided.map_err(|error| match error.surely_did_not_arrive() {
+            true => StoreFailure::NotSent,
+            false => StoreFailure::Unknown,
+        })
+    }
+
+    async fn charge(
+        &self,
+        asks: &[StoreAsk<'_>],
+        now: Timestamp,
+    ) -> Result<StoreAnswer, StoreError> {
         let epoch = match self.link.has_slots() {
             true => None,
             // Counts that were lost may still be restored.
@@ -233,7 +195,7 @@ impl Store {
     }
 
     /// Remembers the states of an answer, to restore a store that loses them.
-    fn remember(&self, asks: &[Ask<'_>], answer: &ScriptResult) {
+    fn remember(&self, asks: &[StoreAsk<'_>], answer: &StoreAnswer) {
         let recovery_cache = &self.shared.recovery_cache;
         for (ask, result) in asks.iter().zip(&answer.results) {
             recovery_cache.remember(ask.name, ask.policy, &result.state, answer.now);
@@ -243,9 +205,9 @@ impl Store {
     /// Returns the decision that [`decide`](Self::decide) would make; writes nothing.
     pub(super) async fn peek(
         &self,
-        ask: &Ask<'_>,
+        ask: &StoreAsk<'_>,
         now: Timestamp,
-    ) -> Result<ScriptResult, StoreError> {
+    ) -> Result<StoreAnswer, StoreError> {
         let asks = [*ask];
         let call = |near| script::peek(&asks, near);
         self.run(&asks, call(self.moment(now)), call, CallWait::Background)
@@ -255,9 +217,9 @@ impl Store {
     /// Charges one ask whether it fits or not.
     pub(super) async fn charge_unchecked(
         &self,
-        ask: &Ask<'_>,
+        ask: &StoreAsk<'_>,
         now: Timestamp,
-    ) -> Result<ScriptResult, StoreError> {
+    ) -> Result<StoreAnswer, StoreError> {
         let call = |near| script::charge_unchecked(ask, near);
         self.run(&[*ask], call(self.moment(now)), call, CallWait::Background)
             .await
@@ -272,10 +234,10 @@ impl Store {
     /// Settles a charge, and returns the answer, with the state that this left; `None` where nothing changes.
     pub(super) async fn settle(
         &self,
-        charge: &Charge,
+        charge: &StoreCharge,
         due: Settle,
         now: Timestamp,
-    ) -> Result<Option<ScriptResult>, StoreError> {
+    ) -> Result<Option<StoreAnswer>, StoreError> {
         let Some(call) = script::settle(charge, due, self.moment(now)) else {
             return Ok(None);
         };
@@ -290,11 +252,11 @@ impl Store {
     /// Runs a call about `asks`, and once more `again`, near another moment, where the store did not evaluate the first.
     async fn run(
         &self,
-        asks: &[Ask<'_>],
+        asks: &[StoreAsk<'_>],
         call: Call,
         again: impl Fn(Timestamp) -> Call,
         waits: CallWait,
-    ) -> Result<ScriptResult, StoreError> {
+    ) -> Result<StoreAnswer, StoreError> {
         let mut answer = self.run_once(asks, call, waits).await?;
         if let ScriptAnswer::Elsewhen(near) = answer {
             answer = self.run_once(asks, again(near), waits).await?;
@@ -309,7 +271,7 @@ impl Store {
 
     async fn run_once(
         &self,
-        asks: &[Ask<'_>],
+        asks: &[StoreAsk<'_>],
         call: Call,
         waits: CallWait,
     ) -> Result<ScriptAnswer, StoreError> {
@@ -319,7 +281,7 @@ impl Store {
             CallWait::Background => self.link.exchange(call).await?,
         };
         let answer = script::read(asks, reply).map_err(|_| StoreError::Unreadable)?;
-        if let ScriptAnswer::Decided(ScriptResult { now, .. }) | ScriptAnswer::Elsewhen(now) =
+        if let ScriptAnswer::Decided(StoreAnswer { now, .. }) | ScriptAnswer::Elsewhen(now) =
             &answer
         {
             self.ahead.update(sent, *now);
@@ -343,6 +305,58 @@ impl Store {
             );
         }
         StoreError::Unreadable
+    }
+}
+
+impl CountingStore for Store {
+    fn prefix(&self) -> &str {
+        self.link.prefix()
+    }
+
+    fn seed(&self) -> Option<Seed> {
+        self.link.seed().map(|seed| Seed::from_bytes(seed.0))
+    }
+
+    fn has_slots(&self) -> bool {
+        self.link.has_slots()
+    }
+
+    fn moment(&self, now: Timestamp) -> Timestamp {
+        self.ahead.moment(now)
+    }
+
+    fn nodes(&self) -> NonZeroU32 {
+        self.link.nodes()
+    }
+
+    fn longest_push_delay(&self) -> Duration {
+        self.longest_push_time()
+    }
+
+    fn has_counts(&self, now: Timestamp) -> bool {
+        !self.is_exchange_late(now)
+            && (self.link.has_slots() || self.link.has_counts_of(|| self.link.prefix().into()))
+    }
+
+    fn has_counts_of_key(&self, key: KeyHash, limit: &str, now: Timestamp) -> bool {
+        let name = || KeyName::new(self.link.prefix(), key, limit);
+        !self.is_exchange_late(now) && self.link.has_counts_of(|| name().as_str().into())
+    }
+
+    fn take_change(&self, key: KeyHash, limit: &str) -> Option<KeyChange> {
+        self.take_open_change(key, limit)
+    }
+
+    fn replay_queue(&self) -> &ReplayQueue {
+        &self.shared.replay_queue
+    }
+
+    fn pending_writes(&self) -> &PendingWrites {
+        &self.shared.pending_writes
+    }
+
+    fn settle_later(self: Arc<Self>, charge: Box<StoreCharge>, settle: Settle, cache: CachedKey) {
+        settlements::settle_later(self, charge, settle, cache);
     }
 }
 

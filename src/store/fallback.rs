@@ -6,9 +6,9 @@
 use arrayvec::ArrayVec;
 use sluicegate_decide::rejection::LimitRejection;
 use sluicegate_limiter::{Ask, Decision, Limit, MAX_ASKS, Outcome, Reservation, Timestamp, peek};
-use sluicegate_redis_link::StoreError;
 
 use super::settle::{ChargeLocation, RemoteCharge};
+use super::store_call::StoreFailure;
 use super::store_check::{
     BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, reserve_one,
 };
@@ -17,13 +17,13 @@ use super::strict::{RemoteBackend, RemoteCheck, SlotGroup};
 /// The shares of limits, by check; `None` for those that admit every request.
 type NodeShares = ArrayVec<Option<Limit>, MAX_ASKS>;
 
-/// Reserves the checks of `group`, all or none, and adds their charges to `charges`; `error` is the failure of the store.
+/// Reserves the checks of `group`, all or none, and adds their charges to `charges`; `failure` is that of the store.
 ///
 /// # Errors
 /// A limit admits nothing without the store.
 pub(super) fn reserve(
     group: &SlotGroup<'_>,
-    error: &StoreError,
+    failure: StoreFailure,
     charges: &mut Vec<RemoteCharge>,
     now: Timestamp,
 ) -> Result<BackendVerdict, LimitRejection> {
@@ -35,7 +35,7 @@ pub(super) fn reserve(
             store,
             ..
         } = &**check.backend;
-        check.share(own, *on_failure, store)
+        check.share(own, *on_failure, &**store)
     });
     let shares = shares.collect::<Result<NodeShares, _>>()?;
     let asks: ArrayVec<Ask<'_>, MAX_ASKS> = checks()
@@ -61,9 +61,9 @@ pub(super) fn reserve(
         charged.push(reservation);
     }
     for ((index, check), own) in group.iter().zip(charged) {
-        let location = match error.surely_did_not_arrive() {
-            true => check.queue(),
-            false => ChargeLocation::Uncertain,
+        let location = match failure {
+            StoreFailure::NotSent => check.queue(),
+            StoreFailure::Unknown => ChargeLocation::Uncertain,
         };
         charges.push(RemoteCharge::new(*index, check, own, location));
     }
@@ -104,7 +104,7 @@ impl RemoteCheck<'_> {
         let Some(name) = self.name() else {
             return ChargeLocation::Uncertain;
         };
-        (self.backend.store.replay_queue()).add(&self.script_ask(&name));
+        (self.backend.store.replay_queue()).add(&self.store_ask(&name));
         ChargeLocation::Queued(name, self.ask.cost)
     }
 }

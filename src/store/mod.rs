@@ -9,6 +9,7 @@
 mod change_feed;
 mod check_advice;
 mod client;
+mod counting_store;
 mod fallback;
 mod link_settings;
 mod pending_writes;
@@ -19,7 +20,9 @@ mod replicated_limit;
 mod replication;
 pub mod script;
 mod settle;
+mod settlements;
 mod shared_rules;
+mod store_call;
 mod store_check;
 mod store_key;
 mod store_switch;
@@ -29,18 +32,22 @@ mod synced;
 #[cfg(test)]
 mod tests;
 
-pub use self::change_feed::KeyChange;
 pub use self::check_advice::advice;
 pub use self::client::{RemoteWriteStats, Store};
+pub use self::counting_store::{CachedKey, CountingStore, KeyChange};
 pub use self::link_settings::{link_settings, timestamp};
 pub use self::probe::check;
 pub use self::replay_queue::{ReplayDelta, ReplayQueue};
 pub use self::settle::RemoteCharge;
 pub use self::shared_rules::SharedRules;
+pub use self::store_call::{
+    ChargeResult, KeyName, StoreAnswer, StoreAsk, StoreAskResult, StoreCall, StoreCharge,
+    StoreFailure,
+};
 pub use self::store_check::{
     BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck,
 };
 pub use self::store_key::StoreKey;
-pub use self::strict::{RemoteBackend, Revalidation, reserve};
+pub use self::strict::{RemoteBackend, Revalidation, SlotQuestion, StoreProgress, reserve};
 pub use self::sync::{ReplicationStats, SyncService};
 pub use self::synced::{ReplicatedBackend, ReplicatedCharge, reserve_replicated};

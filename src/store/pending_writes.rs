@@ -46,7 +46,7 @@ const SHARD_KEYS: usize = bounds::SYNC_KEYS / SHARDS;
 
 /// Charges of this node that the store does not have yet, merged by key.
 #[derive(Debug)]
-pub(super) struct PendingWrites {
+pub struct PendingWrites {
     shards: Box<[PendingShard]>,
     registered_limits: Mutex<HashMap<Name, Arc<RegisteredLimit>>>,
     lost: AtomicU64,
@@ -64,11 +64,11 @@ struct PendingShard {
 
 /// The sequence of a shard at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ShardSequence(u64);
+pub struct ShardSequence(u64);
 
 /// The state of a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ChargeState {
+pub enum ChargeState {
     /// The cost is final.
     Final,
     /// The charge may be refunded, or cost more.
@@ -77,16 +77,16 @@ pub(super) enum ChargeState {
 
 /// One moment by two clocks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ClockPair {
+pub struct ClockPair {
     /// The moment by this node's clock.
-    pub(super) here: Timestamp,
+    pub here: Timestamp,
     /// The moment by the store's clock, as far as it is known.
-    pub(super) store: Timestamp,
+    pub store: Timestamp,
 }
 
 /// The result of adding a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Enqueued {
+pub enum Enqueued {
     /// The store will get the charge.
     Yes,
     /// The queue is full: this node alone counts the charge.
@@ -95,11 +95,11 @@ pub(super) enum Enqueued {
 
 /// The size of the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct PendingBacklog {
+pub struct PendingBacklog {
     /// The keys, including those with tentative charges and those in flight.
-    pub(super) keys: usize,
+    pub keys: usize,
     /// The time since which the oldest key waits.
-    pub(super) oldest: Option<Timestamp>,
+    pub oldest: Option<Timestamp>,
 }
 
 impl Default for PendingWrites {
@@ -116,7 +116,7 @@ impl Default for PendingWrites {
 impl PendingWrites {
     /// Returns the limit of this name, whatever its rules: the same one as long as the process lives.
     #[must_use]
-    pub(super) fn register(&self, limit: &Name) -> Arc<RegisteredLimit> {
+    pub fn register(&self, limit: &Name) -> Arc<RegisteredLimit> {
         let mut registered_limits = lock(&self.registered_limits);
         // Names in configurations so far: few.
         let number = u32::try_from(registered_limits.len()).unwrap_or(u32::MAX);
@@ -131,13 +131,13 @@ impl PendingWrites {
 
     /// Returns all limits that were ever replicated.
     #[must_use]
-    pub(super) fn registered_limits(&self) -> Vec<Arc<RegisteredLimit>> {
+    pub fn registered_limits(&self) -> Vec<Arc<RegisteredLimit>> {
         lock(&self.registered_limits).values().cloned().collect()
     }
 
     /// Returns the sequence of the shard of `key`, to be read before the key is charged.
     #[must_use]
-    pub(super) fn sequence(&self, replicated: &ReplicatedLimit, key: KeyHash) -> ShardSequence {
+    pub fn sequence(&self, replicated: &ReplicatedLimit, key: KeyHash) -> ShardSequence {
         let shard = self.shard(replicated.counter(key));
         // Acquire, with the Release of `apply_remote`: with the number that ends an update come its words, so a charge made now is
         // made on top of them.
@@ -145,7 +145,7 @@ impl PendingWrites {
     }
 
     /// Adds the charge of a key that a request has made; `seen` is the sequence from before the charge.
-    pub(super) fn add(
+    pub fn add(
         &self,
         key: &ReplicatedKey,
         cost: Cost,
@@ -174,7 +174,7 @@ impl PendingWrites {
     }
 
     /// Settles a tentative charge of `cost` at `due` units.
-    pub(super) fn settle(
+    pub fn settle(
         &self,
         key: &ReplicatedKey,
         cost: Cost,
@@ -202,7 +202,7 @@ impl PendingWrites {
 
     /// Queues the key for a read at the next sync, since another node may have refunded what makes this one refuse. A full queue drops
     /// the request.
-    pub(super) fn queue_read(&self, key: &ReplicatedKey, now: Timestamp) {
+    pub fn queue_read(&self, key: &ReplicatedKey, now: Timestamp) {
         let mut state = lock(&self.shard(key.counter()).state);
         if let Some(delta) = state.delta(key, now) {
             delta.request_read(now);
@@ -212,7 +212,7 @@ impl PendingWrites {
 
     /// Takes up to `most` counters that have waited since `until` or longer.
     #[must_use]
-    pub(super) fn take_due(&self, most: usize, until: Timestamp) -> Vec<TakenDelta> {
+    pub fn take_due(&self, most: usize, until: Timestamp) -> Vec<TakenDelta> {
         let mut taken = Vec::new();
         for shard in &self.shards {
             let mut state = lock(&shard.state);
@@ -228,13 +228,13 @@ impl PendingWrites {
 
     /// Returns the units of the key that the store counts late.
     #[must_use]
-    pub(super) fn recent(&self, replicated: &ReplicatedLimit, key: KeyHash) -> RecentUnits {
+    pub fn recent(&self, replicated: &ReplicatedLimit, key: KeyHash) -> RecentUnits {
         let counter = replicated.counter(key);
         lock(&self.shard(counter).state).recent(counter)
     }
 
     /// Applies the store's state of a counter in flight, which was taken with `units` at `at.here`, as of the store's moment `at.store`.
-    pub(super) fn apply_remote(
+    pub fn apply_remote(
         &self,
         counter: CounterId,
         units: u64,
@@ -264,7 +264,7 @@ impl PendingWrites {
     }
 
     /// Requeues units that did not reach the store: they keep their age, behind those that wait already.
-    pub(super) fn requeue(&self, taken: &TakenDelta) {
+    pub fn requeue(&self, taken: &TakenDelta) {
         let mut state = lock(&self.shard(taken.counter).state);
         if let Some(delta) = state.deltas.get_mut(&taken.counter) {
             delta.due = delta.due.saturating_add(taken.units);
@@ -275,13 +275,13 @@ impl PendingWrites {
     }
 
     /// Ends a flight whose delivery will never be known.
-    pub(super) fn end_flight(&self, counter: CounterId) {
+    pub fn end_flight(&self, counter: CounterId) {
         lock(&self.shard(counter).state).end_flight(counter);
     }
 
     /// Drops the due units of a key whose counts an operator has changed. Tentative charges and those in flight are sent when they are
     /// settled.
-    pub(super) fn forget_key(&self, replicated: &ReplicatedLimit, key: KeyHash) {
+    pub fn forget_key(&self, replicated: &ReplicatedLimit, key: KeyHash) {
         let counter = replicated.counter(key);
         let mut state = lock(&self.shard(counter).state);
         state.forget_pushed(counter);
@@ -298,7 +298,7 @@ impl PendingWrites {
     }
 
     /// Drops the longest waiting keys that no longer count on this node: no sync takes them while the store is unavailable.
-    pub(super) fn drop_expired(&self, now: Timestamp) {
+    pub fn drop_expired(&self, now: Timestamp) {
         for shard in &self.shards {
             let mut state = lock(&shard.state);
             // Ends at the first that counts.
@@ -316,7 +316,7 @@ impl PendingWrites {
     }
 
     /// Drops the due units of every key, and returns their sum. Tentative charges and those in flight are sent when they are settled.
-    pub(super) fn drop_due(&self) -> u64 {
+    pub fn drop_due(&self) -> u64 {
         let mut forgotten: u64 = 0;
         for shard in &self.shards {
             let mut state = lock(&shard.state);
@@ -336,13 +336,13 @@ impl PendingWrites {
     }
 
     /// Waits until the queue was full for a key; returns at once if it was since the last call.
-    pub(super) async fn wait_until_full(&self) {
+    pub async fn wait_until_full(&self) {
         self.was_full.notified().await;
     }
 
     /// Returns the size of the queue.
     #[must_use]
-    pub(super) fn backlog(&self) -> PendingBacklog {
+    pub fn backlog(&self) -> PendingBacklog {
         let mut backlog = PendingBacklog::default();
         for shard in &self.shards {
             let state = lock(&shard.state);
@@ -356,12 +356,12 @@ impl PendingWrites {
 
     /// Returns the units that this node alone counts: the queue was full, the key had no name yet, or their delivery is unknown.
     #[must_use]
-    pub(super) fn lost(&self) -> u64 {
+    pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
     /// Counts units that the store will never get.
-    pub(super) fn count_lost(&self, units: u64) {
+    pub fn count_lost(&self, units: u64) {
         self.lost.fetch_add(units, Ordering::Relaxed);
         self.was_full.notify_one();
     }
@@ -373,7 +373,7 @@ impl PendingWrites {
 }
 
 /// Converts units into a cost, capped at the largest; `None` for zero.
-pub(super) fn cost_of(units: u64) -> Option<Cost> {
+pub fn cost_of(units: u64) -> Option<Cost> {
     Cost::new(u32::try_from(units).unwrap_or(u32::MAX))
 }
 
@@ -383,4 +383,4 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub mod tests;

@@ -5,7 +5,8 @@ use sluicegate_limiter::{Cost, KeyHash, Period, Policy, Rate, Rates};
 use sluicegate_redis_link::check::{self, CheckResult, ProbeResult, ScriptProbe};
 
 use super::link_settings::link_settings;
-use super::script::{self, Ask, Call, KeyName, Reply, ScriptAnswer};
+use super::script::{self, Call, Reply, ScriptAnswer};
+use super::store_call::{KeyName, StoreAsk};
 use crate::config::rules::StoreRules;
 
 /// A request to a limit of one an hour, under a key that no client has.
@@ -37,8 +38,8 @@ impl ScriptProbe for PeekProbe {
 }
 
 impl PeekProbe {
-    fn ask<'a>(&'a self, name: &'a KeyName) -> Ask<'a> {
-        Ask {
+    fn ask<'a>(&'a self, name: &'a KeyName) -> StoreAsk<'a> {
+        StoreAsk {
             policy: &self.0,
             name,
             cost: Cost::ONE,

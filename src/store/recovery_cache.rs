@@ -15,7 +15,8 @@ use std::time::Duration;
 use sluicegate_base::bounds::STORE_REMEMBERED;
 use sluicegate_limiter::{Cost, Policy, RateState, RemoteState, Timestamp};
 
-use super::script::{self, Ask, Call, KeyName};
+use super::script::{self, Call};
+use super::store_call::{KeyName, StoreAsk};
 
 /// The pause between two sweeps of a full cache.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -77,7 +78,7 @@ impl RecoveryCache {
             .map(|(name, known)| {
                 let policy = &known.policy;
                 let cost = Cost::ONE;
-                script::restore(&Ask { policy, name, cost }, &known.state, now)
+                script::restore(&StoreAsk { policy, name, cost }, &known.state, now)
             })
             .collect()
     }
@@ -164,7 +165,7 @@ mod tests {
         remember(&memory, 1, 2, NOW);
         let calls = memory.calls(later);
         let expected = script::restore(
-            &Ask {
+            &StoreAsk {
                 policy: &policy(),
                 name: &name(1),
                 cost: Cost::ONE,

@@ -19,7 +19,7 @@ use ahash::HashMap;
 use sluicegate_base::bounds;
 use sluicegate_limiter::{Cost, Policy, Settle};
 
-use super::script::{Ask, KeyName, settled_units};
+use super::store_call::{KeyName, StoreAsk, settled_units};
 
 /// Charges of strict limits that the store does not have yet.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ pub struct ReplayDelta {
 
 impl ReplayQueue {
     /// Adds a charge.
-    pub fn add(&self, ask: &Ask<'_>) {
+    pub fn add(&self, ask: &StoreAsk<'_>) {
         let units = ask.cost.get().into();
         let mut deltas = self.lock();
         let full = deltas.len() >= bounds::UNSENT_KEYS;
@@ -65,11 +65,11 @@ impl ReplayQueue {
     }
 
     /// Settles the charge that was added for `ask`.
-    pub fn correct(&self, ask: &Ask<'_>, due: Settle) {
+    pub fn correct(&self, ask: &StoreAsk<'_>, due: Settle) {
         let added = ask.cost.get();
         let actual = settled_units(ask.cost, due);
         if let Some(missing) = Cost::new(actual.saturating_sub(added)) {
-            self.add(&Ask {
+            self.add(&StoreAsk {
                 cost: missing,
                 ..*ask
             });
@@ -102,12 +102,12 @@ impl ReplayQueue {
     }
 
     /// Drops the units of one key.
-    pub(super) fn forget_key(&self, name: &KeyName) {
+    pub fn forget_key(&self, name: &KeyName) {
         self.lock().remove(name);
     }
 
     /// Drops all keys, and returns the sum of their units.
-    pub(super) fn forget(&self) -> u64 {
+    pub fn forget(&self) -> u64 {
         let deltas = std::mem::take(&mut *self.lock());
         deltas
             .values()
@@ -153,7 +153,7 @@ mod tests {
 
     fn add(queue: &ReplayQueue, name: &KeyName, units: u32) {
         let (policy, cost) = (&policy(), cost(units));
-        queue.add(&Ask { policy, name, cost });
+        queue.add(&StoreAsk { policy, name, cost });
     }
 
     /// Goal: one entry a key, and what is refunded is not sent. Method: two limits and two keys, added to, forgiven in part, in full
@@ -189,7 +189,7 @@ mod tests {
         ] {
             let queue = ReplayQueue::default();
             let (policy, name) = (&policy(), &name("a", 1));
-            let ask = Ask {
+            let ask = StoreAsk {
                 policy,
                 name,
                 cost: cost(3),

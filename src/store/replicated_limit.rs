@@ -9,45 +9,45 @@ use crate::config::rules::Name;
 
 /// A replicated limit with the tables for one policy.
 #[derive(Debug)]
-pub(super) struct ReplicatedLimit {
+pub struct ReplicatedLimit {
     /// The limit, shared by all its policies.
-    pub(super) registered: Arc<RegisteredLimit>,
+    pub registered: Arc<RegisteredLimit>,
     /// The store's latest counts, with what this node admitted since.
-    pub(super) cache: Limit,
+    pub cache: Limit,
     /// The counts of this node alone.
-    pub(super) own: Limit,
+    pub own: Limit,
 }
 
 /// The identity of a replicated limit, which outlives reloads, and its excess.
 #[derive(Debug)]
-pub(super) struct RegisteredLimit {
+pub struct RegisteredLimit {
     /// The name of the limit.
-    pub(super) limit: Name,
+    pub limit: Name,
     number: u32,
     excess: AtomicU64,
 }
 
 /// The identity of a counter: a limit and a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct CounterId {
+pub struct CounterId {
     limit: u32,
     key: KeyHash,
 }
 
 /// A key of a replicated limit.
 #[derive(Clone, Debug)]
-pub(super) struct ReplicatedKey {
+pub struct ReplicatedKey {
     /// The limit.
-    pub(super) replicated: Arc<ReplicatedLimit>,
+    pub replicated: Arc<ReplicatedLimit>,
     /// The key in the tables of this node.
-    pub(super) key: KeyHash,
+    pub key: KeyHash,
     /// The key in the store.
-    pub(super) name: KeyHash,
+    pub name: KeyHash,
 }
 
 impl ReplicatedLimit {
     /// Returns the counter of a key in the tables of this node.
-    pub(super) fn counter(&self, key: KeyHash) -> CounterId {
+    pub fn counter(&self, key: KeyHash) -> CounterId {
         let limit = self.registered.number;
         CounterId { limit, key }
     }
@@ -55,14 +55,14 @@ impl ReplicatedLimit {
 
 impl ReplicatedKey {
     /// Returns its counter.
-    pub(super) fn counter(&self) -> CounterId {
+    pub fn counter(&self) -> CounterId {
         self.replicated.counter(self.key)
     }
 }
 
 impl RegisteredLimit {
     /// Returns the limit of this name, as the `number`-th one that was registered.
-    pub(super) fn new(limit: Name, number: u32) -> Self {
+    pub fn new(limit: Name, number: u32) -> Self {
         Self {
             limit,
             number,
@@ -72,13 +72,13 @@ impl RegisteredLimit {
 
     /// Returns the units that this node's pushes charged beyond the limit since the start.
     #[must_use]
-    pub(super) fn excess(&self) -> u64 {
+    pub fn excess(&self) -> u64 {
         // Relaxed, here and below: a number to show, publishes nothing.
         self.excess.load(Ordering::Relaxed)
     }
 
     /// Counts units that a push of this node charged beyond the limit.
-    pub(super) fn exceed(&self, units: u64) {
+    pub fn exceed(&self, units: u64) {
         self.excess.fetch_add(units, Ordering::Relaxed);
     }
 }
@@ -86,14 +86,14 @@ impl RegisteredLimit {
 impl CounterId {
     /// Returns the key in the tables of this node.
     #[must_use]
-    pub(super) fn key(&self) -> KeyHash {
+    pub fn key(&self) -> KeyHash {
         self.key
     }
 
     /// Returns a number that differs for the counters of one key at two limits, below `shards`. Limits of one request often have one key:
     /// each is in another shard, so that an answer for one does not make the charge of the next count twice.
     #[must_use]
-    pub(super) fn shard(&self, shards: usize) -> usize {
+    pub fn shard(&self, shards: usize) -> usize {
         // Tables take bits from both ends of the hash; any will do here.
         let place = (self.key.bits() >> 20).wrapping_add(self.limit.into());
         place as usize % shards

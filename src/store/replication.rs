@@ -22,10 +22,8 @@ use sluicegate_limiter::{Cost, Policy, Timestamp};
 use super::pending_writes::{ClockPair, PendingWrites, TakenDelta, cost_of};
 use super::recovery_cache::RecoveryCache;
 use super::replay_queue::{ReplayDelta, ReplayQueue};
-use super::script::{
-    self, Ask, Call, ChargeResult, KeyName, NodeId, PUSH_MEMORY, PushNumber, Reply, ScriptAnswer,
-    ScriptResult,
-};
+use super::script::{self, Call, NodeId, PUSH_MEMORY, PushNumber, Reply, ScriptAnswer};
+use super::store_call::{ChargeResult, KeyName, StoreAnswer, StoreAsk};
 use sluicegate_redis_link::{StoreError, random};
 
 /// The pushes of a node: their numbers, and those without an answer.
@@ -285,8 +283,8 @@ impl PendingPush {
         }
     }
 
-    fn ask(&self) -> Ask<'_> {
-        Ask {
+    fn ask(&self) -> StoreAsk<'_> {
+        StoreAsk {
             policy: self.policy(),
             name: &self.name,
             cost: self.charge.map_or(Cost::ONE, |(cost, _)| cost),
@@ -298,7 +296,7 @@ impl PendingPush {
     }
 
     /// Applies the state of the key, and counts the units and what they exceed the limit by.
-    fn confirm(&self, result: &ScriptResult, queues: SyncQueues<'_>) {
+    fn confirm(&self, result: &StoreAnswer, queues: SyncQueues<'_>) {
         for answer in &result.results {
             match &self.source {
                 PushSource::Pending(taken) => {
@@ -350,7 +348,7 @@ impl PendingPush {
 fn put_back(queues: SyncQueues<'_>, name: &KeyName, delta: &ReplayDelta) {
     if let Some(cost) = cost_of(delta.units) {
         let policy = &delta.policy;
-        queues.replay.add(&Ask { policy, name, cost });
+        queues.replay.add(&StoreAsk { policy, name, cost });
     }
 }
 

@@ -275,7 +275,7 @@ fn what_strict_limits_admitted_meanwhile_is_told() {
     for (key, units) in [("few", 3), ("many", 5_000)] {
         let policy = node.replicated.cache.policy();
         let name = KeyName::new("test", share(&node.replicated, 1, 1).0.name, key);
-        node.replay.add(&Ask {
+        node.replay.add(&StoreAsk {
             policy,
             name: &name,
             cost: Cost::new(units).unwrap(),

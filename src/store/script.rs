@@ -18,14 +18,15 @@
 mod answer;
 mod call;
 
-use std::fmt::Write;
 use std::time::Duration;
 
-use sluicegate_limiter::{Cost, KeyHash, Policy, PolicyTerms, RemoteState, Settle, Timestamp};
+use sluicegate_limiter::{PolicyTerms, Timestamp};
 
-pub use answer::{AskResult, ChargeResult, ScriptAnswer, ScriptResult, UnreadableAnswer, read};
+pub use answer::{ScriptAnswer, UnreadableAnswer, read};
 pub use call::{charge_unchecked, decide, forget, guarded, peek, push, restore, settle};
 pub use sluicegate_redis_link::{Call, Reply};
+
+use super::store_call::StoreAsk;
 
 /// The script, for Redis 5 and later and for Valkey.
 pub const TEXT: &str = include_str!("decide.lua");
@@ -33,64 +34,6 @@ pub const TEXT: &str = include_str!("decide.lua");
 /// The least time for which a key remembers the last push of a node, even when it counts nothing any more: until then a push may be
 /// repeated.
 pub const PUSH_MEMORY: Duration = Duration::from_secs(60);
-
-/// The name of a counter in the store: a key and a limit. Names with the same key hash lie in one slot.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct KeyName {
-    text: String,
-    key: KeyHash,
-}
-
-impl KeyName {
-    /// Makes `PREFIX{KEY}:LIMIT`; the text in braces is the tag, which decides the slot. The hash is made under the store's seed, not the
-    /// process's.
-    #[must_use]
-    pub fn new(prefix: &str, key: KeyHash, limit: &str) -> Self {
-        let mut text = String::with_capacity(prefix.len() + 16 + 3 + limit.len());
-        text.push_str(prefix);
-        // A string takes whatever is written to it.
-        let _ = write!(text, "{{{:016x}}}:{limit}", key.bits());
-        Self { text, key }
-    }
-
-    /// The name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.text
-    }
-
-    /// The key, by whose hash its windows may begin.
-    fn key(&self) -> KeyHash {
-        self.key
-    }
-}
-
-/// The charge that a request asks of one limit in the store.
-#[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
-    /// The policy of the key.
-    pub policy: &'a Policy,
-    /// The counter. Asks of one name are one ask for all that they cost, by the policy of the first.
-    pub name: &'a KeyName,
-    /// The cost.
-    pub cost: Cost,
-}
-
-impl Ask<'_> {
-    /// The terms by which the script judges it near a moment.
-    fn terms(&self, near: Timestamp) -> PolicyTerms {
-        self.policy.terms(self.name.key(), self.cost, near)
-    }
-}
-
-/// Returns the units that a charge of `cost` comes to when it is settled; zero where it is refunded.
-pub(super) const fn settled_units(cost: Cost, settle: Settle) -> u32 {
-    match settle {
-        Settle::Keep => cost.get(),
-        Settle::Refund => 0,
-        Settle::Adjust(actual) => actual.get(),
-    }
-}
 
 /// The identity of a gateway in the keys of the store: a random number of its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -100,24 +43,7 @@ pub struct NodeId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PushNumber(pub u64);
 
-/// A charge in the store that may still be settled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Charge {
-    policy: Policy,
-    name: KeyName,
-    cost: Cost,
-    left: RemoteState,
-    made: Timestamp,
-}
-
-impl Charge {
-    /// The ask that was charged.
-    #[must_use]
-    pub fn ask(&self) -> Ask<'_> {
-        Ask {
-            policy: &self.policy,
-            name: &self.name,
-            cost: self.cost,
-        }
-    }
+/// Returns the terms by which the script judges an ask near a moment.
+fn terms(ask: &StoreAsk<'_>, near: Timestamp) -> PolicyTerms {
+    ask.policy.terms(ask.name.key(), ask.cost, near)
 }

@@ -10,7 +10,7 @@ use sluicegate_limiter::{
     Timestamp,
 };
 
-use super::Store;
+use super::counting_store::CountingStore;
 use crate::config::rules::OnStoreFailure;
 
 /// The check of a request against one limit of the backend `B`.
@@ -94,6 +94,15 @@ impl BackendVerdict {
     }
 }
 
+// Derived, they would ask the same of `B`.
+impl<B> Clone for StoreCheck<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B> Copy for StoreCheck<'_, B> {}
+
 impl<B> StoreCheck<'_, B> {
     /// Returns the same ask of another table of this node.
     pub(super) fn ask_of<'t>(&'t self, limit: &'t Limit) -> Ask<'t> {
@@ -121,7 +130,7 @@ impl<B> StoreCheck<'_, B> {
         &self,
         own: &Limit,
         rule: OnStoreFailure,
-        store: &Store,
+        store: &dyn CountingStore,
     ) -> Result<Option<Limit>, LimitRejection> {
         match rule {
             OnStoreFailure::Closed => Err(self.unavailable()),
@@ -151,7 +160,7 @@ pub(super) fn with_policy(own: &Limit, policy: Policy) -> Limit {
 }
 
 /// Returns a handle of this node's own counters with its share of `policy`, as they decide while the store cannot be reached.
-pub(super) fn with_node_share(own: &Limit, policy: &Policy, store: &Store) -> Limit {
+pub(super) fn with_node_share(own: &Limit, policy: &Policy, store: &dyn CountingStore) -> Limit {
     with_policy(own, policy.share(store.nodes()))
 }
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use sluicegate_limiter::{Cost, Decision, KeyHash, Policy, Timestamp};
+use sluicegate_limiter::{Cost, Decision, Policy, Timestamp};
 
 use super::Store;
-use super::change_feed::KeyChange;
-use super::script::{Ask, KeyName};
+use super::counting_store::KeyChange;
+use super::store_call::{KeyName, StoreAsk};
 
 /// One key of one limit in the store.
 #[derive(Clone, Debug)]
@@ -16,12 +16,12 @@ pub struct StoreKey {
 }
 
 impl StoreKey {
-    /// Names the key with this hash under the store's seed.
+    /// Returns the key of this name.
     #[must_use]
-    pub fn new(store: &Arc<Store>, key: KeyHash, limit: &str) -> Self {
+    pub fn new(store: &Arc<Store>, name: KeyName) -> Self {
         Self {
             store: Arc::clone(store),
-            name: KeyName::new(store.prefix(), key, limit),
+            name,
         }
     }
 
@@ -61,8 +61,8 @@ impl StoreKey {
         published.map_err(|error| error.to_string())
     }
 
-    fn ask<'a>(&'a self, policy: &'a Policy, cost: Cost) -> Ask<'a> {
-        Ask {
+    fn ask<'a>(&'a self, policy: &'a Policy, cost: Cost) -> StoreAsk<'a> {
+        StoreAsk {
             policy,
             name: &self.name,
             cost,

@@ -5,11 +5,12 @@
 //! what this node admitted, whatever decided. It decides only while the store cannot be reached, by the limit's counts divided by the
 //! number of nodes ([`fallback`]).
 //!
-//! Checks in other slots take another call. The calls follow each other. The caller holds all charges meanwhile, those of this node and
-//! those of earlier calls, and refunds them when a later call rejects.
+//! Nothing here waits: a [`SlotQuestion`] describes the call that is to be made, and goes on with its answer. Checks in other slots take
+//! another call. The calls follow each other. The caller holds all charges meanwhile, those of this node and those of earlier calls, and
+//! refunds them when a later call rejects.
 //!
 //! # Concurrency
-//! When the future is cancelled while a call is under way, the caller refunds what was charged before. The call itself is not revoked: if
+//! When a question is dropped while its call is under way, the caller refunds what was charged before. The call itself is not revoked: if
 //! it arrived and fit, its charge stands, like that of a request whose client left without its response. The same holds for a call that
 //! timed out. Both err towards rejecting, and by no more than the calls that were under way.
 //!
@@ -26,21 +27,20 @@ use sluicegate_limiter::{
 };
 
 use super::fallback;
-use super::script::{self, ChargeResult, KeyName};
 use super::settle::{ChargeLocation, RemoteCharge};
+use super::store_call::{ChargeResult, KeyName, StoreAnswer, StoreAsk, StoreCall, StoreFailure};
 use super::store_check::{
     BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck, with_node_share,
     with_policy,
 };
-use sluicegate_redis_link::StoreError;
 
-use super::Store;
+use super::counting_store::CountingStore;
 use crate::config::rules::{Name, OnStoreFailure};
 
 /// The part of a limit that only remote limits have.
 #[derive(Debug)]
 pub struct RemoteBackend {
-    pub(super) store: Arc<Store>,
+    pub(super) store: Arc<dyn CountingStore>,
     limit: Name,
     pub(super) own: Limit,
     pub(super) on_failure: OnStoreFailure,
@@ -59,6 +59,30 @@ pub enum Revalidation {
 /// The check of a request against one remote limit.
 pub(super) type RemoteCheck<'a> = StoreCheck<'a, RemoteBackend>;
 
+/// The progress of checks that are decided in a store.
+pub enum StoreProgress<'a> {
+    /// All are decided.
+    Decided(BackendVerdict),
+    /// The store is to be asked.
+    AskStore(Box<SlotQuestion<'a>>),
+}
+
+/// Checks that are decided slot by slot, those of one slot by the call that is to be made now. Dropping it leaves the charges of earlier
+/// calls to the caller.
+pub struct SlotQuestion<'a> {
+    checks: ArrayVec<RemoteCheck<'a>, MAX_ASKS>,
+    /// By check; `None` for those that were not asked.
+    decisions: ArrayVec<Option<BackendDecision>, MAX_ASKS>,
+    /// The checks of slots that were not asked, by index.
+    undecided: ArrayVec<usize, MAX_ASKS>,
+    /// The checks of the slot that is asked now, by index.
+    slot: ArrayVec<usize, MAX_ASKS>,
+    /// Their names in the store.
+    names: ArrayVec<KeyName, MAX_ASKS>,
+    /// Set unless a limit of a slot that was asked rejects.
+    is_charged: bool,
+}
+
 /// Checks that lie in one slot of the store, each with its index among those of the request.
 pub(super) type SlotGroup<'c> = ArrayVec<(usize, &'c RemoteCheck<'c>), MAX_ASKS>;
 
@@ -67,7 +91,7 @@ impl RemoteBackend {
     #[must_use]
     pub fn new(
         limit: &Name,
-        store: &Arc<Store>,
+        store: &Arc<dyn CountingStore>,
         own: Limit,
         on_failure: OnStoreFailure,
         revalidation: Revalidation,
@@ -90,7 +114,7 @@ impl RemoteBackend {
 
     /// Returns the store that decides.
     #[must_use]
-    pub fn store(&self) -> &Arc<Store> {
+    pub fn store(&self) -> &Arc<dyn CountingStore> {
         &self.store
     }
 
@@ -104,7 +128,7 @@ impl RemoteBackend {
     /// `on_store_failure` is another than `local`.
     #[must_use]
     pub fn share_without_store(&self, policy: &Policy) -> Option<Limit> {
-        let own = || with_node_share(&self.own, policy, &self.store);
+        let own = || with_node_share(&self.own, policy, &*self.store);
         (self.on_failure == OnStoreFailure::Local).then(own)
     }
 
@@ -168,9 +192,9 @@ impl RemoteCheck<'_> {
         Some(KeyName::new(prefix, self.remote_key?, limit))
     }
 
-    /// Returns the ask for the store's script, under this name.
-    pub(super) fn script_ask<'n>(&'n self, name: &'n KeyName) -> script::Ask<'n> {
-        script::Ask {
+    /// Returns the ask for the store, under this name.
+    pub(super) fn store_ask<'n>(&'n self, name: &'n KeyName) -> StoreAsk<'n> {
+        StoreAsk {
             policy: self.ask.limit.policy(),
             name,
             cost: self.ask.cost,
@@ -195,80 +219,150 @@ fn is_own_refusal(cached: &Decision) -> bool {
     cached.is_refused() && cached.placement() == KeyPlacement::OwnSlot
 }
 
-/// Decides over `checks`, which are of one store, and adds their charges to `charges`: those of all checks, where the verdict is that they
-/// are charged. After a rejection, an error or a cancellation the caller refunds what `charges` holds by then.
+/// Begins to decide over `checks`, which are of one store, and adds their charges to `charges`: those of all checks, where the verdict is
+/// that they are charged. After a rejection, or where a question is dropped, the caller refunds what `charges` holds by then.
 ///
 /// # Errors
 /// The store cannot be reached, and a limit admits nothing without it.
-pub async fn reserve(
-    checks: &[RemoteCheck<'_>],
+pub fn reserve<'a>(
+    checks: impl IntoIterator<Item = RemoteCheck<'a>>,
     charges: &mut Vec<RemoteCharge>,
     now: Timestamp,
-) -> Result<BackendVerdict, LimitRejection> {
-    let mut decisions: ArrayVec<Option<BackendDecision>, MAX_ASKS> =
-        checks.iter().map(|_| None).collect();
-    let mut undecided: SlotGroup<'_> = checks.iter().enumerate().take(MAX_ASKS).collect();
-    let mut is_charged = true;
-    while let Some((_, first)) = undecided.first()
-        && is_charged
-    {
-        let slot = first.slot();
-        let (group, others): (SlotGroup<'_>, _) =
-            (undecided.into_iter()).partition(|(_, check)| check.slot() == slot);
-        undecided = others;
-        let verdict = match reserve_in_store(&group, charges, now).await {
-            Ok(verdict) => verdict,
-            Err(error) => fallback::reserve(&group, &error, charges, now)?,
-        };
-        is_charged = verdict.is_charged;
-        for ((index, _), decision) in group.iter().zip(verdict.decisions) {
-            decisions[*index] = Some(decision);
-        }
-    }
-    // Of the checks that were not asked the cached decision is reported.
-    let decided = checks.iter().zip(decisions);
-    let decisions = decided
-        .map(|(check, decision)| decision.unwrap_or_else(|| check.cached_decision(now)))
-        .collect();
-    Ok(BackendVerdict {
-        decisions,
-        is_charged,
-    })
+) -> Result<StoreProgress<'a>, LimitRejection> {
+    let checks: ArrayVec<RemoteCheck<'a>, MAX_ASKS> = checks.into_iter().take(MAX_ASKS).collect();
+    let question = SlotQuestion {
+        decisions: checks.iter().map(|_| None).collect(),
+        undecided: (0..checks.len()).collect(),
+        slot: ArrayVec::new(),
+        names: ArrayVec::new(),
+        is_charged: true,
+        checks,
+    };
+    question.ask_next(charges, now)
 }
 
-/// Reserves the checks of one slot in the store by one call, and adds their charges to `charges`.
-async fn reserve_in_store(
+impl<'a> SlotQuestion<'a> {
+    /// Returns the call to the store.
+    #[must_use]
+    pub fn call(&self) -> StoreCall<'_> {
+        let named = self.slot.iter().zip(&self.names);
+        let asks = named
+            .filter_map(|(&index, name)| Some(self.checks.get(index)?.store_ask(name)))
+            .collect();
+        StoreCall { asks }
+    }
+
+    /// Applies the answer of the store, and goes on with the checks of the next slot.
+    ///
+    /// # Errors
+    /// Those of [`reserve`].
+    pub fn answer(
+        mut self,
+        answer: Result<StoreAnswer, StoreFailure>,
+        charges: &mut Vec<RemoteCharge>,
+        now: Timestamp,
+    ) -> Result<StoreProgress<'a>, LimitRejection> {
+        let verdict = match answer {
+            Ok(result) => apply(&self.group(), result, charges, now),
+            Err(failure) => fallback::reserve(&self.group(), failure, charges, now)?,
+        };
+        match self.enter(verdict) {
+            true => self.ask_next(charges, now),
+            false => Ok(StoreProgress::Decided(self.verdict(now))),
+        }
+    }
+
+    /// Goes on with the first slot that was not asked. Checks without a name in the store are decided without it.
+    fn ask_next(
+        mut self,
+        charges: &mut Vec<RemoteCharge>,
+        now: Timestamp,
+    ) -> Result<StoreProgress<'a>, LimitRejection> {
+        while self.take_slot() {
+            if let Some(names) = self.slot_names() {
+                self.names = names;
+                return Ok(StoreProgress::AskStore(Box::new(self)));
+            }
+            let verdict = fallback::reserve(&self.group(), StoreFailure::NotSent, charges, now)?;
+            if !self.enter(verdict) {
+                break;
+            }
+        }
+        Ok(StoreProgress::Decided(self.verdict(now)))
+    }
+
+    /// Takes the checks of the next slot; returns whether there are some.
+    fn take_slot(&mut self) -> bool {
+        let slot_of = |index: &usize| self.checks.get(*index).and_then(StoreCheck::slot);
+        let Some(slot) = self.undecided.first().map(slot_of) else {
+            return false;
+        };
+        let undecided = std::mem::take(&mut self.undecided).into_iter();
+        (self.slot, self.undecided) = undecided.partition(|index| slot_of(index) == slot);
+        true
+    }
+
+    /// Returns the checks of the slot that is decided now.
+    fn group(&self) -> SlotGroup<'_> {
+        let each = self.slot.iter();
+        each.filter_map(|&index| Some((index, self.checks.get(index)?)))
+            .collect()
+    }
+
+    /// Returns the names in the store of the checks of the slot that is decided now; `None` before the seed of the store is known.
+    fn slot_names(&self) -> Option<ArrayVec<KeyName, MAX_ASKS>> {
+        let group = self.group();
+        group.iter().map(|(_, check)| check.name()).collect()
+    }
+
+    /// Enters the decisions over the checks of a slot; returns whether they are charged.
+    fn enter(&mut self, verdict: BackendVerdict) -> bool {
+        for (&index, decision) in self.slot.iter().zip(verdict.decisions) {
+            if let Some(entry) = self.decisions.get_mut(index) {
+                *entry = Some(decision);
+            }
+        }
+        self.is_charged = verdict.is_charged;
+        verdict.is_charged
+    }
+
+    /// Returns the verdict over all checks. Of those that were not asked the cached decision is reported.
+    fn verdict(self, now: Timestamp) -> BackendVerdict {
+        let decided = self.checks.iter().zip(self.decisions);
+        let decisions = decided
+            .map(|(check, decision)| decision.unwrap_or_else(|| check.cached_decision(now)))
+            .collect();
+        BackendVerdict {
+            decisions,
+            is_charged: self.is_charged,
+        }
+    }
+}
+
+/// Applies what the store decided over the checks of a slot, and adds their charges to `charges`.
+fn apply(
     group: &SlotGroup<'_>,
+    result: StoreAnswer,
     charges: &mut Vec<RemoteCharge>,
     now: Timestamp,
-) -> Result<BackendVerdict, StoreError> {
-    let names: Option<ArrayVec<KeyName, MAX_ASKS>> =
-        group.iter().map(|(_, check)| check.name()).collect();
-    let (Some(names), Some((_, first))) = (names, group.first()) else {
-        return Err(StoreError::Unavailable);
-    };
-    let named = group.iter().zip(&names);
-    let asks: ArrayVec<script::Ask<'_>, MAX_ASKS> = named
-        .map(|((_, check), name)| check.script_ask(name))
-        .collect();
-    let result = first.backend.store.decide(&asks, now).await?;
+) -> BackendVerdict {
     let is_charged = result.charge_result == ChargeResult::Charged;
     let mut decisions = BackendDecisions::new();
-    for ((index, check), told) in group.iter().zip(result.results) {
+    for ((index, check), decided) in group.iter().zip(result.results) {
         let Ask { limit, key, .. } = check.ask;
-        limit.adopt(key, &told.state, result.now);
+        limit.adopt(key, &decided.state, result.now);
         decisions.push(BackendDecision {
-            decision: told.decision,
+            decision: decided.decision,
             by: Some(DecisionSource::Store),
         });
-        if let Some(made) = told.charge.filter(|_| is_charged) {
+        if let Some(made) = decided.charge.filter(|_| is_charged) {
             let location = ChargeLocation::InStore(Box::new(made));
             let own = check.charge_own(now);
             charges.push(RemoteCharge::new(*index, check, own, location));
         }
     }
-    Ok(BackendVerdict {
+    BackendVerdict {
         decisions,
         is_charged,
-    })
+    }
 }

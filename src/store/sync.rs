@@ -25,6 +25,7 @@ use tracing::{info, warn};
 
 use super::Store;
 use super::change_feed::READ;
+use super::counting_store::CountingStore;
 use super::replication::{PendingPush, SyncQueues, SyncResult, SyncSession};
 use super::store_switch::flush_and_close;
 use crate::config::rules::Name;
@@ -80,7 +81,7 @@ impl SyncService {
         loop {
             let store = self.0.load();
             if let Some(old) = std::mem::replace(&mut met, store.clone())
-                && !store.as_ref().is_some_and(|store| store.follows(&old))
+                && !store.as_ref().is_some_and(|store| store.follows(&*old))
             {
                 // It ends by itself, soon; as many of them as there were reloads meanwhile.
                 tokio::spawn(flush_and_close(old));
@@ -228,7 +229,7 @@ impl Store {
 
     /// Returns the longest time until the store counts what a node admits: the pause between two syncs, and the exchange under way before
     /// it and its own, if they take no longer than this node's latest.
-    pub(super) fn longest_push_delay(&self) -> Duration {
+    pub(super) fn longest_push_time(&self) -> Duration {
         let pause = self.rules().sync_interval.max(HURRY);
         let exchanges = self.shared.pushed.round_trip().saturating_mul(2);
         // Timers fire late, by some milliseconds.

@@ -25,10 +25,10 @@ use sluicegate_limiter::{
     Timestamp, charge_unchecked,
 };
 
-use super::Store;
+use super::counting_store::CountingStore;
 use super::pending_writes::{ChargeState, ClockPair, Enqueued, ShardSequence};
 use super::replicated_limit::{ReplicatedKey, ReplicatedLimit};
-use super::script::settled_units;
+use super::store_call::settled_units;
 use super::store_check::{
     BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck, reserve_one,
     with_node_share, with_policy,
@@ -39,7 +39,7 @@ use crate::config::rules::{Name, OnStoreFailure};
 /// The part of a limit that only replicated limits have.
 #[derive(Debug)]
 pub struct ReplicatedBackend {
-    store: Arc<Store>,
+    store: Arc<dyn CountingStore>,
     replicated: Arc<ReplicatedLimit>,
     on_failure: OnStoreFailure,
     revalidation: Revalidation,
@@ -52,7 +52,7 @@ pub(super) type ReplicatedCheck<'a> = StoreCheck<'a, ReplicatedBackend>;
 #[must_use = "dropped, it leaves everything charged"]
 #[derive(Debug)]
 pub struct ReplicatedCharge {
-    store: Arc<Store>,
+    store: Arc<dyn CountingStore>,
     /// `None` where the key has no name in the store.
     key: Option<ReplicatedKey>,
     cost: Cost,
@@ -90,7 +90,7 @@ impl ReplicatedBackend {
     #[must_use]
     pub fn new(
         limit: &Name,
-        store: &Arc<Store>,
+        store: &Arc<dyn CountingStore>,
         (own, cache): (Limit, Limit),
         on_failure: OnStoreFailure,
         revalidation: Revalidation,
@@ -124,7 +124,7 @@ impl ReplicatedBackend {
     /// `on_store_failure` is another than `local`.
     #[must_use]
     pub fn share_without_store(&self, policy: &Policy) -> Option<Limit> {
-        let own = || with_node_share(self.own(), policy, &self.store);
+        let own = || with_node_share(self.own(), policy, &*self.store);
         (self.on_failure == OnStoreFailure::Local).then(own)
     }
 
@@ -137,7 +137,7 @@ impl ReplicatedBackend {
 
     /// Returns the store through which the counts are exchanged.
     #[must_use]
-    pub fn store(&self) -> &Arc<Store> {
+    pub fn store(&self) -> &Arc<dyn CountingStore> {
         &self.store
     }
 
@@ -203,7 +203,7 @@ impl ReplicatedCheck<'_> {
     fn decided_by_share(&self) -> Result<TableDecider<'_>, LimitRejection> {
         let replicated = self.replicated();
         let backend = self.backend;
-        let share = self.share(&replicated.own, backend.on_failure, &backend.store)?;
+        let share = self.share(&replicated.own, backend.on_failure, &*backend.store)?;
         Ok(TableDecider {
             check: self,
             replicated,

@@ -7,7 +7,6 @@ use sluicegate_limiter::{
 };
 
 use sluicegate_decide::rejection::LimitRejection;
-use sluicegate_redis_link::StoreError;
 
 use super::strict::RemoteCheck;
 use super::*;
@@ -19,7 +18,7 @@ const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 const KEY: KeyHash = KeyHash::from_bits(7);
 
 /// A store that was never started, so it is unavailable.
-fn unavailable() -> Arc<Store> {
+fn unavailable() -> Arc<dyn CountingStore> {
     let text = "[[listener]]\naddress = \"127.0.0.1:80\"\n[store]\nurl = \"redis://127.0.0.1:1\"\n\
         [limit.a]\nkey = \"global\"\nrates = [\"1 per 1s\"]\nstore = \"shared-strict\"\n\
         [[route]]\npath = \"/\"\nlimits = [\"a\"]\nrespond = { status = 200 }\n";
@@ -27,12 +26,8 @@ fn unavailable() -> Arc<Store> {
         .expect("a configuration")
         .rules;
     let rules = rules.store.expect("a store");
-    Arc::new(Store::new(
-        rules,
-        None,
-        Arc::<StoreCallCounts>::default(),
-        None,
-    ))
+    let observer = Arc::<StoreCallCounts>::default();
+    Arc::new(Store::new(rules, None, observer, None))
 }
 
 /// A limit of so many an hour, and its tables.
@@ -44,7 +39,12 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(store: &Arc<Store>, name: &str, count: u32, on_failure: OnStoreFailure) -> Self {
+    fn new(
+        store: &Arc<dyn CountingStore>,
+        name: &str,
+        count: u32,
+        on_failure: OnStoreFailure,
+    ) -> Self {
         let rate = Rate::new(count, Period::from_secs(3_600).unwrap()).unwrap();
         let policy = Policy::from(Rates::new([rate]).unwrap());
         let table = || Limit::new(policy.clone(), Capacity::new(10).unwrap());
@@ -84,12 +84,28 @@ impl Bench {
 }
 
 /// Reserves `asks`, and returns what was charged.
-async fn reserved(
+fn reserved(
     asks: &[RemoteCheck<'_>],
 ) -> (Result<BackendVerdict, LimitRejection>, Vec<RemoteCharge>) {
     let mut charges = Vec::new();
-    let verdict = reserve(asks, &mut charges, NOW).await;
+    let verdict = reserve_without_store(asks, &mut charges);
     (verdict, charges)
+}
+
+/// Reserves `asks` while no call reaches the store.
+fn reserve_without_store(
+    asks: &[RemoteCheck<'_>],
+    charges: &mut Vec<RemoteCharge>,
+) -> Result<BackendVerdict, LimitRejection> {
+    let mut progress = reserve(asks.iter().copied(), charges, NOW)?;
+    loop {
+        progress = match progress {
+            StoreProgress::Decided(verdict) => return Ok(verdict),
+            StoreProgress::AskStore(question) => {
+                question.answer(Err(StoreFailure::NotSent), charges, NOW)?
+            }
+        };
+    }
 }
 
 fn settle(charges: Vec<RemoteCharge>, settle: Settle) {
@@ -98,13 +114,13 @@ fn settle(charges: Vec<RemoteCharge>, settle: Settle) {
     }
 }
 
-async fn is_rejected(asks: &[RemoteCheck<'_>]) -> bool {
-    let (verdict, charge) = reserved(asks).await;
+fn is_rejected(asks: &[RemoteCheck<'_>]) -> bool {
+    let (verdict, charge) = reserved(asks);
     verdict.is_ok_and(|verdict| !verdict.is_charged) && charge.is_empty()
 }
 
-async fn admitted(asks: &[RemoteCheck<'_>]) -> Vec<RemoteCharge> {
-    let (verdict, charge) = reserved(asks).await;
+fn admitted(asks: &[RemoteCheck<'_>]) -> Vec<RemoteCharge> {
+    let (verdict, charge) = reserved(asks);
     let verdict = verdict.expect("none is closed");
     let mut by = verdict.decisions.iter().map(|decision| decision.by);
     assert!(by.all(|by| by == Some(DecisionSource::Fallback)));
@@ -114,8 +130,8 @@ async fn admitted(asks: &[RemoteCheck<'_>]) -> Vec<RemoteCharge> {
 
 /// Goal: without a store a node decides by what it admitted itself, queues it, and settles it. Method: charges that stand, that are given
 /// back and that come to more; then none is left.
-#[tokio::test]
-async fn a_node_alone_decides_by_its_share_and_queues_it() {
+#[test]
+fn a_node_alone_decides_by_its_share_and_queues_it() {
     let store = unavailable();
     let limit = Bench::new(&store, "a", 3, OnStoreFailure::Local);
     let units = || -> u64 {
@@ -126,32 +142,28 @@ async fn a_node_alone_decides_by_its_share_and_queues_it() {
             .map(|(_, delta)| delta.units)
             .sum()
     };
-    drop(admitted(&[limit.ask()]).await);
+    drop(admitted(&[limit.ask()]));
     assert_eq!((limit.left(), units()), (2, 1));
-    let charge = admitted(&[limit.ask()]).await;
+    let charge = admitted(&[limit.ask()]);
     settle(charge, Settle::Refund);
     assert_eq!((limit.left(), units()), (2, 0));
-    let charge = admitted(&[limit.ask()]).await;
+    let charge = admitted(&[limit.ask()]);
     settle(charge, Settle::Adjust(Cost::new(2).unwrap()));
     assert_eq!((limit.left(), units()), (0, 2));
-    assert!(is_rejected(&[limit.ask()]).await);
+    assert!(is_rejected(&[limit.ask()]));
     assert_eq!((limit.left(), units()), (0, 0));
 }
 
 /// Goal: nothing is counted twice. Method: a charge that may have arrived is not queued; one that surely did not is.
-#[tokio::test]
-async fn what_may_have_arrived_is_not_sent_again() {
+#[test]
+fn what_may_have_arrived_is_not_sent_again() {
     let store = unavailable();
     let limit = Bench::new(&store, "a", 3, OnStoreFailure::Local);
-    for (error, queued) in [
-        (StoreError::TimedOut, 0),
-        (StoreError::ConnectionLost, 0),
-        (StoreError::Unavailable, 1),
-    ] {
+    for (error, queued) in [(StoreFailure::Unknown, 0), (StoreFailure::NotSent, 1)] {
         let ask = limit.ask();
         let group = std::iter::once((0, &ask)).collect();
         let mut charge = Vec::new();
-        let verdict = fallback::reserve(&group, &error, &mut charge, NOW);
+        let verdict = fallback::reserve(&group, error, &mut charge, NOW);
         assert!(verdict.expect("it is not closed").is_charged, "{error:?}");
         assert_eq!(store.replay_queue().keys(), queued, "{error:?}");
     }
@@ -159,37 +171,37 @@ async fn what_may_have_arrived_is_not_sent_again() {
 
 /// Goal: all or nothing without a store too (contract C2). Method: beside a limit with room one that has none, one that is open, one that
 /// is closed, in either order.
-#[tokio::test]
-async fn limits_are_charged_together_without_a_store() {
+#[test]
+fn limits_are_charged_together_without_a_store() {
     let store = unavailable();
     let wide = Bench::new(&store, "wide", 9, OnStoreFailure::Local);
     let narrow = Bench::new(&store, "narrow", 1, OnStoreFailure::Local);
     let open = Bench::new(&store, "open", 1, OnStoreFailure::Open);
     let closed = Bench::new(&store, "closed", 1, OnStoreFailure::Closed);
-    drop(admitted(&[narrow.ask()]).await);
+    drop(admitted(&[narrow.ask()]));
     for asks in [[wide.ask(), narrow.ask()], [narrow.ask(), wide.ask()]] {
-        assert!(is_rejected(&asks).await);
+        assert!(is_rejected(&asks));
     }
     let unavailable = Err(closed.ask().unavailable());
     for asks in [[closed.ask(), wide.ask()], [wide.ask(), closed.ask()]] {
-        let (verdict, _) = reserved(&asks).await;
+        let (verdict, _) = reserved(&asks);
         assert_eq!(verdict.map(|_| ()), unavailable);
     }
     assert_eq!(wide.left(), 9);
     for _ in 0..2 {
-        drop(admitted(&[open.ask(), wide.ask()]).await);
+        drop(admitted(&[open.ask(), wide.ask()]));
     }
     assert_eq!(wide.left(), 7);
 }
 
 /// Goal: a caller that stops waiting can refund everything. Method: the charges of three calls in one owner, refunded together.
-#[tokio::test]
-async fn charges_of_several_calls_are_refunded_together() {
+#[test]
+fn charges_of_several_calls_are_refunded_together() {
     let store = unavailable();
     let limit = Bench::new(&store, "a", 3, OnStoreFailure::Local);
     let mut charge = Vec::new();
     for _ in 0..3 {
-        let verdict = reserve(&[limit.ask()], &mut charge, NOW).await;
+        let verdict = reserve_without_store(&[limit.ask()], &mut charge);
         assert!(verdict.is_ok_and(|verdict| verdict.is_charged));
     }
     assert_eq!((limit.left(), store.replay_queue().keys()), (0, 1));

@@ -4,9 +4,10 @@
 //! decides, local and replicated, which are both looked at before either is charged; then the remote groups, in the store. A request that
 //! this node rejects never reaches the store. A rejection by the store refunds the charges of this node.
 //!
+//! Where a store is to be asked, a [`JointQuestion`] holds what was charged by then, and goes on with the answer.
+//!
 //! # Concurrency
-//! Cancelling a future drops the transaction, so all charges that were made by then are refunded. For a call that is under way see
-//! [`store::reserve`].
+//! Dropping a question refunds all charges that were made by then. For a call that is under way see [`store::reserve`].
 
 use arrayvec::ArrayVec;
 use sluicegate_decide::rejection::LimitRejection;
@@ -16,7 +17,10 @@ use super::{SettlementFacts, Transaction};
 use crate::admission::limit_check::{LimitCheck, LimitChecks};
 use crate::admission::precheck;
 use crate::admission::report::{LimitEvent, LimitNote};
-use crate::store::{self, BackendDecision, DecisionSource, reserve_replicated};
+use crate::store::{
+    self, BackendDecision, DecisionSource, SlotQuestion, StoreAnswer, StoreCall, StoreFailure,
+    StoreProgress, reserve_replicated,
+};
 
 /// The decision over several checks together.
 #[derive(Debug)]
@@ -29,37 +33,87 @@ pub(in crate::admission) struct JointDecision {
     pub(in crate::admission) notes: Vec<LimitNote>,
 }
 
+/// The progress of checks that are decided together.
+pub(in crate::admission) enum JointProgress<'a> {
+    /// All are decided.
+    Decided(JointDecision),
+    /// A store is to be asked.
+    AskStore(Box<JointQuestion<'a>>),
+}
+
+/// Checks of which those of this node are charged, and those of a store are to be asked. Dropping it refunds all charges and permits.
+pub(in crate::admission) struct JointQuestion<'a> {
+    checks: LimitChecks<'a>,
+    /// The decision over those that this node decides.
+    here: JointDecision,
+    /// Their charges, and those that the store has made; its permits are those of all checks.
+    transaction: Transaction,
+    slot: Box<SlotQuestion<'a>>,
+}
+
 impl Transaction {
     /// Decides over `checks` and charges them, all or none, unless a ban, a full limit or an unreachable store rejects the request.
     ///
     /// # Errors
     /// That rejection. Nothing is charged.
-    pub(in crate::admission) async fn run(
-        checks: &[LimitCheck<'_>],
+    pub(in crate::admission) fn run<'a>(
+        checks: &LimitChecks<'a>,
         now: Timestamp,
-    ) -> Result<JointDecision, LimitRejection> {
+    ) -> Result<JointProgress<'a>, LimitRejection> {
         if let Some(rejection) = precheck::ban(checks, now) {
             return Err(rejection);
         }
         let permits = precheck::take_permits(checks)?;
-        let mut joint = Self::reserve(checks, now).await?;
-        if let Some(transaction) = &mut joint.charged {
-            transaction.permits = permits;
+        let mut progress = Self::reserve(checks, now)?;
+        match &mut progress {
+            JointProgress::Decided(joint) => {
+                if let Some(transaction) = &mut joint.charged {
+                    transaction.permits = permits;
+                }
+            }
+            JointProgress::AskStore(question) => question.transaction.permits = permits,
         }
-        Ok(joint)
+        Ok(progress)
     }
 
     /// Decides over `checks` and charges them as [`run`](Self::run) does, without bans and permits.
-    pub(in crate::admission) async fn reserve(
-        checks: &[LimitCheck<'_>],
+    ///
+    /// # Errors
+    /// A store cannot be reached, and a limit admits nothing without it.
+    pub(in crate::admission) fn reserve<'a>(
+        checks: &LimitChecks<'a>,
         now: Timestamp,
-    ) -> Result<JointDecision, LimitRejection> {
-        if checks.iter().any(LimitCheck::is_remote) {
-            // Boxed: a request that is decided here does not carry the room that a call to a store needs.
-            Box::pin(reserve_remote(checks, now)).await
-        } else {
-            reserve_here(checks, now)
+    ) -> Result<JointProgress<'a>, LimitRejection> {
+        match checks.iter().any(LimitCheck::is_remote) {
+            true => reserve_remote(checks, now),
+            false => reserve_here(checks, now).map(JointProgress::Decided),
         }
+    }
+}
+
+impl<'a> JointQuestion<'a> {
+    /// Returns the call to the store.
+    pub(in crate::admission) fn call(&self) -> StoreCall<'_> {
+        self.slot.call()
+    }
+
+    /// Goes on with the answer of the store.
+    ///
+    /// # Errors
+    /// The store cannot be reached, and a limit admits nothing without it. What was charged is refunded.
+    pub(in crate::admission) fn answer(
+        self,
+        answer: Result<StoreAnswer, StoreFailure>,
+        now: Timestamp,
+    ) -> Result<JointProgress<'a>, LimitRejection> {
+        let Self {
+            checks,
+            here,
+            mut transaction,
+            slot,
+        } = self;
+        let progress = slot.answer(answer, &mut transaction.remote, now)?;
+        Ok(join(checks, here, transaction, progress, now))
     }
 }
 
@@ -145,39 +199,72 @@ fn reserve_local_and_replicated(
 }
 
 /// Reserves `checks`, of which some are remote: a request that is rejected without the store causes no call.
-async fn reserve_remote(
-    checks: &[LimitCheck<'_>],
+fn reserve_remote<'a>(
+    checks: &LimitChecks<'a>,
     now: Timestamp,
-) -> Result<JointDecision, LimitRejection> {
+) -> Result<JointProgress<'a>, LimitRejection> {
     if let Some(rejected) = reject_by_cache(checks, now) {
-        return Ok(rejected);
+        return Ok(JointProgress::Decided(rejected));
     }
-    let is_remote = LimitCheck::is_remote;
-    let remote = || checks.iter().filter(|check| check.is_remote());
-    let here: LimitChecks<'_> = (checks.iter().copied())
-        .filter(|check| !check.is_remote())
-        .collect();
-    let decided = reserve_here(&here, now)?;
-    let Some(mut transaction) = decided.charged else {
-        let not_asked = remote().map(|check| check.peek(now));
+    let mut decided = reserve_here(&decided_here(checks), now)?;
+    let Some(mut transaction) = decided.charged.take() else {
+        let not_asked = remote(checks).map(|check| check.peek(now));
+        let is_remote = LimitCheck::is_remote;
         let verdict = merge_in_order(checks, is_remote, not_asked, cloned(&decided.verdict));
-        return Ok(JointDecision::rejected(verdict, decided.notes));
+        let rejected = JointDecision::rejected(verdict, decided.notes);
+        return Ok(JointProgress::Decided(rejected));
     };
     transaction.open_replicated();
-    let asked: ArrayVec<_, MAX_ASKS> = remote().filter_map(LimitCheck::remote).collect();
-    let reserved = store::reserve(&asked, &mut transaction.remote, now).await?;
-    let mut notes = sources(remote(), &reserved.decisions);
-    notes.extend(decided.notes);
+    let asked = remote(checks).filter_map(LimitCheck::remote);
+    let progress = store::reserve(asked, &mut transaction.remote, now)?;
+    Ok(join(checks.clone(), decided, transaction, progress, now))
+}
+
+/// Joins the decision `here`, whose charges `transaction` holds, with that of the store, as far as it was made.
+fn join<'a>(
+    checks: LimitChecks<'a>,
+    here: JointDecision,
+    transaction: Transaction,
+    progress: StoreProgress<'a>,
+    now: Timestamp,
+) -> JointProgress<'a> {
+    let reserved = match progress {
+        StoreProgress::Decided(reserved) => reserved,
+        StoreProgress::AskStore(slot) => {
+            return JointProgress::AskStore(Box::new(JointQuestion {
+                checks,
+                here,
+                transaction,
+                slot,
+            }));
+        }
+    };
+    let mut notes = sources(remote(&checks), &reserved.decisions);
+    notes.extend(here.notes);
     let decisions = decisions_of(reserved.decisions);
-    if !reserved.is_charged {
+    let is_remote = LimitCheck::is_remote;
+    JointProgress::Decided(if reserved.is_charged {
+        let verdict = merge_in_order(&checks, is_remote, decisions, cloned(&here.verdict));
+        JointDecision::admitted(verdict, transaction, notes)
+    } else {
         // Before the others are looked at again.
         drop(transaction);
+        let here = decided_here(&checks);
         let here = here.iter().map(|check| check.peek(now));
-        let verdict = merge_in_order(checks, is_remote, decisions, here);
-        return Ok(JointDecision::rejected(verdict, notes));
-    }
-    let verdict = merge_in_order(checks, is_remote, decisions, cloned(&decided.verdict));
-    Ok(JointDecision::admitted(verdict, transaction, notes))
+        let verdict = merge_in_order(&checks, is_remote, decisions, here);
+        JointDecision::rejected(verdict, notes)
+    })
+}
+
+/// Returns the checks that are decided in a store.
+fn remote<'c, 'a>(checks: &'c [LimitCheck<'a>]) -> impl Iterator<Item = &'c LimitCheck<'a>> {
+    checks.iter().filter(|check| check.is_remote())
+}
+
+/// Returns the checks that this node decides.
+fn decided_here<'a>(checks: &[LimitCheck<'a>]) -> LimitChecks<'a> {
+    let here = checks.iter().filter(|check| !check.is_remote());
+    here.copied().collect()
 }
 
 /// Returns the rejection by remote limits that the store has rejected before. Charges the second looks that are due: these limits are asked

@@ -28,7 +28,7 @@ use super::context::Context;
 use super::forward_auth::ForwardAuthAnswer;
 use super::record::ClientResponse;
 use super::serve::ConnectionFacts;
-use super::step::{AnswerStep, DecidedStep, Step, answer_to};
+use super::step::{AnswerStep, DecidedStep, LimitStep, Step, answer_to};
 use crate::admission::ChargeTiming;
 use crate::failure::Result;
 use crate::record::IgnoredField;
@@ -161,7 +161,7 @@ impl Gateway {
         context.charging = ChargeTiming::Held;
         context.hits = hits;
         let head = question::head(&call.domain, descriptor, &snapshot.rules.client);
-        let (head, mut step) = match head {
+        let (head, step) = match head {
             Some(head) => {
                 let step = self.decide(&head, &mut context);
                 (head, step)
@@ -171,20 +171,20 @@ impl Gateway {
                 AnswerStep::Reject(GatewayProblem::UriTooLong).into(),
             ),
         };
-        // At most twice: a body is read once, and the store decides.
-        let step = loop {
-            step = match step {
-                Step::ReadBody(pending) => {
-                    // A descriptor has none.
-                    let body = Prefix::Whole(Bytes::new());
-                    self.decide_with_body(*pending, Ok(body), &head, &mut context)
-                }
-                // Boxed: only a route with such limits waits for a store.
-                Step::AskStore(pending) => {
-                    break Box::pin(self.decide_with_store(*pending, &head, &mut context)).await;
-                }
-                Step::Decided(step) => break step,
-            };
+        let step = match step {
+            Step::ReadBody(pending) => {
+                // A descriptor has none.
+                let body = Prefix::Whole(Bytes::new());
+                self.decide_with_body(*pending, Ok(body), &head, &mut context)
+            }
+            Step::Limits(step) => step,
+        };
+        let step = match step {
+            // Boxed: only a route with such limits waits for a store.
+            LimitStep::AskStore(pending) => {
+                Box::pin(self.decide_with_store(*pending, &head, &mut context)).await
+            }
+            LimitStep::Decided(step) => step,
         };
         let step = match step {
             DecidedStep::Answer(step) => step,

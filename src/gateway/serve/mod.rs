@@ -47,7 +47,7 @@ use super::failed_request::answer_to_failure;
 use super::forward_auth::{self, ForwardAuthAnswer};
 use super::forwarded::ForwardedRequest;
 use super::record::ClientResponse;
-use super::step::{AnswerStep, DecidedStep, Step, answer_to};
+use super::step::{AnswerStep, DecidedStep, LimitStep, Step, answer_to};
 use super::strip;
 use super::{Gateway, decide, large_head, proof};
 use crate::config::rules::ServerRules;
@@ -106,7 +106,7 @@ impl DecidedRequest {
             BodyFraming::Chunked | BodyFraming::UntilClose => false,
         };
         match self.step {
-            Step::Decided(DecidedStep::Answer(step))
+            Step::Limits(LimitStep::Decided(DecidedStep::Answer(step)))
                 if is_received
                     && self.context.delay().is_zero()
                     && !self.context.holds_permits() =>
@@ -320,28 +320,28 @@ impl Gateway {
     /// Waits as the limits say, then forwards or answers the request.
     async fn serve_step<C: RequestClient>(
         &self,
-        mut step: Step,
+        step: Step,
         served: &mut ServedRequest<'_, C>,
     ) -> Result<()> {
         let exchange = &mut served.exchange;
         let context = &mut *served.context;
         let account = || exchange.account(&self.0, context);
         let _held = large_head::reserve(&self.0, exchange.head, account, context)?;
-        // At most twice: a body is read once, and the store decides.
-        let mut decided = loop {
-            step = match step {
-                Step::ReadBody(pending) => {
-                    let most = pending.route.route.max_body_bytes;
-                    // Boxed: only a route with keys in bodies pays for its size.
-                    let read = Box::pin(exchange.read_key_body(&self.0, most, context)).await?;
-                    self.decide_with_body(*pending, read, exchange.head, context)
-                }
-                // Boxed: only a route with such limits waits for a store.
-                Step::AskStore(pending) => {
-                    break Box::pin(self.decide_with_store(*pending, exchange.head, context)).await;
-                }
-                Step::Decided(decided) => break decided,
-            };
+        let step = match step {
+            Step::ReadBody(pending) => {
+                let most = pending.route.route.max_body_bytes;
+                // Boxed: only a route with keys in bodies pays for its size.
+                let read = Box::pin(exchange.read_key_body(&self.0, most, context)).await?;
+                self.decide_with_body(*pending, read, exchange.head, context)
+            }
+            Step::Limits(step) => step,
+        };
+        let mut decided = match step {
+            // Boxed: only a route with such limits waits for a store.
+            LimitStep::AskStore(pending) => {
+                Box::pin(self.decide_with_store(*pending, exchange.head, context)).await
+            }
+            LimitStep::Decided(decided) => decided,
         };
         if context.holds_permits() {
             exchange.client.withhold_end();

@@ -11,10 +11,10 @@ use super::SHARD_KEYS;
 use crate::store::replicated_limit::{CounterId, ReplicatedKey, ReplicatedLimit};
 
 #[derive(Debug, Default)]
-pub(super) struct ShardState {
-    pub(super) deltas: HashMap<CounterId, PendingDelta>,
+pub struct ShardState {
+    pub deltas: HashMap<CounterId, PendingDelta>,
     /// The queued counters, the longest waiting first.
-    pub(super) order: VecDeque<CounterId>,
+    pub order: VecDeque<CounterId>,
     /// The units of the latest syncs by counter, the present sync first.
     pushed: [HashMap<CounterId, u64>; RECENT_SYNCS],
     /// The beginning of the present sync.
@@ -23,23 +23,23 @@ pub(super) struct ShardState {
 
 /// The units of a counter that the store counts late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::store) struct RecentUnits {
+pub struct RecentUnits {
     /// The units of this node whose push has no answer yet.
-    pub(in crate::store) unconfirmed: u64,
+    pub unconfirmed: u64,
     /// The units that this node admitted in the latest exchanges: others may have admitted as much each, and it is not known here.
-    pub(in crate::store) admitted: u64,
+    pub admitted: u64,
 }
 
 #[derive(Debug)]
-pub(super) struct PendingDelta {
-    pub(super) replicated: Arc<ReplicatedLimit>,
+pub struct PendingDelta {
+    pub replicated: Arc<ReplicatedLimit>,
     name: KeyHash,
-    pub(super) due: u64,
-    pub(super) open: u64,
+    pub due: u64,
+    pub open: u64,
     /// The time when the oldest part of `due` was added.
-    pub(super) since: Timestamp,
-    pub(super) place: QueueState,
-    pub(super) read: PendingRead,
+    pub since: Timestamp,
+    pub place: QueueState,
+    pub read: PendingRead,
     /// The units of the latest push, which has no answer while the counter is in flight.
     sent: u64,
     /// The exchanges after which the charges of other nodes from before the latest push are known.
@@ -53,7 +53,7 @@ const SETTLING_EXCHANGES: u8 = 2;
 const RECENT_SYNCS: usize = SETTLING_EXCHANGES as usize + 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum QueueState {
+pub enum QueueState {
     /// Nothing is due.
     Idle,
     /// It waits for the next sync.
@@ -64,33 +64,29 @@ pub(super) enum QueueState {
 
 /// A request to read the counter from the store even if nothing is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PendingRead {
+pub enum PendingRead {
     No,
     Yes,
 }
 
 /// The due units of a counter, taken by a sync.
 #[derive(Debug)]
-pub(in crate::store) struct TakenDelta {
+pub struct TakenDelta {
     /// The counter.
-    pub(in crate::store) counter: CounterId,
+    pub counter: CounterId,
     /// The limit.
-    pub(in crate::store) replicated: Arc<ReplicatedLimit>,
+    pub replicated: Arc<ReplicatedLimit>,
     /// The key in the store.
-    pub(in crate::store) name: KeyHash,
+    pub name: KeyHash,
     /// The units; zero to read the counter only.
-    pub(in crate::store) units: u64,
+    pub units: u64,
     /// The time since which it waited.
-    pub(in crate::store) since: Timestamp,
+    pub since: Timestamp,
 }
 
 impl ShardState {
     /// Returns the delta of a counter, which it creates if need be; `None` where there is no room.
-    pub(super) fn delta(
-        &mut self,
-        key: &ReplicatedKey,
-        now: Timestamp,
-    ) -> Option<&mut PendingDelta> {
+    pub fn delta(&mut self, key: &ReplicatedKey, now: Timestamp) -> Option<&mut PendingDelta> {
         let full = self.deltas.len() >= SHARD_KEYS;
         match self.deltas.entry(key.counter()) {
             Entry::Occupied(known) => {
@@ -118,7 +114,7 @@ impl ShardState {
     }
 
     /// Queues a counter that has something to send, and drops one that has nothing left.
-    pub(super) fn enqueue(&mut self, counter: CounterId) {
+    pub fn enqueue(&mut self, counter: CounterId) {
         let Some(delta) = self.deltas.get_mut(&counter) else {
             return;
         };
@@ -134,7 +130,7 @@ impl ShardState {
     }
 
     /// Ends the flight of a counter.
-    pub(super) fn end_flight(&mut self, counter: CounterId) {
+    pub fn end_flight(&mut self, counter: CounterId) {
         if let Some(delta) = self.deltas.get_mut(&counter)
             && delta.place == QueueState::InFlight
         {
@@ -144,7 +140,7 @@ impl ShardState {
     }
 
     /// Begins the sync of this moment, if it is another than the present one.
-    pub(super) fn begin_sync(&mut self, until: Timestamp) {
+    pub fn begin_sync(&mut self, until: Timestamp) {
         if self.sync != until {
             self.sync = until;
             self.pushed.rotate_right(1);
@@ -153,7 +149,7 @@ impl ShardState {
     }
 
     /// Returns the units of a counter that the store counts late.
-    pub(super) fn recent(&self, counter: CounterId) -> RecentUnits {
+    pub fn recent(&self, counter: CounterId) -> RecentUnits {
         let pushed = self.pushed.iter().filter_map(|sync| sync.get(&counter));
         let pushed = pushed.fold(0, |sum: u64, units| sum.saturating_add(*units));
         let delta = self.deltas.get(&counter);
@@ -165,18 +161,18 @@ impl ShardState {
     }
 
     /// Forgets the pushes of a counter.
-    pub(super) fn forget_pushed(&mut self, counter: CounterId) {
+    pub fn forget_pushed(&mut self, counter: CounterId) {
         for sync in &mut self.pushed {
             sync.remove(&counter);
         }
     }
 
     /// Forgets the pushes of all counters.
-    pub(super) fn forget_all_pushed(&mut self) {
+    pub fn forget_all_pushed(&mut self) {
         self.pushed = Default::default();
     }
 
-    pub(super) fn next(&mut self, until: Timestamp) -> Option<TakenDelta> {
+    pub fn next(&mut self, until: Timestamp) -> Option<TakenDelta> {
         let counter = *self.order.front()?;
         let delta = self.deltas.get_mut(&counter)?;
         if delta.since > until {
@@ -215,7 +211,7 @@ impl PendingDelta {
     /// Requests a read of a key that the answer to a push of `units` found full, until the counts of the others have come: a key that is
     /// rejected has no more pushes, and would never hear of them. Returns whether they have come.
     #[must_use]
-    pub(super) fn settle_full(&mut self, units: u64, now: Timestamp) -> bool {
+    pub fn settle_full(&mut self, units: u64, now: Timestamp) -> bool {
         self.unsettled = match units {
             0 => self.unsettled.saturating_sub(1),
             _ => SETTLING_EXCHANGES,
@@ -230,14 +226,14 @@ impl PendingDelta {
         self.due > 0 || self.read == PendingRead::Yes
     }
 
-    pub(super) fn add_due(&mut self, units: u64, now: Timestamp) {
+    pub fn add_due(&mut self, units: u64, now: Timestamp) {
         if !self.has_to_be_sent() {
             self.since = now;
         }
         self.due = self.due.saturating_add(units);
     }
 
-    pub(super) fn request_read(&mut self, now: Timestamp) {
+    pub fn request_read(&mut self, now: Timestamp) {
         if !self.has_to_be_sent() {
             self.since = now;
         }

@@ -2,18 +2,19 @@
 
 use std::fmt;
 
-use sluicegate_limiter::{
-    Cost, Decision, RateState, RemoteOutcome, RemoteState, Timestamp, Verdict,
-};
+use sluicegate_limiter::{Cost, Decision, RateState, RemoteOutcome, RemoteState, Timestamp};
 
 use super::call::{joint_ask, state_of};
-use super::{Ask, Charge, KeyName, Reply};
+use super::{Reply, terms};
+use crate::store::store_call::{
+    ChargeResult, KeyName, StoreAnswer, StoreAsk, StoreAskResult, StoreCharge,
+};
 
 /// The answer of the script.
 #[derive(Clone, Debug)]
 pub enum ScriptAnswer {
     /// The script evaluated the asks.
-    Decided(ScriptResult),
+    Decided(StoreAnswer),
     /// The store's time, which this is, lies in none of the calendar windows that were sent. Nothing was written: call again near that
     /// moment.
     Elsewhen(Timestamp),
@@ -21,49 +22,6 @@ pub enum ScriptAnswer {
     Foreign(KeyName),
     /// The store was emptied or replaced since the epoch that the call names. Nothing was written.
     Emptied,
-}
-
-/// The evaluation of all asks.
-#[derive(Clone, Debug)]
-pub struct ScriptResult {
-    /// The store's clock.
-    pub now: Timestamp,
-    /// The result of the charge.
-    pub charge_result: ChargeResult,
-    /// One for each ask, in their order.
-    pub results: Vec<AskResult>,
-    /// Fields that could not be read and count as unused: no gateway of this version wrote them.
-    pub unreadable: u32,
-}
-
-/// The result of the charge of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChargeResult {
-    /// Everything that was asked was charged.
-    Charged,
-    /// Nothing was charged: some rate refuses, or the call only reads.
-    NotCharged,
-    /// The key has this push already, or was settled.
-    Done,
-}
-
-/// The result of one ask.
-#[derive(Clone, Debug)]
-pub struct AskResult {
-    /// The decision of this limit.
-    pub decision: Decision,
-    /// The state of the key now, to be applied to a cache.
-    pub state: RemoteState,
-    /// The charge, if one was made.
-    pub charge: Option<Charge>,
-}
-
-impl ScriptResult {
-    /// Returns the verdict over all asks.
-    #[must_use]
-    pub fn verdict(&self) -> Verdict {
-        Verdict::of(self.results.iter().map(|result| result.decision.clone()))
-    }
 }
 
 /// A reply that is no answer of the script.
@@ -92,15 +50,15 @@ const FOREIGN: u64 = 4;
 const EMPTIED: u64 = 5;
 
 /// Reads the answer to a call about these asks; to a push or a settlement it is one ask, that of the push or of
-/// [`Charge::ask`].
+/// [`StoreCharge::ask`].
 ///
 /// # Errors
 /// When it is no answer of the script's to these asks.
-pub fn read(asks: &[Ask<'_>], reply: Reply) -> Result<ScriptAnswer, UnreadableAnswer> {
+pub fn read(asks: &[StoreAsk<'_>], reply: Reply) -> Result<ScriptAnswer, UnreadableAnswer> {
     parse(asks, &reply).ok_or(UnreadableAnswer(reply))
 }
 
-fn parse(asks: &[Ask<'_>], reply: &Reply) -> Option<ScriptAnswer> {
+fn parse(asks: &[StoreAsk<'_>], reply: &Reply) -> Option<ScriptAnswer> {
     let Reply::Rows(rows) = reply else {
         return None;
     };
@@ -132,7 +90,7 @@ fn parse(asks: &[Ask<'_>], reply: &Reply) -> Option<ScriptAnswer> {
         let row = numbers(rows.get(row)?)?;
         ask_result(ask, joint_cost, charge_result, &row, now)
     });
-    Some(ScriptAnswer::Decided(ScriptResult {
+    Some(ScriptAnswer::Decided(StoreAnswer {
         now,
         charge_result,
         results: results.collect::<Option<_>>()?,
@@ -142,15 +100,15 @@ fn parse(asks: &[Ask<'_>], reply: &Reply) -> Option<ScriptAnswer> {
 
 /// Reads one row: which rates refuse, and the numbers of each; `joint_cost` is that of all asks of the key.
 fn ask_result(
-    ask: &Ask<'_>,
+    ask: &StoreAsk<'_>,
     joint_cost: Cost,
     charge_result: ChargeResult,
     row: &[u64],
     now: Timestamp,
-) -> Option<AskResult> {
+) -> Option<StoreAskResult> {
     let (refusing, mut fields) = row.split_first()?;
     let mut states = Vec::with_capacity(ask.policy.rates().len());
-    for terms in ask.terms(now).iter() {
+    for terms in terms(ask, now).iter() {
         let (state, read): (RateState, usize) = state_of(terms, fields)?;
         states.push(state);
         fields = &fields[read..];
@@ -164,14 +122,9 @@ fn ask_result(
         },
         ChargeResult::Done => RemoteOutcome::Peeked,
     };
-    let charge = (charge_result == ChargeResult::Charged).then(|| Charge {
-        policy: ask.policy.clone(),
-        name: ask.name.clone(),
-        cost: ask.cost,
-        left: state.clone(),
-        made: now,
-    });
-    Some(AskResult {
+    let charge =
+        (charge_result == ChargeResult::Charged).then(|| StoreCharge::new(ask, state.clone(), now));
+    Some(StoreAskResult {
         decision: Decision::remote(ask.policy, &state, outcome, now),
         state,
         charge,

@@ -11,23 +11,24 @@ use sluicegate_limiter::{
     Timestamp, WindowStart,
 };
 
-use super::{Ask, Call, Charge, KeyName, NodeId, PushNumber, settled_units};
+use super::{Call, NodeId, PushNumber, terms};
+use crate::store::store_call::{KeyName, StoreAsk, StoreCharge, settled_units};
 
 /// Charges all of `asks`, or none. `near` is a moment near the store's: it chooses the windows of a calendar that are sent.
 #[must_use]
-pub fn decide(asks: &[Ask<'_>], near: Timestamp) -> Call {
+pub fn decide(asks: &[StoreAsk<'_>], near: Timestamp) -> Call {
     asking("decide", asks, near)
 }
 
 /// Returns the decision of [`decide`], and writes nothing.
 #[must_use]
-pub fn peek(asks: &[Ask<'_>], near: Timestamp) -> Call {
+pub fn peek(asks: &[StoreAsk<'_>], near: Timestamp) -> Call {
     asking("peek", asks, near)
 }
 
 /// Charges `ask` whether it fits or not, unless the key has seen this push, or a later one, of the node.
 #[must_use]
-pub fn push(ask: &Ask<'_>, node: NodeId, number: PushNumber, near: Timestamp) -> Call {
+pub fn push(ask: &StoreAsk<'_>, node: NodeId, number: PushNumber, near: Timestamp) -> Call {
     let mut call = CallBuilder::of("push");
     call.ask(ask);
     call.text(&format!("{:016x}", node.0));
@@ -38,7 +39,7 @@ pub fn push(ask: &Ask<'_>, node: NodeId, number: PushNumber, near: Timestamp) ->
 
 /// Charges `ask` whether it fits or not.
 #[must_use]
-pub fn charge_unchecked(ask: &Ask<'_>, near: Timestamp) -> Call {
+pub fn charge_unchecked(ask: &StoreAsk<'_>, near: Timestamp) -> Call {
     let mut call = CallBuilder::of("force");
     call.ask(ask);
     call.terms(ask, near, None);
@@ -58,10 +59,10 @@ pub fn forget(name: &KeyName) -> Call {
 
 /// Makes a key count at least what the store had counted before, whatever it counts now. May be repeated.
 #[must_use]
-pub fn restore(ask: &Ask<'_>, state: &RemoteState, near: Timestamp) -> Call {
+pub fn restore(ask: &StoreAsk<'_>, state: &RemoteState, near: Timestamp) -> Call {
     let mut call = CallBuilder::of("restore");
     call.ask(ask);
-    for (rate, terms) in ask.terms(near).iter().enumerate() {
+    for (rate, terms) in terms(ask, near).iter().enumerate() {
         call.rate(terms);
         match (terms, state.rates().get(rate)) {
             (RateTerms::Log { .. }, state) => call.runs(state),
@@ -74,10 +75,10 @@ pub fn restore(ask: &Ask<'_>, state: &RemoteState, near: Timestamp) -> Call {
 /// Changes a charge to its final cost: a surplus is refunded as far as it still counts, a shortfall is charged whether it fits or not.
 /// `None` if the cost stays.
 #[must_use]
-pub fn settle(charge: &Charge, due: Settle, near: Timestamp) -> Option<Call> {
-    let charged = charge.cost.get();
-    let actual = settled_units(charge.cost, due);
-    let of = |cost: Cost| Ask {
+pub fn settle(charge: &StoreCharge, due: Settle, near: Timestamp) -> Option<Call> {
+    let charged = charge.ask().cost.get();
+    let actual = settled_units(charge.ask().cost, due);
+    let of = |cost: Cost| StoreAsk {
         cost,
         ..charge.ask()
     };
@@ -87,14 +88,14 @@ pub fn settle(charge: &Charge, due: Settle, near: Timestamp) -> Option<Call> {
     let surplus = of(Cost::new(charged - actual)?);
     let mut call = CallBuilder::of("settle");
     call.ask(&surplus);
-    call.number(charge.made.as_nanos() / NANOS_PER_MILLI);
-    call.terms(&surplus, near, Some(&charge.left));
+    call.number(charge.made().as_nanos() / NANOS_PER_MILLI);
+    call.terms(&surplus, near, Some(charge.left()));
     Some(call.0)
 }
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
-fn asking(mode: &str, asks: &[Ask<'_>], near: Timestamp) -> Call {
+fn asking(mode: &str, asks: &[StoreAsk<'_>], near: Timestamp) -> Call {
     let mut call = CallBuilder::of(mode);
     for ask in distinct(asks) {
         call.ask(&ask);
@@ -104,8 +105,8 @@ fn asking(mode: &str, asks: &[Ask<'_>], near: Timestamp) -> Call {
 }
 
 /// Merges the asks by name.
-fn distinct<'a>(asks: &[Ask<'a>]) -> Vec<Ask<'a>> {
-    let mut distinct: Vec<Ask<'a>> = Vec::with_capacity(asks.len());
+fn distinct<'a>(asks: &[StoreAsk<'a>]) -> Vec<StoreAsk<'a>> {
+    let mut distinct: Vec<StoreAsk<'a>> = Vec::with_capacity(asks.len());
     for ask in asks {
         match distinct.iter_mut().find(|other| other.name == ask.name) {
             Some(other) => other.cost = other.cost.saturating_add(ask.cost),
@@ -116,7 +117,7 @@ fn distinct<'a>(asks: &[Ask<'a>]) -> Vec<Ask<'a>> {
 }
 
 /// Returns the index of the merged ask that contains this one, and its cost.
-pub(super) fn joint_ask(asks: &[Ask<'_>], ask: &Ask<'_>) -> (usize, Cost) {
+pub(super) fn joint_ask(asks: &[StoreAsk<'_>], ask: &StoreAsk<'_>) -> (usize, Cost) {
     let distinct = distinct(asks);
     let index = distinct.iter().position(|other| other.name == ask.name);
     // It is one of `asks`.
@@ -151,7 +152,7 @@ impl CallBuilder {
         self.0.args.push(number.to_string().into_bytes());
     }
 
-    fn ask(&mut self, ask: &Ask<'_>) {
+    fn ask(&mut self, ask: &StoreAsk<'_>) {
         let name = ask.name.as_str();
         let entries = ask.policy.log_entries();
         match entries {
@@ -167,8 +168,8 @@ impl CallBuilder {
         self.number(entries.unwrap_or(0));
     }
 
-    fn terms(&mut self, ask: &Ask<'_>, near: Timestamp, left: Option<&RemoteState>) {
-        for (rate, terms) in ask.terms(near).iter().enumerate() {
+    fn terms(&mut self, ask: &StoreAsk<'_>, near: Timestamp, left: Option<&RemoteState>) {
+        for (rate, terms) in terms(ask, near).iter().enumerate() {
             self.rate(terms);
             if let Some(left) = left {
                 self.left(left.rates().get(rate));

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use sluicegate::store::script::{
-    self, ChargeResult, KeyName, NodeId, PushNumber, Reply, ScriptAnswer,
-};
+use sluicegate::store::script::{self, NodeId, PushNumber, Reply, ScriptAnswer};
+use sluicegate::store::{ChargeResult, KeyName};
 use sluicegate_limiter::{
     Algorithm, Alignment, CalendarUnit, CalendarZone, Policy, Refill, Settle, Timestamp,
 };

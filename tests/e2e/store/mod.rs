@@ -9,7 +9,7 @@ mod vectors;
 
 use std::time::Duration;
 
-use sluicegate::store::script::{Ask, KeyName};
+use sluicegate::store::{KeyName, StoreAsk};
 use sluicegate_limiter::{
     Algorithm, Cost, Decision, KeyHash, Period, Policy, Rate, Rates, Timestamp,
 };
@@ -39,8 +39,8 @@ fn name(number: u64, limit: &str) -> KeyName {
     KeyName::new("test", KeyHash::from_bits(number), limit)
 }
 
-fn ask<'a>(policy: &'a Policy, name: &'a KeyName, units: u32) -> Ask<'a> {
-    Ask {
+fn ask<'a>(policy: &'a Policy, name: &'a KeyName, units: u32) -> StoreAsk<'a> {
+    StoreAsk {
         policy,
         name,
         cost: cost(units),

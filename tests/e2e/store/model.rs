@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use sluicegate::store::script::{self, Ask, Charge, ChargeResult, KeyName, NodeId, PushNumber};
+use sluicegate::store::script::{self, NodeId, PushNumber};
+use sluicegate::store::{ChargeResult, KeyName, StoreAsk, StoreCharge};
 use sluicegate_limiter::{
     self as limiter, Algorithm, Alignment, CalendarUnit, CalendarZone, Capacity, KeyHash,
     KeyPlacement, Limit, MAX_COUNT, Outcome, Policy, Rates, Refill, Reservation, Settle, Timestamp,
@@ -179,7 +180,7 @@ fn any_short_policy() -> impl Strategy<Value = Policy> {
 struct Admitted {
     keys: Vec<(usize, u64)>,
     here: Reservation,
-    there: Vec<Charge>,
+    there: Vec<StoreCharge>,
 }
 
 /// The local limits, their views of the store, and the store.
@@ -243,8 +244,8 @@ impl<'s> Bench<'s> {
     fn ask(&mut self, asks: &[(usize, u64, u32)]) -> Result<(), TestCaseError> {
         let now = self.now;
         let names: Vec<KeyName> = asks.iter().map(|ask| named(ask.0, ask.1)).collect();
-        let there: Vec<Ask<'_>> = (asks.iter().zip(&names))
-            .map(|((limit, _, units), name)| Ask {
+        let there: Vec<StoreAsk<'_>> = (asks.iter().zip(&names))
+            .map(|((limit, _, units), name)| StoreAsk {
                 policy: self.limits[*limit].policy(),
                 name,
                 cost: cost(*units),
@@ -320,7 +321,7 @@ impl<'s> Bench<'s> {
     ) -> Result<(), TestCaseError> {
         let now = self.now;
         let name = named(limit, key);
-        let ask = Ask {
+        let ask = StoreAsk {
             policy: self.limits[limit].policy(),
             name: &name,
             cost: cost(units),
@@ -365,7 +366,7 @@ impl<'s> Bench<'s> {
     /// Both say the same of a key.
     fn compare(&mut self, limit: usize, key: u64) -> Result<(), TestCaseError> {
         let name = named(limit, key);
-        let ask = Ask {
+        let ask = StoreAsk {
             policy: self.limits[limit].policy(),
             name: &name,
             cost: cost(1),

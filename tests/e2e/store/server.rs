@@ -7,7 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use sluicegate::store::script::{self, Ask, Call, Reply, ScriptAnswer, ScriptResult};
+use sluicegate::store::script::{self, Call, Reply, ScriptAnswer};
+use sluicegate::store::{StoreAnswer, StoreAsk};
 use sluicegate_limiter::Timestamp;
 use tempfile::TempDir;
 
@@ -135,13 +136,23 @@ impl Server {
     }
 
     /// Runs the script at this moment; what it says of these asks.
-    pub fn answer_at(&mut self, asks: &[Ask<'_>], call: &Call, now: Timestamp) -> ScriptAnswer {
+    pub fn answer_at(
+        &mut self,
+        asks: &[StoreAsk<'_>],
+        call: &Call,
+        now: Timestamp,
+    ) -> ScriptAnswer {
         let reply = self.run_at(call, now).unwrap();
         script::read(asks, reply).unwrap()
     }
 
     /// As `answer_at`, where it judges.
-    pub fn decided_at(&mut self, asks: &[Ask<'_>], call: &Call, now: Timestamp) -> ScriptResult {
+    pub fn decided_at(
+        &mut self,
+        asks: &[StoreAsk<'_>],
+        call: &Call,
+        now: Timestamp,
+    ) -> StoreAnswer {
         match self.answer_at(asks, call, now) {
             ScriptAnswer::Decided(decided) => decided,
             other => panic!("it judges, and does not say {other:?}"),
@@ -149,7 +160,7 @@ impl Server {
     }
 
     /// Decides at this moment.
-    pub fn decide_at(&mut self, asks: &[Ask<'_>], now: Timestamp) -> ScriptResult {
+    pub fn decide_at(&mut self, asks: &[StoreAsk<'_>], now: Timestamp) -> StoreAnswer {
         self.decided_at(asks, &script::decide(asks, now), now)
     }
 

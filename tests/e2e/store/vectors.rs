@@ -3,7 +3,7 @@
 #[path = "../../../crates/limiter/tests/vectors/reading.rs"]
 mod reading;
 
-use sluicegate::store::script::{Ask, KeyName};
+use sluicegate::store::{KeyName, StoreAsk};
 
 use super::server::Server;
 
@@ -15,7 +15,7 @@ fn the_script_agrees_with_the_vectors() {
     for section in reading::sections() {
         let name = KeyName::new("test", reading::KEY, &section.line.to_string());
         for step in section.steps {
-            let ask = Ask {
+            let ask = StoreAsk {
                 policy: &section.policy,
                 name: &name,
                 cost: step.cost,
