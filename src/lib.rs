@@ -6,7 +6,7 @@
 //! # The life of a request
 //!
 //! A [`listener`] reads the request and hands it to the [`gateway`], which calls one stage after the other: those of
-//! [`sluicegate_decide`] find the client and the route, [`admission`] checks the limits, [`origin`] chooses a server,
+//! [`sluicegate_decide`] find the client and the route and evaluate the limits, [`origin`] chooses a server,
 //! [`response`](sluicegate_decide::response) makes the answer, and [`record`] writes log and metrics. Each request uses one [`snapshot`] of
 //! the configuration from its start to its end.
 //! `ARCHITECTURE.md` follows a request through the files.
@@ -18,7 +18,6 @@ pub mod budgets;
 pub mod cli;
 pub mod server;
 
-pub mod admission;
 pub mod gateway;
 pub mod listener;
 pub mod origin;

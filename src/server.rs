@@ -34,7 +34,6 @@ use self::signals::{ProcessSignals, SignalTargets, UpgradePolicy};
 pub use self::sockets::try_binding;
 use self::sockets::{ListenerMap, ListenerSockets};
 use self::upgrade::{InheritedState, PendingTakeover, SocketClaim, UpgradeServer};
-use crate::admission::KeySeed;
 use crate::budgets::{OpenFiles, OwnFiles};
 use crate::config::MemoryPlan;
 use crate::config::rules::Rules;
@@ -43,6 +42,7 @@ use crate::listener::{AdminApp, Intake};
 use crate::process::{GatewayProcess, Phase};
 use crate::record::{AccessLog, AuditLog, RequestMetrics, RequestRecorder};
 use crate::supervisor;
+use sluicegate_decide::admission::KeySeed;
 
 /// The reason for which the gateway could not start.
 #[derive(Debug)]

@@ -26,9 +26,6 @@ use sluicegate_decide::trace_fields::TRACEPARENT;
 use sluicegate_decide::url_scheme::UrlScheme;
 use sluicegate_limiter::{Seed, Timestamp};
 
-use crate::admission::{
-    ActiveLimit, AdmissionReport, KeySeed, KeyTextRules, LimitEnvironment, RouteLimits, ScaledLimit,
-};
 use crate::config::Action;
 use crate::config::rules::{
     FixedResponse, ForwardedSource, HeaderCase, KeyPart, Name, Protocol, RedirectRules,
@@ -36,8 +33,12 @@ use crate::config::rules::{
 };
 use crate::origin::ServerPool;
 use crate::record::{RequestMetrics, RouteMetrics};
-use crate::store::{CountingStore, Store};
+use crate::store::Store;
 use crate::tls::{self, Certificates, Listeners};
+use sluicegate_decide::admission::{
+    ActiveLimit, AdmissionReport, KeySeed, KeyTextRules, LimitEnvironment, RouteLimits, ScaledLimit,
+};
+use sluicegate_decide::store::CountingStore;
 
 pub use self::addresses::keep_addresses;
 

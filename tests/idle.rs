@@ -16,13 +16,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use sluicegate::admission::KeySeed;
 use sluicegate::budgets::OpenFiles;
 use sluicegate::config::rules::{AccessLogTarget, LogRules};
 use sluicegate::config::{no_review, parse};
 use sluicegate::listener::{ConnectionApp, Intake};
 use sluicegate::process::GatewayProcess;
 use sluicegate::record::{AccessLog, RequestMetrics, RequestRecorder};
+use sluicegate_decide::admission::KeySeed;
 use sluicegate_decide::state::{CounterStorage, PersistenceMode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::watch;

@@ -15,7 +15,6 @@ use std::process::Command;
 
 use http::header::{CONTENT_TYPE, COOKIE};
 use http::{HeaderValue, Method};
-use sluicegate::admission::{KnownBody, RequestFacts, normal_value};
 use sluicegate::config::rules::{KeyPart, Rules, ValuePart};
 use sluicegate::config::{no_review, parse};
 use sluicegate_base::bounds;
@@ -24,6 +23,7 @@ use sluicegate_base::geo::{ClientPlace, GeoDatabases};
 use sluicegate_base::jwt::PresentedToken;
 use sluicegate_base::path::NormalPath;
 use sluicegate_base::received::ReceivedFields;
+use sluicegate_decide::admission::{KnownBody, RequestFacts, normal_value};
 use sluicegate_decide::client::PeerTrust;
 use sluicegate_decide::route::{RequestFields, RequestListener, RouteTable};
 use sluicegate_limiter::Timestamp;

@@ -15,7 +15,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method};
 use libfuzzer_sys::{Corpus, fuzz_target};
 use serde_json::Value as Json;
-use sluicegate::admission::{BodyKind, KnownBody, RequestFacts, body_kind, normal_value};
+use sluicegate_decide::admission::{BodyKind, KnownBody, RequestFacts, body_kind, normal_value};
 use sluicegate::config::rules::{Pointer, ValuePart, ValueSource};
 use sluicegate_base::bounds::{BODY_KEY_BYTES, KEY_VALUE_BYTES, POINTER_STEPS};
 use sluicegate_base::crawler::{ClientCrawler, CrawlerRegistry, CrawlerRequest};

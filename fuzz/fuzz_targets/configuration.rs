@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use sluicegate::admission::KeySeed;
+use sluicegate_decide::admission::KeySeed;
 use sluicegate::config::{Environment, Loaded, Problems, Severity, parse_in};
 use sluicegate::explain::ConfigExplanation;
 use sluicegate::record::RequestMetrics;

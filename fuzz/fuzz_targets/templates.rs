@@ -11,7 +11,7 @@ use std::sync::Arc;
 use http::header::COOKIE;
 use http::{HeaderName, HeaderValue, Method};
 use libfuzzer_sys::{Corpus, fuzz_target};
-use sluicegate::admission::{Admission, ChargeTiming, KeySeed, KnownBody, RouteLimits, evaluate};
+use sluicegate_decide::admission::{Admission, ChargeTiming, KeySeed, KnownBody, RouteLimits, evaluate};
 use sluicegate::config;
 use sluicegate::gateway::{Located, RequestHead, locate};
 use sluicegate::record::RequestMetrics;

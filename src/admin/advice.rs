@@ -59,7 +59,7 @@ mod tests {
     use super::super::limit_view::ShareView;
     use super::super::tests::limit_view;
     use super::*;
-    use crate::admission::OverShare;
+    use sluicegate_decide::admission::OverShare;
 
     /// Goal: advice appears with the first overflow and is always larger. Method: tables around the corner cases.
     #[test]

@@ -22,11 +22,11 @@ use super::key_edit::wait_for;
 use super::query::decoded;
 use super::rule_view;
 use super::shared_keys::SharedKeys;
-use crate::admission::{ActiveLimit, NamedKey};
 use crate::config::read_duration;
 use crate::config::rules::KeyPart;
 use crate::process::GatewayProcess;
-use crate::store::KeyChange;
+use sluicegate_decide::admission::{ActiveLimit, NamedKey};
+use sluicegate_decide::store::KeyChange;
 
 /// The bans that an operator means; every condition that is set holds for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

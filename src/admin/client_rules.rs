@@ -18,9 +18,9 @@ use sluicegate_decide::client::{ClientLists, ListEffect, ListMatch, ListSource, 
 use sluicegate_decide::rfc3339;
 use sluicegate_limiter::KeyHash;
 
-use crate::admission::{ActiveLimit, KeySeed};
 use crate::config::rules::{KeyPart, ListUse, Name};
 use crate::snapshot::Snapshot;
+use sluicegate_decide::admission::{ActiveLimit, KeySeed};
 
 /// Routes that are named with a list.
 const NAMED_ROUTES: usize = 20;

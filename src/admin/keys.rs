@@ -24,11 +24,11 @@ use super::page::AdminPage;
 use super::query::decoded;
 use super::task::{AdminAction, AdminTask};
 use super::{rule_view, rules};
-use crate::admission::{RateScaling, ScaledRates};
 use crate::config::read_duration;
 use crate::config::rules::KeyPart;
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
+use sluicegate_decide::admission::{RateScaling, ScaledRates};
 
 /// The maximum of values of a key; no key has more parts.
 const VALUES: usize = 16;

@@ -9,9 +9,9 @@ use sluicegate_limiter::{
     BanRules, BanStats, Capacity, Concurrency, Limit, OverflowPeriod, Permits, Timestamp,
 };
 
-use crate::admission::{ActiveLimit, OverShare, RateScaling, ScaledRates};
 use crate::config::algorithm_name;
 use crate::config::rules::Name;
+use sluicegate_decide::admission::{ActiveLimit, OverShare, RateScaling, ScaledRates};
 
 /// The part of a limit that the configuration and temporary rules say, as pages write it.
 #[derive(Clone, Debug, PartialEq, Serialize)]

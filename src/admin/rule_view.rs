@@ -14,10 +14,10 @@ use sluicegate_decide::temporary_rules::{
 use sluicegate_limiter::{KeyHash, Timestamp};
 
 use super::duration::seconds;
-use crate::admission::{ActiveLimit, KeySeed};
 use crate::config::rules::LoggedKeys;
 use crate::process::GatewayProcess;
 use crate::snapshot::Snapshot;
+use sluicegate_decide::admission::{ActiveLimit, KeySeed};
 
 /// Rules that are named in a line about several.
 const NAMED: usize = 20;

@@ -29,12 +29,12 @@ use super::page::{AdminPage, is_reading};
 use super::rule_view::{RuleRow, RuleViewer};
 use super::task::{AdminAction, AdminTask};
 use super::unblock;
-use crate::admission::ActiveLimit;
 use crate::config::read_duration;
 use crate::config::rules::{LimitRules, Name, Tier};
 use crate::history::MarkKind;
 use crate::process::GatewayProcess;
 use crate::snapshot::Snapshot;
+use sluicegate_decide::admission::ActiveLimit;
 
 /// A change of the rules.
 #[derive(Debug)]

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use sluicegate_limiter::{Cost, KeyPlacement, Timestamp};
 
-use crate::admission::{ActiveLimit, KeyState, NamedKey};
 use crate::snapshot::Snapshot;
-use crate::store::{KeyChange, Store, StoreKey};
+use crate::store::{Store, StoreKey};
+use sluicegate_decide::admission::{ActiveLimit, KeyState, NamedKey};
+use sluicegate_decide::store::KeyChange;
 
 /// The store in which limits count; `None` where the configuration has none.
 #[derive(Clone)]

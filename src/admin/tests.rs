@@ -21,7 +21,6 @@ use super::limit::limit_named;
 use super::limit_view::{BansView, LimitFacts, LimitView, PermitsView};
 use super::snapshot::{AdminSnapshot, ProcessTimes};
 use super::*;
-use crate::admission::{ActiveLimit, KeySeed};
 use crate::budgets::OpenFiles;
 use crate::config::rules::{AccessLogTarget, AdminTokens, LogRules};
 use crate::config::{no_review, parse};
@@ -29,6 +28,7 @@ use crate::process::{Phase, ReloadReport, ReloadTrigger};
 use crate::record::RequestRecorder;
 use crate::record::access_log::AccessLog;
 use crate::record::metrics::RequestMetrics;
+use sluicegate_decide::admission::{ActiveLimit, KeySeed};
 
 const STARTED: Timestamp = Timestamp::from_secs(1_795_245_038);
 

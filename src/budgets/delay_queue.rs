@@ -20,8 +20,8 @@ use sluicegate_limiter::KeyHash;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::admission::QueuePlace;
 use crate::config::rules::Name;
+use sluicegate_decide::admission::QueuePlace;
 
 /// The delayed requests of the process, in their queues.
 #[derive(Debug, Default)]
@@ -112,7 +112,7 @@ impl DelayQueues {
         for (place, turn) in &places {
             *self.of_limit.entry(Arc::clone(&place.limit)).or_default() += 1;
             if place.spacing.is_some() {
-                let queue = self.queues.entry(place.name()).or_insert_with(|| Queue {
+                let queue = self.queues.entry(queue_of(place)).or_insert_with(|| Queue {
                     turn: *turn,
                     waiting: BTreeMap::new(),
                 });
@@ -132,7 +132,7 @@ impl DelayQueues {
     /// Returns the current turn of a request.
     pub(crate) fn turn(&self, request: &Delayed) -> Option<Instant> {
         let turn = |(place, turn): &(QueuePlace, Instant)| {
-            let queue = self.queues.get(&place.name());
+            let queue = self.queues.get(&queue_of(place));
             let first = queue.filter(|queue| queue.is_first((*turn, request.number)));
             first.map_or(*turn, |queue| queue.turn.min(*turn))
         };
@@ -145,7 +145,8 @@ impl DelayQueues {
         subtract(&mut self.of_client, &request.client);
         for (place, turn) in &request.places {
             subtract(&mut self.of_limit, &place.limit);
-            let (Some(queue), Some(spacing)) = (self.queues.get_mut(&place.name()), place.spacing)
+            let (Some(queue), Some(spacing)) =
+                (self.queues.get_mut(&queue_of(place)), place.spacing)
             else {
                 continue;
             };
@@ -160,7 +161,7 @@ impl DelayQueues {
             match queue.waiting.first_key_value() {
                 Some((_, next)) => next.notify_one(),
                 None => {
-                    self.queues.remove(&place.name());
+                    self.queues.remove(&queue_of(place));
                 }
             }
         }
@@ -174,10 +175,9 @@ impl Queue {
     }
 }
 
-impl QueuePlace {
-    fn name(&self) -> (Name, KeyHash) {
-        (Arc::clone(&self.limit), self.key)
-    }
+/// Returns the limit and the key of a queue.
+fn queue_of(place: &QueuePlace) -> (Name, KeyHash) {
+    (Arc::clone(&place.limit), place.key)
 }
 
 fn count_of<K: Eq + Hash>(counts: &HashMap<K, usize>, key: &K) -> usize {

@@ -3,11 +3,11 @@
 use sluicegate_base::address::{PrefixBits, prefix};
 use sluicegate_base::normal_form::in_upper_case;
 
-use crate::admission::{RequestFacts, normal_value};
 use crate::config::rules::{KeyPart, KeyTemplate};
+use sluicegate_decide::admission::{RequestFacts, normal_value};
 
 /// Returns `client.ip = 192.0.2.1/32, path = /auth/sendOTP`: the same values that
-/// [`KeySeed::hash`](crate::admission::KeySeed::hash) hashes.
+/// [`KeySeed::hash`](sluicegate_decide::admission::KeySeed::hash) hashes.
 pub(super) fn shown(template: &KeyTemplate, facts: &RequestFacts<'_>) -> String {
     let parts = template.0.iter().map(|part| match part {
         KeyPart::ClientIp { v4, v6 } => {

@@ -23,11 +23,11 @@ use serde::Serialize;
 use sluicegate_decide::state::CounterStorage;
 use sluicegate_limiter::{Capacity, Seed, Timestamp};
 
-use crate::admission::KeySeed;
 use crate::config::rules::Rules;
 use crate::config::{Loaded, MemoryPlan};
 use crate::record::RequestMetrics;
 use crate::snapshot::Snapshot;
+use sluicegate_decide::admission::KeySeed;
 
 pub use effect::EnforcedKeys;
 pub use limit::LimitExplained;

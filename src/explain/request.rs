@@ -31,10 +31,10 @@ use sluicegate_decide::temporary_rules::RuleEffect;
 use super::effect::{EnforcedKeys, LimitEffect, LimitEffects, effect, effect_text};
 use super::rule_text::{key_rule_text, list_text};
 use super::{activation, key, tier};
-use crate::admission::{ActiveLimit, KeySeed, KnownBody, TierMatch};
 use crate::config::rules::{ListenerRules, Tier};
 use crate::gateway::{EarlyEnd, Located, RequestHead, RequestServer, crawler_request, locate};
 use crate::snapshot::{ActiveAction, Snapshot};
+use sluicegate_decide::admission::{ActiveLimit, KeySeed, KnownBody, TierMatch};
 
 /// A request to explain.
 #[derive(Clone, Debug)]

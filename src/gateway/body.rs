@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use sluicegate_base::bounds;
 
-use crate::admission::KnownBody;
+use sluicegate_decide::admission::KnownBody;
 
 /// The part of a body that was read before the decision.
 pub(super) enum Prefix {

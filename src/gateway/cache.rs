@@ -31,13 +31,13 @@ use super::answer::{self, OwnAnswer};
 use super::cause::Cause;
 use super::context::Context;
 use super::request_head::RequestHead;
-use crate::admission::ResponseSource;
 use crate::cache::freshness::{self};
 use crate::cache::key::{CacheUrl, key};
 use crate::cache::moment;
 use crate::cache::request_directives::{FreshnessLeft, StoredAge};
 use crate::config::rules::RouteCacheRules;
 use crate::snapshot::ActiveRoute;
+use sluicegate_decide::admission::ResponseSource;
 
 /// The field by which some origins override the scheme of a request.
 const X_FORWARDED_SCHEME: HeaderName = HeaderName::from_static("x-forwarded-scheme");

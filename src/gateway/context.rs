@@ -21,13 +21,13 @@ use super::forward_auth::ForwardAuthAnswer;
 use super::forwarded::ForwardedRequest;
 use super::locate::{KnownClient, RequestRoute};
 use super::min_body_rate::Pace;
-use crate::admission::{
-    AdmissionReport, Admitted, ChargeTiming, FinalResponse, LimitNote, OriginContact, RequestEnd,
-    ResponseSource,
-};
 use crate::budgets::BytesPermit;
 use crate::record::{InFlight, TraceContext};
 use crate::snapshot::Snapshot;
+use sluicegate_decide::admission::{
+    AdmissionReport, Admitted, ChargeTiming, FinalResponse, LimitNote, OriginContact, RequestEnd,
+    ResponseSource,
+};
 use sluicegate_decide::client::{AddressSource, ConnectionPeer, PeerAddress, TlsFacts};
 use sluicegate_decide::rejection::{MissingKeys, Rejection};
 use sluicegate_decide::request_id::RequestId;

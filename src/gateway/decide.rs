@@ -23,15 +23,15 @@ use super::redirect;
 use super::request_head::RequestHead;
 use super::step::{AnswerStep, DecidedStep, LimitStep, PendingDecision, RefusedRequest, Step};
 use super::wait::{self, WaitEnd};
-use crate::admission::{Admission, KnownBody, LimitProgress, RouteLimits, evaluate};
 use crate::failure::{ClientFailure, Result};
 use crate::origin::AdmittedPool;
 use crate::process::warn_of_overflow;
 use crate::record::TraceContext;
 use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
-use crate::store::StoreFailure;
+use sluicegate_decide::admission::{Admission, KnownBody, LimitProgress, RouteLimits, evaluate};
 use sluicegate_decide::client::{AddressSource, TlsFacts, given_request_id};
 use sluicegate_decide::rejection::Rejection;
+use sluicegate_decide::store::StoreFailure;
 
 impl Gateway {
     /// Runs stages 2 to 4: finds the client and the route, and evaluates the limits.

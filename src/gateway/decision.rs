@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sluicegate_decide::rejection::Rejection;
 
-use crate::admission::{AdmissionReport, Admitted};
+use sluicegate_decide::admission::{AdmissionReport, Admitted};
 
 /// The decision about a request whose route was found.
 pub(super) struct RequestDecision {

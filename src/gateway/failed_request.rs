@@ -9,8 +9,8 @@ use super::Gateway;
 use super::answer::{self, OwnAnswer};
 use super::cause::Cause;
 use super::context::Context;
-use crate::admission::ResponseSource;
 use crate::failure::{GatewayFailure, RequestFailure};
+use sluicegate_decide::admission::ResponseSource;
 
 impl Gateway {
     /// Notes the failure of a request, and its cause.

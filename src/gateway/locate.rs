@@ -24,9 +24,9 @@ use sluicegate_http1::RuleViolation;
 use sluicegate_limiter::Timestamp;
 
 use super::request_head::{ASTERISK, RequestHead};
-use crate::admission::{KnownBody, RequestFacts, RouteLimits};
 use crate::config::rules::{Name, PathPattern};
 use crate::snapshot::{ActiveRoute, Snapshot};
+use sluicegate_decide::admission::{KnownBody, RequestFacts, RouteLimits};
 use sluicegate_decide::client::{
     self, ClientAddress, ConnectionPeer, ListMatch, ListSource, PeerTrust, TemporaryLists, TlsFacts,
 };

@@ -13,9 +13,9 @@ use super::context::Context;
 use super::decide;
 use super::locate::{Located, NormalForms};
 use super::request_head::RequestHead;
-use crate::admission::{RejectedKey, key_values, record_keys, record_reserves};
 use crate::config::rules::LoggedKeys;
 use crate::record::{OriginUse, Outcome, ReplayFacts};
+use sluicegate_decide::admission::{RejectedKey, key_values, record_keys, record_reserves};
 use sluicegate_decide::rejection::{LimitRejection, Rejection};
 
 /// The response that the client got, for the record.

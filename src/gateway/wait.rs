@@ -18,10 +18,10 @@ use pingora::protocols::SocketDigest;
 use sluicegate_base::address::AddressPrefix;
 use sluicegate_base::bounds;
 
-use crate::admission::QueuePlace;
 use crate::budgets::DelayedRequests;
 use crate::budgets::delay_queue::{Delayed, Departure};
 use crate::timer;
+use sluicegate_decide::admission::QueuePlace;
 
 /// Linux's value for an established TCP connection, `include/net/tcp_states.h`.
 const ESTABLISHED: u8 = 1;

@@ -7,11 +7,11 @@ use sluicegate_base::bounds::LOAD_SAMPLES;
 use sluicegate_decide::activation::{ActivationChange, LoadActivation};
 use sluicegate_limiter::Timestamp;
 
-use crate::admission::{ActiveLimit, KeySeed};
 use crate::config::rules::Name;
 use crate::config::{LimitFigure, LoadFigure, OriginFigure};
 use crate::origin::{AttemptCounts, LatencyCounts, ServerPool};
 use crate::reading_window::ReadingWindow;
+use sluicegate_decide::admission::{ActiveLimit, KeySeed};
 
 /// The sources of figures, at one moment.
 pub struct LoadSources<'a> {

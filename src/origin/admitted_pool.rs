@@ -7,7 +7,7 @@ use sluicegate_base::address::AddressPrefix;
 
 use super::pending_queue::AttemptWait;
 use super::pool::{PickRequest, PickResult, ServerPool};
-use crate::admission::Admitted;
+use sluicegate_decide::admission::Admitted;
 
 /// The pool of an admitted request. Nothing else picks a server.
 pub struct AdmittedPool(Arc<ServerPool>);

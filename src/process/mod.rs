@@ -20,10 +20,10 @@ use std::sync::Arc;
 use sluicegate_base::clock;
 use sluicegate_decide::state::CounterStorage;
 
-use crate::admission::KeySeed;
 use crate::budgets::OpenFiles;
 use crate::config::rules::Rules;
 use crate::record::RequestRecorder;
+use sluicegate_decide::admission::KeySeed;
 
 pub use self::lifecycle::{Lifecycle, Phase};
 pub use self::maintenance::Maintenance;

@@ -7,7 +7,7 @@ use sluicegate_base::clock;
 use sluicegate_limiter::KeyPlacement;
 use tracing::warn;
 
-use crate::admission::{ActiveLimit, AdmissionReport, OverflowNews};
+use sluicegate_decide::admission::{ActiveLimit, AdmissionReport, OverflowNews};
 
 /// Counts each rejection by a counter that new keys share, and warns once a limit when its new keys share counters (contract
 /// C3): in the log now, in metric and status as long as it lasts. Does the same, once a minute, for new keys of a client that

@@ -16,7 +16,6 @@ use tokio::sync::Semaphore;
 
 use super::cut_off::CutOff;
 use crate::acme::AcmeState;
-use crate::admission::KeySeed;
 use crate::budgets::{
     CapCounts, ClientAccounts, ClientBytes, ClientStreams, ConnectionLimiter, DelayedRequests,
     FileShares, OpenFiles, OriginRequests, Resource, TlsHandshakes,
@@ -30,6 +29,7 @@ use crate::record::{Outcome, RequestRecorder};
 use crate::snapshot::Snapshot;
 use crate::tls::Certificates;
 use crate::usage::UsageSamples;
+use sluicegate_decide::admission::KeySeed;
 
 /// Shared by all requests of the process.
 pub struct SharedState {

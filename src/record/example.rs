@@ -16,7 +16,7 @@ use sluicegate_limiter::{
 
 use super::metrics::{RequestMetrics, RouteMetrics};
 use super::outcome::{OriginUse, Outcome};
-use crate::admission::ReportDetails;
+use sluicegate_decide::admission::ReportDetails;
 
 /// The time of the request.
 pub(crate) const NOW: Timestamp = Timestamp::from_nanos(1_795_245_038_042_000_000);

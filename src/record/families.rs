@@ -12,7 +12,7 @@ use super::RequestRecorder;
 use super::limit_counters::{LimitCounter, SeriesPresence};
 use super::metrics::{CODES, DECISION_BOUNDS, DURATION_BOUNDS, LimitCounts, RequestMetrics};
 use super::store_calls::{ROUND_TRIP_BOUNDS, StoreCallCounts, label_of};
-use crate::store::DecisionSource;
+use sluicegate_decide::store::DecisionSource;
 
 /// Returns the families of the recorder and of the process.
 pub(crate) fn families(recorder: &RequestRecorder) -> Vec<SampledFamily> {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sluicegate_decide::rejection::RejectionReason;
 
-use crate::admission::LimitEvent;
-use crate::store::DecisionSource;
+use sluicegate_decide::admission::LimitEvent;
+use sluicegate_decide::store::DecisionSource;
 
 macro_rules! limit_counters {
     ($($counter:ident, $presence:ident, $name:literal, $help:literal;)*) => {

@@ -23,8 +23,8 @@ use sluicegate_telemetry::decimal::write_thousandths;
 use sluicegate_telemetry::escape::{ValueTruncation, escape, escape_cut};
 use sluicegate_telemetry::rfc3339::TimeFormatter;
 
-use crate::admission::LimitEvent;
 use crate::config::rules::{LogFormat, LogRules, OriginAddress};
+use sluicegate_decide::admission::LimitEvent;
 
 use super::outcome::{OriginUse, Outcome};
 use super::{combined, crawler_fields};

@@ -17,8 +17,8 @@ use super::super::example::{Example, NOW, refused, verdict_of};
 use super::super::metrics::RequestMetrics;
 use super::super::outcome::{OriginUse, Outcome};
 use super::*;
-use crate::admission::{LimitEvent, LimitNote, ReportDetails};
 use crate::config::rules::{AccessLogTarget, OnMissing, ValueSource};
+use sluicegate_decide::admission::{LimitEvent, LimitNote, ReportDetails};
 
 fn line(outcome: &Outcome<'_>) -> String {
     let mut into = Vec::new();

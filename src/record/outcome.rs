@@ -18,8 +18,8 @@ use sluicegate_limiter::{Decision, KeyHash, KeyPlacement, Timestamp, Verdict};
 use super::metrics::RouteMetrics;
 use super::replay_facts::ReplayFacts;
 use super::trace::TraceContext;
-use crate::admission::{LimitEvent, ReportDetails};
 use crate::config::rules::OriginAddress;
+use sluicegate_decide::admission::{LimitEvent, ReportDetails};
 
 /// The facts of one request that log, metrics and spans need.
 #[derive(Debug)]

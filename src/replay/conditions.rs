@@ -7,10 +7,10 @@ use sluicegate_base::bounds::LOAD_LOOK;
 use sluicegate_limiter::Timestamp;
 
 use super::limit_counts::LimitTally;
-use crate::admission::KeySeed;
 use crate::config::rules::Name;
 use crate::load::{LoadMonitor, LoadSources};
 use crate::snapshot::Snapshot;
+use sluicegate_decide::admission::KeySeed;
 
 /// Most looks between two requests. In a longer pause of the log they are farther apart than [`LOAD_LOOK`].
 const MOST_LOOKS: u32 = 64;

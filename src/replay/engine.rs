@@ -22,13 +22,13 @@ use super::prepare::{
 };
 use super::route_decisions::{read_rejection, read_report, undecided};
 use super::route_tallies::{RouteTallies, RouteTally, count_decisions, count_report};
-use crate::admission::{
-    Admission, Admitted, ChargeTiming, KeySeed, RequestEnd, ResponseSource, evaluate,
-};
 use crate::config::rules::{Name, Rules};
 use crate::gateway::EarlyEnd;
 use crate::record::RequestMetrics;
 use crate::snapshot::{ActiveRoute, Snapshot};
+use sluicegate_decide::admission::{
+    Admission, Admitted, ChargeTiming, KeySeed, RequestEnd, ResponseSource, evaluate,
+};
 
 /// The result of each request of a batch.
 pub(super) type BatchOutcomes = ArrayVec<ReplayOutcome, MAX_BATCH>;

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use http::{HeaderMap, StatusCode};
 use sluicegate_limiter::Timestamp;
 
-use crate::admission::{
+use sluicegate_decide::admission::{
     Admitted, FinalResponse, LimitNote, LoggedCost, RequestEnd, ResponseSource,
 };
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::admission::{ActiveLimit, RequestFacts, key_values};
 use crate::config::rules::{KeyPart, LoggedKeys};
+use sluicegate_decide::admission::{ActiveLimit, RequestFacts, key_values};
 
 /// Returns the values of the key of a request for `limit`; empty where the log has only the hash of them.
 pub(super) fn key_text(limit: &Arc<ActiveLimit>, facts: &RequestFacts<'_>) -> String {

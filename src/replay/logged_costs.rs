@@ -4,8 +4,10 @@ use http::{HeaderMap, HeaderValue};
 use sluicegate_access_log::{FieldKind, LoggedRequest};
 use sluicegate_limiter::Cost;
 
-use crate::admission::{ActiveLimit, LoggedCost, RecordedReserve, RouteLimits, SettlementRule};
 use crate::config::rules::Name;
+use sluicegate_decide::admission::{
+    ActiveLimit, LoggedCost, RecordedReserve, RouteLimits, SettlementRule,
+};
 
 /// Returns the reserves that the request announced at `limits`, as far as the log has them.
 pub(super) fn reserves(limits: &RouteLimits, request: &LoggedRequest<'_>) -> Vec<RecordedReserve> {

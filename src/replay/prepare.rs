@@ -17,12 +17,12 @@ use super::logged_client::{early_end, locate_logged};
 use super::logged_costs::reserves;
 use super::logged_head::{LoggedHead, LoggedHeads};
 use super::recorded_templates::RecordedTemplates;
-use crate::admission::{
+use crate::gateway::Located;
+use crate::snapshot::{ActiveRoute, Snapshot};
+use sluicegate_decide::admission::{
     KeySeed, KnownBody, RecordedKey, RecordedReserve, RequestFacts, RouteLimits, limit_keys,
     own_key,
 };
-use crate::gateway::Located;
-use crate::snapshot::{ActiveRoute, Snapshot};
 use sluicegate_decide::client::{AddressSource, PeerTrust, hop};
 
 /// Requests that are prepared together: enough that their misses overlap, and few enough that they stay in the nearest cache.

@@ -4,8 +4,8 @@ use sluicegate_access_log::{FieldKind, LogFacts, LoggedRequest};
 use sluicegate_decide::rejection::MissingReason;
 use sluicegate_limiter::KeyHash;
 
-use crate::admission::RecordedKey;
 use crate::config::rules::{KeyTemplate, Rules};
+use sluicegate_decide::admission::RecordedKey;
 
 /// The templates of the configuration whose keys the log has as hashes.
 #[derive(Debug)]

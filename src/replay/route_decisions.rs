@@ -4,7 +4,9 @@ use arrayvec::ArrayVec;
 use sluicegate_decide::rejection::{LimitRejection, MissingKeys, Rejection, RejectionReason};
 
 use super::limit_counts::LimitDecision;
-use crate::admission::{AdmissionReport, LimitEvent, LimitNote, MAX_LIMIT_KEYS, RouteLimits};
+use sluicegate_decide::admission::{
+    AdmissionReport, LimitEvent, LimitNote, MAX_LIMIT_KEYS, RouteLimits,
+};
 
 /// The decisions of all limits of a route over one request, by their index on the route.
 pub(super) type RouteDecisions = ArrayVec<LimitDecision, MAX_LIMIT_KEYS>;

@@ -8,8 +8,8 @@ use super::key_text::key_text;
 use super::limit_counts::{CountedDecision, LimitTally};
 use super::prepare::{BatchKeys, LocatedRequest};
 use super::route_decisions::RouteDecisions;
-use crate::admission::{AdmissionReport, LimitEvent, LimitNote, RequestFacts};
 use crate::config::rules::Name;
+use sluicegate_decide::admission::{AdmissionReport, LimitEvent, LimitNote, RequestFacts};
 
 /// The counts of all limits and routes.
 pub(super) struct RouteTallies {

@@ -65,9 +65,9 @@ mod tests {
     use sluicegate_limiter::{Seed, Timestamp};
 
     use super::*;
-    use crate::admission::KeySeed;
     use crate::config::{Environment, no_review, parse_in};
     use crate::record::RequestMetrics;
+    use sluicegate_decide::admission::KeySeed;
 
     /// A resolver that knows every name, or none.
     struct Resolver {

@@ -23,11 +23,11 @@ use sluicegate_base::clock;
 use sluicegate_limiter::{KeyHash, Timestamp};
 
 use super::script::{Call, Reply};
-use super::store_call::KeyName;
+use sluicegate_decide::store::KeyName;
 use sluicegate_redis_link::StoreError;
 
 use super::Store;
-use super::counting_store::KeyChange;
+use sluicegate_decide::store::KeyChange;
 
 /// The pause between two reads.
 pub(super) const READ: Duration = Duration::from_secs(1);

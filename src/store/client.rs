@@ -17,16 +17,18 @@ use sluicegate_redis_link::{HashSeed, Link, LinkObserver, StoreError};
 use tracing::warn;
 
 use super::change_feed::ChangeFeed;
-use super::counting_store::{CachedKey, CountingStore, KeyChange};
 use super::link_settings::link_settings;
-use super::pending_writes::PendingWrites;
 use super::recovery_cache::RecoveryCache;
-use super::replay_queue::ReplayQueue;
 use super::replication::{PushCounters, SyncSession};
 use super::script::{self, Call, ScriptAnswer};
 use super::settlements::{self, SettlementCounters};
-use super::store_call::{KeyName, StoreAnswer, StoreAsk, StoreCall, StoreCharge, StoreFailure};
 use crate::config::rules::StoreRules;
+use sluicegate_decide::store::PendingWrites;
+use sluicegate_decide::store::ReplayQueue;
+use sluicegate_decide::store::{CachedKey, CountingStore, KeyChange};
+use sluicegate_decide::store::{
+    KeyName, StoreAnswer, StoreAsk, StoreCall, StoreCharge, StoreFailure,
+};
 
 /// A store that several nodes count in: the link to it, and what this node has not sent yet.
 pub struct Store {

@@ -16,7 +16,7 @@ use sluicegate_base::bounds::STORE_REMEMBERED;
 use sluicegate_limiter::{Cost, Policy, RateState, RemoteState, Timestamp};
 
 use super::script::{self, Call};
-use super::store_call::{KeyName, StoreAsk};
+use sluicegate_decide::store::{KeyName, StoreAsk};
 
 /// The pause between two sweeps of a full cache.
 const SWEEP: Duration = Duration::from_secs(1);

@@ -19,11 +19,11 @@ use std::time::Duration;
 
 use sluicegate_limiter::{Cost, Policy, Timestamp};
 
-use super::pending_writes::{ClockPair, PendingWrites, TakenDelta, cost_of};
 use super::recovery_cache::RecoveryCache;
-use super::replay_queue::{ReplayDelta, ReplayQueue};
 use super::script::{self, Call, NodeId, PUSH_MEMORY, PushNumber, Reply, ScriptAnswer};
-use super::store_call::{ChargeResult, KeyName, StoreAnswer, StoreAsk};
+use sluicegate_decide::store::{ChargeResult, KeyName, StoreAnswer, StoreAsk};
+use sluicegate_decide::store::{ClockPair, PendingWrites, TakenDelta, cost_of};
+use sluicegate_decide::store::{ReplayDelta, ReplayQueue};
 use sluicegate_redis_link::{StoreError, random};
 
 /// The pushes of a node: their numbers, and those without an answer.

@@ -5,10 +5,46 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::super::pending_writes::ChargeState;
-use super::super::pending_writes::tests::{at, charge, replicated, share};
-use super::super::replicated_limit::ReplicatedLimit;
+use sluicegate_decide::store::{ChargeState, Enqueued, ReplicatedKey, ReplicatedLimit};
+use sluicegate_limiter::{Capacity, KeyHash, Limit, Period, Rate, Rates};
+
 use super::*;
+
+/// Returns a moment, so many milliseconds after the noon of a day.
+fn at(millis: u64) -> ClockPair {
+    let here = Timestamp::from_nanos(1_800_014_400_000_000_000 + millis * 1_000_000);
+    ClockPair { here, store: here }
+}
+
+/// Returns the limit `otp`, of 100 a day.
+fn replicated(queue: &PendingWrites) -> Arc<ReplicatedLimit> {
+    let day = Period::from_secs(86_400).expect("a period");
+    let rate = Rate::new(100, day).expect("a rate");
+    let capacity = Capacity::new(1000).expect("a capacity");
+    let table = || Limit::new(Rates::new([rate]).expect("rates"), capacity);
+    Arc::new(ReplicatedLimit {
+        registered: queue.register(&"otp".into()),
+        cache: table(),
+        own: table(),
+    })
+}
+
+fn key_of(replicated: &Arc<ReplicatedLimit>, name: u64) -> ReplicatedKey {
+    ReplicatedKey {
+        replicated: Arc::clone(replicated),
+        key: KeyHash::from_bits(name << 20),
+        name: KeyHash::from_bits(name),
+    }
+}
+
+/// Charges a key as a request does that is admitted.
+fn charge(queue: &PendingWrites, key: &ReplicatedKey, cost: Cost, at: ClockPair) -> Enqueued {
+    let seen = queue.sequence(&key.replicated, key.key);
+    for table in [&key.replicated.cache, &key.replicated.own] {
+        table.count(key.key, cost, at.here);
+    }
+    queue.add(key, cost, ChargeState::Final, seen, at)
+}
 
 /// A store that counts one window of each key, and keeps the numbers of pushes as the script does.
 #[derive(Default)]
@@ -66,7 +102,7 @@ impl Gateway {
     fn new(node: u64) -> Self {
         let pending = PendingWrites::default();
         Self {
-            replicated: replicated(&pending, "otp", 100),
+            replicated: replicated(&pending),
             session: SyncSession::new(NodeId(node)),
             pushed: PushCounters::default(),
             replay: ReplayQueue::default(),
@@ -76,10 +112,11 @@ impl Gateway {
     }
 
     fn charge(&self, key: u64, units: u32, millis: u64) {
+        let cost = Cost::new(units).expect("a cost");
         charge(
             &self.pending,
-            &share(&self.replicated, key, units),
-            ChargeState::Final,
+            &key_of(&self.replicated, key),
+            cost,
             at(millis),
         );
     }
@@ -114,7 +151,7 @@ impl Gateway {
     fn cached_units(&self, key: u64, millis: u64) -> u64 {
         self.replicated
             .cache
-            .used(share(&self.replicated, key, 1).0.key, at(millis).store)
+            .used(key_of(&self.replicated, key).key, at(millis).store)
     }
 }
 
@@ -167,7 +204,7 @@ proptest! {
         prop_assert_eq!(counted, charged.values().sum::<u64>());
         for (key, units) in charged {
             for node in &mut nodes {
-                let (asked, _) = share(&node.replicated, key, 1);
+                let asked = key_of(&node.replicated, key);
                 node.pending.queue_read(&asked, at(1_000).here);
                 node.sync(&mut store, Line::Passes, 1_000);
                 prop_assert_eq!(node.cached_units(key, 1_000), units);
@@ -274,7 +311,7 @@ fn what_strict_limits_admitted_meanwhile_is_told() {
     let mut store = Store::default();
     for (key, units) in [("few", 3), ("many", 5_000)] {
         let policy = node.replicated.cache.policy();
-        let name = KeyName::new("test", share(&node.replicated, 1, 1).0.name, key);
+        let name = KeyName::new("test", key_of(&node.replicated, 1).name, key);
         node.replay.add(&StoreAsk {
             policy,
             name: &name,

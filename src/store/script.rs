@@ -26,7 +26,7 @@ pub use answer::{ScriptAnswer, UnreadableAnswer, read};
 pub use call::{charge_unchecked, decide, forget, guarded, peek, push, restore, settle};
 pub use sluicegate_redis_link::{Call, Reply};
 
-use super::store_call::StoreAsk;
+use sluicegate_decide::store::StoreAsk;
 
 /// The script, for Redis 5 and later and for Valkey.
 pub const TEXT: &str = include_str!("decide.lua");

@@ -14,8 +14,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::Store;
-use super::counting_store::CachedKey;
-use super::store_call::StoreCharge;
+use sluicegate_decide::store::CachedKey;
+use sluicegate_decide::store::StoreCharge;
 
 /// The calls that settle: the permits of those under way, and the number of those that ended, by result.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use sluicegate_limiter::{Cost, Decision, Policy, Timestamp};
 
 use super::Store;
-use super::counting_store::KeyChange;
-use super::store_call::{KeyName, StoreAsk};
+use sluicegate_decide::store::KeyChange;
+use sluicegate_decide::store::{KeyName, StoreAsk};
 
 /// One key of one limit in the store.
 #[derive(Clone, Debug)]

@@ -90,7 +90,7 @@ mod tests {
     use crate::config::rules::{StoreRules, StoreSeed};
     use crate::config::{no_review, parse};
     use crate::record::StoreCallCounts;
-    use crate::store::CountingStore;
+    use sluicegate_decide::store::CountingStore;
 
     fn rules(place: &str) -> StoreRules {
         let text = format!(

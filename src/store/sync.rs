@@ -25,11 +25,11 @@ use tracing::{info, warn};
 
 use super::Store;
 use super::change_feed::READ;
-use super::counting_store::CountingStore;
 use super::replication::{PendingPush, SyncQueues, SyncResult, SyncSession};
 use super::store_switch::flush_and_close;
 use crate::config::rules::Name;
 use sluicegate_base::clock;
+use sluicegate_decide::store::CountingStore;
 use sluicegate_redis_link::{BATCH, NewEpoch, RecoveryBarrier, RecoveryStage, random};
 
 /// The least pause between two syncs, however many keys wait.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sluicegate_limiter::Timestamp;
 
 use super::scrape::samples;
-use crate::admission::ScaledRates;
+use sluicegate_decide::admission::ScaledRates;
 
 /// A gateway at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]

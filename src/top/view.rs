@@ -9,7 +9,7 @@ use super::sample::{
     ConditionStatus, GatewaySample, LatencyStatus, ProblemStatus, RequestResults, ScrapedLimit,
     ScrapedServer, ServerError, ServerLimitStatus,
 };
-use crate::admission::ScaledRates;
+use sluicegate_decide::admission::ScaledRates;
 
 /// A gateway between two samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -15,8 +15,8 @@ use sluicegate_limiter::{
 
 use super::generation::Generation;
 use super::rate_usage::{RateUsage, ShownRate};
-use crate::admission::ActiveLimit;
 use crate::config::rules::KeyTemplate;
+use sluicegate_decide::admission::ActiveLimit;
 
 /// Time by which a peak may be older than it says: words hold seconds, and threads may have older readings of the clock.
 const SLACK: Duration = Duration::from_secs(2);

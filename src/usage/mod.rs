@@ -36,13 +36,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sluicegate_base::usage_share::UsageShare;
 use sluicegate_limiter::Timestamp;
 
-use crate::admission::ActiveLimit;
 use crate::config::rules::Name;
 use limit_sample::LimitSample;
 pub use limit_sample::UsageView;
 pub use page::{PeakCount, RatePage, SharedCounters, UsagePage};
 pub use rate_usage::{KeyEstimate, RateUsage};
 pub use sampler::UsageSampler;
+use sluicegate_decide::admission::ActiveLimit;
 
 /// The samples of all limits.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@ use sluicegate_base::clock;
 use sluicegate_decide::rfc3339;
 
 use super::{RateUsage, UsageView};
-use crate::admission::{ActiveLimit, RateScaling, ScaledRates};
 use crate::config::algorithm_name;
+use sluicegate_decide::admission::{ActiveLimit, RateScaling, ScaledRates};
 
 /// The caveat of every page.
 const NOTE: &str = "a rejection charges nothing: keys at the limit may have wanted more than it; \

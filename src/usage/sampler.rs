@@ -12,9 +12,9 @@ use sluicegate_base::clock;
 use sluicegate_decide::in_force::InForce;
 
 use super::{UsageSamples, lock};
-use crate::admission::ActiveLimit;
 use crate::config::rules::Name;
 use crate::record::RequestMetrics;
+use sluicegate_decide::admission::ActiveLimit;
 
 /// The background service. It has a runtime of its own, so a walk holds up nothing else.
 pub struct UsageSampler {

@@ -18,7 +18,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("crates/import/src/haproxy/terms.rs", "with_terms"),
     ("crates/telemetry/src/exposition.rs", "from"),
     ("crates/telemetry/src/otlp/json_members.rs", "visit_bool"),
-    ("src/admission/json.rs", "visit_bool"),
+    ("crates/decide/src/admission/json.rs", "visit_bool"),
     ("src/body_end.rs", "here_if"),
     ("src/gateway/serve/mod.rs", "decide_stream"),
     ("src/gateway/serve/received.rs", "of_stream"),

@@ -17,11 +17,11 @@ use crate::admin::replication::ReplicationSection;
 use crate::admin::rules::RulesSection;
 use crate::admin::status::ConfigurationSection;
 use crate::admin::store::StoreSection;
-use crate::admission::ActiveLimit;
 use crate::config::rules::ListenerRules;
 use crate::process::GatewayProcess;
 use crate::record::live_counts::counter_names;
 use crate::snapshot::Snapshot;
+use sluicegate_decide::admission::ActiveLimit;
 
 /// The part that a reload changes.
 #[derive(Serialize)]

@@ -15,13 +15,13 @@ use super::overview::{OverviewEvent, StateEvent};
 use super::{event_of, rejections};
 use crate::admin::history::HistoryPage;
 use crate::admin::problems::{self, ProblemList};
-use crate::admission::ActiveLimit;
 use crate::config::rules::Name;
 use crate::history::HistoryPosition;
 use crate::process::GatewayProcess;
 use crate::record::live_counts::{LimitTotals, limit_totals};
 use crate::record::{LatencyFigures, RequestTotals};
 use crate::snapshot::Snapshot;
+use sluicegate_decide::admission::ActiveLimit;
 
 /// Ticks after which a large state is sent again.
 const TICKS_OF_LARGE_STATE: u32 = 10 * bounds::EVENTS_TICKS_OF_COUNTERS;

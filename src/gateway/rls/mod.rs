@@ -29,10 +29,10 @@ use super::forward_auth::ForwardAuthAnswer;
 use super::record::ClientResponse;
 use super::serve::ConnectionFacts;
 use super::step::{AnswerStep, DecidedStep, LimitStep, Step, answer_to};
-use crate::admission::ChargeTiming;
 use crate::failure::Result;
 use crate::record::IgnoredField;
 use crate::snapshot::Snapshot;
+use sluicegate_decide::admission::ChargeTiming;
 
 /// Descriptors of one call. Envoy sends one for each entry of `rate_limits`, mostly fewer than five; each costs a decision. A call with
 /// more is over its limit.

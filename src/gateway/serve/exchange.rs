@@ -25,7 +25,6 @@ use super::head_writer::{
 use super::received::{RequestWire, awaits_empty_end};
 use super::request_body::RequestBody;
 use super::response_head::standard_reason;
-use crate::admission::body_is_read;
 use crate::body_end::BodyEnd;
 use crate::budgets::ClientAccount;
 use crate::failure::{ClientFailure, Result};
@@ -36,6 +35,7 @@ use crate::gateway::{key_body, unread};
 use crate::name_case::ReceivedNames;
 use crate::process::SharedState;
 use crate::thread_buffer::WriteBuffer;
+use sluicegate_decide::admission::body_is_read;
 
 /// The client's side of one request.
 pub(super) struct ClientExchange<'a, C> {

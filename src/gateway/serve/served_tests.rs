@@ -20,7 +20,6 @@ use tokio::sync::watch;
 use super::super::client::ConnectionFacts;
 use super::super::head_writer::AnswerHead;
 use super::*;
-use crate::admission::KeySeed;
 use crate::body_end::BodyEnd;
 use crate::budgets::{ClientAccount, OpenFiles};
 use crate::config::rules::{AccessLogTarget, ListenerProtocol, LogRules};
@@ -30,6 +29,7 @@ use crate::process::{GatewayProcess, SharedState};
 use crate::record::RequestRecorder;
 use crate::record::access_log::AccessLog;
 use crate::record::metrics::RequestMetrics;
+use sluicegate_decide::admission::KeySeed;
 
 const CONFIGURATION: &str = "
     listener = [{ address = '127.0.0.1:8080' }]

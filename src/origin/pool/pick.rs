@@ -9,13 +9,13 @@ use sluicegate_base::address::{AddressPrefix, PrefixBits, prefix};
 use sluicegate_limiter::Timestamp;
 
 use super::ServerPool;
-use crate::admission::{KeySeed, RequestFacts};
 use crate::config::rules::{Balance, OriginAddress};
 use crate::origin::adaptive_limit::LimitRefusal;
 use crate::origin::balancer::PickContext;
 use crate::origin::client_counts::ClientTag;
 use crate::origin::pending_queue::AttemptWait;
 use crate::origin::server::ServerPermit;
+use sluicegate_decide::admission::{KeySeed, RequestFacts};
 
 /// The networks by which an adaptive limit counts clients: what a provider gives to one customer or less.
 const CLIENT_NETWORK: PrefixBits = PrefixBits { v4: 24, v6: 56 };

@@ -12,7 +12,7 @@ use sluicegate_limiter::{Algorithm, KeyHash, Seed, Timestamp};
 
 use super::key_maxima::{HitsAt, KeyMaxima};
 use super::{NoSuggestion, SuggestError, SuggestLogs};
-use crate::admission::{ActiveLimit, KeySeed, KnownBody, RequestFacts, limit_keys};
+use sluicegate_decide::admission::{ActiveLimit, KeySeed, KnownBody, RequestFacts, limit_keys};
 
 use sluicegate_decide::state::CounterStorage;
 

@@ -6,7 +6,7 @@ use sluicegate_limiter::{Cost, Decision, RateState, RemoteOutcome, RemoteState, 
 
 use super::call::{joint_ask, state_of};
 use super::{Reply, terms};
-use crate::store::store_call::{
+use sluicegate_decide::store::{
     ChargeResult, KeyName, StoreAnswer, StoreAsk, StoreAskResult, StoreCharge,
 };
 

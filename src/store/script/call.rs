@@ -12,7 +12,7 @@ use sluicegate_limiter::{
 };
 
 use super::{Call, NodeId, PushNumber, terms};
-use crate::store::store_call::{KeyName, StoreAsk, StoreCharge, settled_units};
+use sluicegate_decide::store::{KeyName, StoreAsk, StoreCharge, settled_units};
 
 /// Charges all of `asks`, or none. `near` is a moment near the store's: it chooses the windows of a calendar that are sent.
 #[must_use]

@@ -1,7 +1,7 @@
 //! What the script leaves behind where the store refuses to write: nothing.
 
-use sluicegate::store::ChargeResult;
 use sluicegate::store::script::{self, NodeId, PushNumber};
+use sluicegate_decide::store::ChargeResult;
 use sluicegate_limiter::{Algorithm, Policy};
 
 use super::server::Server;

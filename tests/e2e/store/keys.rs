@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sluicegate::store::script::{self, NodeId, PushNumber, Reply, ScriptAnswer};
-use sluicegate::store::{ChargeResult, KeyName};
+use sluicegate_decide::store::{ChargeResult, KeyName};
 use sluicegate_limiter::{
     Algorithm, Alignment, CalendarUnit, CalendarZone, Policy, Refill, Settle, Timestamp,
 };

@@ -9,7 +9,7 @@ mod vectors;
 
 use std::time::Duration;
 
-use sluicegate::store::{KeyName, StoreAsk};
+use sluicegate_decide::store::{KeyName, StoreAsk};
 use sluicegate_limiter::{
     Algorithm, Cost, Decision, KeyHash, Period, Policy, Rate, Rates, Timestamp,
 };

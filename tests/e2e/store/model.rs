@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use sluicegate::store::script::{self, NodeId, PushNumber};
-use sluicegate::store::{ChargeResult, KeyName, StoreAsk, StoreCharge};
+use sluicegate_decide::store::{ChargeResult, KeyName, StoreAsk, StoreCharge};
 use sluicegate_limiter::{
     self as limiter, Algorithm, Alignment, CalendarUnit, CalendarZone, Capacity, KeyHash,
     KeyPlacement, Limit, MAX_COUNT, Outcome, Policy, Rates, Refill, Reservation, Settle, Timestamp,

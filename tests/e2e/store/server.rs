@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use sluicegate::store::script::{self, Call, Reply, ScriptAnswer};
-use sluicegate::store::{StoreAnswer, StoreAsk};
+use sluicegate_decide::store::{StoreAnswer, StoreAsk};
 use sluicegate_limiter::Timestamp;
 use tempfile::TempDir;
 

@@ -3,7 +3,7 @@
 #[path = "../../../crates/limiter/tests/vectors/reading.rs"]
 mod reading;
 
-use sluicegate::store::{KeyName, StoreAsk};
+use sluicegate_decide::store::{KeyName, StoreAsk};
 
 use super::server::Server;
 

@@ -26,11 +26,11 @@ use sluicegate_base::clock;
 
 use super::client::RequestClient;
 use super::session::ProxySession;
-use crate::admission::ResponseSource;
 use crate::cache::memory_storage::StoredResponse;
 use crate::cache::moment;
 use crate::failure::{RequestFailure, Result};
 use crate::gateway::cache;
+use sluicegate_decide::admission::ResponseSource;
 
 pub(super) use part::ClientPart;
 pub(super) use question::{ask_for_whole, sent_method};

@@ -24,7 +24,6 @@ use super::super::head_writer::{AnswerHead, ConnectionPersistence};
 use super::super::received::RequestWire;
 use super::super::session::ProxySession;
 use super::transaction::{CacheTransaction, RequestSender};
-use crate::admission::Admitted;
 use crate::body_end::BodyEnd;
 use crate::budgets::ClientAccount;
 use crate::cache::fill_lock::FillPermit;
@@ -34,6 +33,7 @@ use crate::gateway::Gateway;
 use crate::gateway::context::Context;
 use crate::gateway::forwarded::{ForwardedRequest, OriginRoute};
 use crate::origin::AdmittedPool;
+use sluicegate_decide::admission::Admitted;
 
 /// The client of a refresh, which gets nothing.
 struct DiscardingClient {

@@ -15,13 +15,13 @@ use super::super::response_body::{ContentWriter, JOINED_PIECE};
 use super::super::session::ProxySession;
 use super::ClientPart;
 use super::transaction::StoredValidation;
-use crate::admission::ResponseSource;
 use crate::body_end::BodyEnd;
 use crate::cache::memory_storage::StoredResponse;
 use crate::cache::moment;
 use crate::failure::Result;
 use crate::gateway::answer;
 use crate::thread_buffer::WriteBuffer;
+use sluicegate_decide::admission::ResponseSource;
 
 impl<C: RequestClient> ProxySession<'_, '_, C> {
     /// Sends a stored response, and settles the charges by it.
