@@ -9,7 +9,7 @@
 
 use sluicegate_limiter::Timestamp;
 
-use super::report::LimitNote;
+use super::limit_event::LimitNote;
 use super::settlement::{FinalResponse, RequestEnd};
 use super::transaction::{SettlementFacts, Transaction};
 

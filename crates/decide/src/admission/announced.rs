@@ -8,7 +8,7 @@ use crate::rejection::MissingReason;
 use sluicegate_limiter::Cost;
 
 use super::body;
-use super::key::RequestFacts;
+use super::facts::RequestFacts;
 use super::settlement::digits;
 use sluicegate_config::rules::{CostRules, MeasuredCost, ReservePart};
 

@@ -16,23 +16,11 @@ use sluicegate_base::parameter_name::WantedName;
 use sluicegate_base::received::ReceivedFields;
 
 use super::content_type::{self, Charset, ContentType};
+use super::facts::{KnownBody, Value};
 use super::json::value_at;
 use super::multipart;
-use super::value::{self, Value};
+use super::value;
 use sluicegate_config::rules::Pointer;
-
-/// The part of a request's body that is read when the request is decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KnownBody<'a> {
-    /// No key of the route reads the body.
-    Unread,
-    /// The whole body; empty where the request has none.
-    Whole(&'a [u8]),
-    /// The body is longer than the part that is read.
-    TooLarge,
-    /// The body is of a kind that is not read: see [`reading`].
-    OfOtherKind,
-}
 
 /// The kinds of bodies from which keys are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

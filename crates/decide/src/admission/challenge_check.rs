@@ -10,9 +10,10 @@ use crate::challenge::{
 use crate::rejection::MissingKeys;
 use sluicegate_limiter::{KeyHash, Seed, Timestamp, Verdict};
 
-use super::key::{KeySeed, RequestFacts};
+use super::facts::RequestFacts;
+use super::key::KeySeed;
 use super::limit_check::LimitCheck;
-use super::report::LimitEvent;
+use super::limit_event::LimitEvent;
 use super::request_key::request_key;
 
 /// A request and the challenge of one limit.

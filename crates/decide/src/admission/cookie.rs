@@ -16,7 +16,8 @@ use sluicegate_base::bounds;
 use sluicegate_base::parameter_name::WantedName;
 use sluicegate_base::received::ReceivedFields;
 
-use super::value::{Value, cut_at, text};
+use super::facts::Value;
+use super::value::{cut_at, text};
 
 /// Returns the value of the cookie with the wanted name. RFC 9113 §8.2.3: in HTTP/2 cookies may come in several fields.
 pub(super) fn find<'a>(

@@ -32,12 +32,12 @@ use sluicegate_limiter::{
 };
 
 use super::challenge_check::ChallengeCheck;
-use super::key::{KeySeed, RequestFacts};
+use super::facts::RequestFacts;
+use super::key::KeySeed;
 use super::limit_check::{LimitCheck, LimitChecks};
+use super::limit_event::{LimitEvent, LimitNote};
 use super::limit_progress::{ChargingRequest, LimitProgress};
-use super::report::{
-    AdmissionReport, LimitEvent, LimitNote, OriginMark, QueuePlace, ReportDetails,
-};
+use super::report::{AdmissionReport, OriginMark, QueuePlace, ReportDetails};
 use super::route::RouteLimits;
 use super::transaction::JointDecision;
 use super::{Admission, rate_limited};

@@ -15,20 +15,12 @@ use sluicegate_limiter::{
 use super::backend::Backend;
 use super::key::KeySeed;
 use super::limit::ActiveLimit;
+use super::named_key::NamedKey;
 use super::next_request::{KeyStanding, NextRequest};
 use super::overrides::ActiveTier;
 use crate::store::{KeyChange, KeyName};
 use sluicegate_config as config;
 use sluicegate_config::rules::{KeyPart, OnStoreFailure};
-
-/// A key of one limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedKey {
-    /// The hash in this process, as the access log writes it.
-    pub key: KeyHash,
-    /// The parts, each in the form that is counted; empty where only the hash is known.
-    parts: Vec<Vec<u8>>,
-}
 
 /// The state of a key.
 #[derive(Clone, Debug)]
@@ -63,28 +55,6 @@ impl KeyState {
             exempt: Some(exempt),
             next: NextRequest::by_list(effect),
             ..self
-        }
-    }
-}
-
-impl NamedKey {
-    /// Returns whether the values are known.
-    #[must_use]
-    pub fn is_by_values(&self) -> bool {
-        !self.parts.is_empty()
-    }
-
-    /// Returns the parts in the form that is counted.
-    pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> {
-        self.parts.iter().map(Vec::as_slice)
-    }
-
-    /// Returns the key with this hash, as the log has it.
-    #[must_use]
-    pub fn of_hash(key: KeyHash) -> Self {
-        Self {
-            key,
-            parts: Vec::new(),
         }
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::rejection::MissingReason;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::value::Value;
+use super::facts::Value;
 
 /// Returns the value to which the steps of a pointer lead.
 pub(super) fn value_at<'a>(text: &[u8], steps: &[Arc<str>]) -> Result<Value<'a>, MissingReason> {

@@ -2,65 +2,15 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
-use std::num::NonZeroU32;
 
-use crate::client::{PeerTrust, TlsFacts};
 use crate::rejection::MissingReason;
-use http::Method;
 use sluicegate_base::address::{PrefixBits, prefix};
-use sluicegate_base::crawler::ClientCrawler;
-use sluicegate_base::geo::ClientPlace;
-use sluicegate_base::jwt::PresentedToken;
 use sluicegate_base::normal_form::{in_lower_case, in_upper_case};
-use sluicegate_base::received::ReceivedFields;
-use sluicegate_limiter::{KeyHash, KeyHasher, Seed, Timestamp};
+use sluicegate_limiter::{KeyHash, KeyHasher, Seed};
 
-use super::body::KnownBody;
-use super::recorded_keys::{RecordedKey, RecordedReserve};
+use super::facts::RequestFacts;
 use super::value;
-use sluicegate_config::rules::{KeyPart, KeyTemplate, PathPattern, ValuePart, ValueSource};
-
-/// The parts of a request that can be in keys. Client, host, path and method are in their normal form, so that two spellings share a
-/// counter; other values are normalized when a key reads them.
-#[derive(Clone, Copy)]
-pub struct RequestFacts<'a> {
-    /// The client's address.
-    pub client: IpAddr,
-    /// Its place, looked up when it is read first.
-    pub place: &'a ClientPlace<'a>,
-    /// The crawler that it is, found when it is read first.
-    pub crawler: &'a ClientCrawler<'a>,
-    /// The trust in the other end of the connection.
-    pub hop: PeerTrust,
-    /// Host, lower case, without port; empty when absent.
-    pub host: &'a str,
-    /// The path by which limits count, from [`NormalPath::key`](sluicegate_base::path::NormalPath::key).
-    pub path: &'a str,
-    /// The path in normal form, which the route's pattern fits.
-    pub segments: &'a str,
-    /// The method.
-    pub method: &'a Method,
-    /// The fields.
-    pub headers: &'a ReceivedFields,
-    /// The text behind the first `?` of the target, as sent.
-    pub query: &'a str,
-    /// The route's pattern, whose parameters are parts of keys.
-    pub pattern: Option<&'a PathPattern>,
-    /// The token that it presents.
-    pub token: &'a PresentedToken<'a>,
-    /// The result of the TLS handshake; `None` in clear text.
-    pub secured: Option<&'a TlsFacts>,
-    /// The beginning of the body.
-    pub body: KnownBody<'a>,
-    /// The number of requests that it counts as.
-    pub hits: NonZeroU32,
-    /// The time of the decision.
-    pub now: Timestamp,
-    /// Keys that a log has in place of the values; none for a live request.
-    pub recorded: &'a [RecordedKey<'a>],
-    /// Reserves that a log has in place of what the request announced; none for a live request.
-    pub reserves: &'a [RecordedReserve],
-}
+use sluicegate_config::rules::{KeyPart, KeyTemplate, ValuePart, ValueSource};
 
 /// The part of a key that a request lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,12 +180,19 @@ pub(super) fn client_bits(template: &KeyTemplate) -> PrefixBits {
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderName, HeaderValue};
-    use sluicegate_base::crawler::{CrawlerRegistry, CrawlerRequest};
-    use sluicegate_base::geo::{GeoDatabases, GeoField};
+    use std::num::NonZeroU32;
+
+    use http::{HeaderName, HeaderValue, Method};
+    use sluicegate_base::crawler::{ClientCrawler, CrawlerRegistry, CrawlerRequest};
+    use sluicegate_base::geo::{ClientPlace, GeoDatabases, GeoField};
+    use sluicegate_base::jwt::PresentedToken;
     use sluicegate_base::parameter_name::OtherNames;
+    use sluicegate_base::received::ReceivedFields;
+    use sluicegate_limiter::Timestamp;
 
     use super::*;
+    use crate::admission::KnownBody;
+    use crate::client::PeerTrust;
     use sluicegate_config::rules::ValuePart;
 
     const CLIENT: KeyPart = KeyPart::ClientIp { v4: 32, v6: 64 };

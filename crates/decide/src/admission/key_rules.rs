@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::temporary_rules::{LimitEdits, RuleEffect, RuleTarget, TemporaryRule};
 use sluicegate_limiter::KeyHash;
 
-use super::inspect::NamedKey;
 use super::key::KeySeed;
 use super::limit::ActiveLimit;
+use super::named_key::NamedKey;
 use super::overrides::AsItIs;
 
 /// The temporary rules about keys of a limit, by keyed hashes.

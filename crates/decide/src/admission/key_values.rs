@@ -13,7 +13,8 @@ use std::net::IpAddr;
 use sluicegate_base::address::{PrefixBits, prefix};
 use sluicegate_base::normal_form::in_lower_case;
 
-use super::key::{KeySubstitute, RequestFacts, client_bits, normal_value};
+use super::facts::RequestFacts;
+use super::key::{KeySubstitute, client_bits, normal_value};
 use super::limit::ActiveLimit;
 use sluicegate_config::rules::{KeyPart, KeyTemplate, LoggedKeys, ValueSource};
 

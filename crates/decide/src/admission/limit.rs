@@ -16,7 +16,8 @@ use sluicegate_limiter::{Ask, Bans, Cost, KeyHash, Limit, Permits, Policy, Table
 
 use super::announced::AnnouncedCost;
 use super::backend::Backend;
-use super::key::{KeySeed, KeySubstitute, RequestFacts};
+use super::facts::RequestFacts;
+use super::key::{KeySeed, KeySubstitute};
 use super::key_rules::KeyRules;
 use super::key_texts::{KeyTextRules, KeyTexts};
 use super::overrides::{ActiveTier, KeyOverrides, TierMatch};

@@ -8,10 +8,12 @@ use arrayvec::ArrayVec;
 use sluicegate_limiter::{Ask, Decision, KeyHash, MAX_ASKS, Outcome, Timestamp, Verdict};
 
 use super::backend::{Backend, BackendKind};
-use super::key::{KeySeed, RequestFacts};
+use super::facts::RequestFacts;
+use super::key::KeySeed;
 use super::limit::ActiveLimit;
+use super::limit_event::{LimitEvent, LimitNote};
 use super::overrides::{ActiveTier, TierMatch};
-use super::report::{LimitEvent, LimitNote, OriginMark};
+use super::report::OriginMark;
 use super::request_key::request_key;
 use super::transaction::{
     JointDecision, JointProgress, JointQuestion, RequestProgress, Transaction,

@@ -3,7 +3,8 @@
 use crate::rejection::MissingKeys;
 use sluicegate_limiter::{KeyHash, MAX_ASKS};
 
-use super::key::{KeySeed, RequestFacts};
+use super::facts::RequestFacts;
+use super::key::KeySeed;
 use super::request_key::request_key;
 use super::route::RouteLimits;
 

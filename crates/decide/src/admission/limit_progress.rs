@@ -19,7 +19,8 @@ use super::evaluate::{
     strike,
 };
 use super::limit_check::{LimitCheck, LimitChecks, ShadowProgress};
-use super::report::{AdmissionReport, LimitNote};
+use super::limit_event::LimitNote;
+use super::report::AdmissionReport;
 use super::transaction::{
     JointDecision, JointProgress, JointQuestion, RequestProgress, Transaction,
 };

@@ -5,13 +5,14 @@ use std::net::IpAddr;
 use crate::rejection::{LimitRejection, MissingKeys, RejectionReason};
 use sluicegate_limiter::{KeyHash, Timestamp};
 
-use super::inspect::NamedKey;
-use super::key::{KeySubstitute, RequestFacts};
+use super::facts::RequestFacts;
+use super::key::KeySubstitute;
 use super::key_texts::{BanSource, KeyNamer};
 use super::key_values::{
     SubstitutedPart, substitute_values, values_of_operator, values_of_request,
 };
 use super::limit::ActiveLimit;
+use super::named_key::NamedKey;
 use sluicegate_config::rules::OnMissing;
 
 /// The key of a rejected request.

@@ -14,7 +14,8 @@ use memchr::{memchr, memchr2, memmem};
 use sluicegate_base::parameter_name::{NameMatch, WantedName};
 
 use super::content_type::ContentType;
-use super::value::{Value, agreed, cut_at};
+use super::facts::Value;
+use super::value::{agreed, cut_at};
 
 /// Most parts of a form: Django, Litestar and PHP read a thousand.
 const PARTS: usize = 1000;

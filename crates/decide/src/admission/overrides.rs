@@ -12,7 +12,8 @@ use crate::activation::LoadActivation;
 use crate::policy_items::PolicyItems;
 use sluicegate_limiter::{KeyHash, Limit};
 
-use super::key::{KeySeed, RequestFacts};
+use super::facts::RequestFacts;
+use super::key::KeySeed;
 use super::tier::NamedTiers;
 use sluicegate_config::rules::{LimitRules, Name, OverrideRows, Tier, TierIndex};
 

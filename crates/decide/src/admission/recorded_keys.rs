@@ -4,31 +4,11 @@
 //! are recorded by the template of the key, not by the limit: a configuration in which limits have other names, rates or actions can be
 //! judged by them. What a request announces as its cost is in the body too; it is recorded in units, by the limit.
 
-use crate::rejection::MissingReason;
-use sluicegate_limiter::{Cost, KeyHash};
-
-use super::key::{KeySeed, RequestFacts};
+use super::facts::{RecordedKey, RecordedReserve, RequestFacts};
+use super::key::KeySeed;
 use super::limit::ActiveLimit;
 use super::route::RouteLimits;
-use sluicegate_config::rules::{KeyTemplate, Name};
-
-/// The key of a request under one template, or why it has none.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RecordedKey<'t> {
-    /// The template.
-    pub template: &'t KeyTemplate,
-    /// The key.
-    pub key: Result<KeyHash, MissingReason>,
-}
-
-/// The reserve of a request that announces it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordedReserve {
-    /// The limit.
-    pub limit: Name,
-    /// Its units.
-    pub reserve: Cost,
-}
+use sluicegate_config::rules::Name;
 
 /// Returns the key of a request under the template of `limit`; `None` where the request lacks a part of it.
 #[must_use]

@@ -3,7 +3,8 @@
 use crate::rejection::{MissingKey, MissingKeys, MissingReason};
 use sluicegate_limiter::KeyHash;
 
-use super::key::{KeySeed, KeySubstitute, MissingPart, RequestFacts};
+use super::facts::RequestFacts;
+use super::key::{KeySeed, KeySubstitute, MissingPart};
 use super::key_values::SubstitutedPart;
 use super::limit::ActiveLimit;
 use sluicegate_config::rules::{KeyTemplate, OnMissing, ValueSource};

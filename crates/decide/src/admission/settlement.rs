@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, StatusCode};
 use sluicegate_base::reported_cost::{CostReader, ReportedNumber};
 use sluicegate_limiter::{Cost, Settle};
 
-use super::report::LimitEvent;
+use super::limit_event::LimitEvent;
 use sluicegate_config::Condition;
 use sluicegate_config::rules::{
     AbsentPart, CostSource, CountedRequests, LimitRules, MeasuredCost, Name, Pointer, ReportedSum,

@@ -9,7 +9,8 @@ use crate::activation::LoadActivation;
 use crate::client::PeerTrust;
 use ahash::HashMap;
 
-use super::key::{RequestFacts, normal_value};
+use super::facts::RequestFacts;
+use super::key::normal_value;
 use super::overrides::TierMatch;
 use sluicegate_config::rules::{Name, TierIndex, TierRules, TierSource, ValueSource};
 

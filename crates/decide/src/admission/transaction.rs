@@ -19,7 +19,7 @@ use sluicegate_limiter::{Cost, MAX_ASKS, Permit, Reservation, Settle, Timestamp}
 use super::backend::BackendKind;
 use super::limit::ActiveLimit;
 use super::limit_check::LimitCheck;
-use super::report::{LimitEvent, LimitNote};
+use super::limit_event::{LimitEvent, LimitNote};
 use super::reserved_units::HeldReserve;
 use super::settlement::{FinalResponse, RequestEnd, ResponseProgress};
 use crate::store::{RemoteCharge, ReplicatedCharge};

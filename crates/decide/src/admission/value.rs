@@ -21,12 +21,9 @@ use sluicegate_base::parameter_name::{NameMatch, OtherNames, WantedName};
 
 use super::body;
 use super::cookie;
+use super::facts::{RequestFacts, Value};
 use super::json;
-use super::key::RequestFacts;
 use sluicegate_config::rules::{Pointer, ValuePart, ValueSource};
-
-/// The value, as far as it counts.
-pub(super) type Value<'a> = Cow<'a, [u8]>;
 
 /// Returns the value that `part` names.
 pub(super) fn find<'a>(

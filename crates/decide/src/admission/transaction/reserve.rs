@@ -15,8 +15,8 @@ use sluicegate_limiter::{Ask, Decision, MAX_ASKS, Outcome, Timestamp, Verdict, p
 
 use super::{SettlementFacts, Transaction};
 use crate::admission::limit_check::{LimitCheck, LimitChecks};
+use crate::admission::limit_event::{LimitEvent, LimitNote};
 use crate::admission::precheck;
-use crate::admission::report::{LimitEvent, LimitNote};
 use crate::store::{
     self, BackendDecision, DecisionSource, SlotQuestion, StoreAnswer, StoreCall, StoreFailure,
     StoreProgress, reserve_replicated,
