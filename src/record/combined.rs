@@ -14,7 +14,7 @@ use sluicegate_base::bounds::LOGGED_FIELD;
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_telemetry::rfc3339::TimeFormatter;
 
-use super::line::{MAX_METHOD, MAX_TARGET};
+use super::line_values::{MAX_METHOD, MAX_TARGET};
 use super::outcome::Outcome;
 
 /// The status of a client that left before an answer.

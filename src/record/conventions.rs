@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use sluicegate_base::address::address_text;
 use sluicegate_telemetry::otlp::AttributeWriter;
 
-use super::line::{MAX_HOST, MAX_METHOD, MAX_TARGET};
+use super::line_values::{MAX_HOST, MAX_METHOD, MAX_TARGET};
 use super::outcome::Outcome;
 
 /// Writes the attributes of the request and of its client.

@@ -2,7 +2,7 @@
 
 use sluicegate_base::crawler::CrawlerStatus;
 
-use super::line::{MAX_HOST, text, text_cut};
+use super::line_values::{MAX_HOST, text, text_cut};
 
 /// Writes the fields `crawler` and `crawler_…`, each with the comma before it.
 pub(super) fn write(into: &mut Vec<u8>, status: &CrawlerStatus) {

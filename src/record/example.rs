@@ -14,8 +14,9 @@ use sluicegate_limiter::{
     Verdict, decide,
 };
 
-use super::metrics::{RequestMetrics, RouteMetrics};
+use super::metrics::RequestMetrics;
 use super::outcome::{OriginUse, Outcome};
+use super::route_metrics::RouteMetrics;
 use sluicegate_decide::admission::ReportDetails;
 
 /// The time of the request.

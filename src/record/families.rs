@@ -10,7 +10,8 @@ use sluicegate_telemetry::process::ProcessStats;
 
 use super::RequestRecorder;
 use super::limit_counters::{LimitCounter, SeriesPresence};
-use super::metrics::{CODES, DECISION_BOUNDS, DURATION_BOUNDS, LimitCounts, RequestMetrics};
+use super::metrics::{LimitCounts, RequestMetrics};
+use super::request_series::{CODES, DECISION_BOUNDS, DURATION_BOUNDS};
 use super::store_calls::{ROUND_TRIP_BOUNDS, StoreCallCounts, label_of};
 use sluicegate_decide::store::DecisionSource;
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::super::access_log::AccessLog;
 use super::super::example::{Example, limit};
-use super::super::metrics::{RequestMetrics, RouteMetrics};
+use super::super::metrics::RequestMetrics;
+use super::super::route_metrics::RouteMetrics;
 use super::*;
 use crate::config::rules::{AccessLogTarget, LogRules, Name};
 use sluicegate_limiter::{Ask, Cost, Seed, decide};

@@ -13,7 +13,8 @@ use sluicegate_decide::outcome::RequestDisposition;
 use sluicegate_limiter::Verdict;
 use sluicegate_telemetry::rfc3339::TimeFormatter;
 
-use super::line::{LogEntry, micros, thousandths, whole_seconds};
+use super::line::LogEntry;
+use super::line_values::{micros, thousandths, whole_seconds};
 use super::outcome::Outcome;
 
 /// The use of terminal colors.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sluicegate_telemetry::exposition::SampledFamily;
 use sluicegate_telemetry::histogram::{Histogram, HistogramSum};
 
-use super::line::micros;
+use super::line_values::micros;
 
 /// Upper bounds of `sluicegate_crawler_lookup_duration_seconds`, in microseconds: from a resolver on the same machine that has both
 /// answers, to [`LOOK_UP_PATIENCE`](sluicegate_base::bounds::LOOK_UP_PATIENCE).

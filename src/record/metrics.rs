@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use sluicegate_decide::outcome::{CacheUse, RequestDisposition};
 use sluicegate_limiter::{Outcome as Answer, Timestamp};
 use sluicegate_telemetry::escape::escape;
 use sluicegate_telemetry::histogram::{Histogram, HistogramSum};
@@ -25,35 +24,18 @@ use super::descriptor_fields::IgnoredFields;
 use super::geo_lookups::GeoLookupCounts;
 use super::handshakes::HandshakeCounts;
 use super::limit_counters::{LimitCells, LimitCounter, LimitSums};
-use super::line::micros;
+use super::line_values::micros;
 use super::look_up_durations::LookUpDurations;
 use super::outcome::Outcome;
 use super::proxy_headers::ProxyHeaderCounts;
 use super::recent_requests::{RecentRequests, RequestFigures};
+use super::request_series::{CODES, DECISION_BOUNDS, DISPOSITIONS, DURATION_BOUNDS, RequestCounts};
 use super::request_totals::{RequestResult, RequestTotals};
+use super::route_metrics::{RouteCells, RouteCounts, RouteMetrics, totals};
 use super::route_results::RouteResults;
 use super::store_calls::StoreCallCounts;
 use super::untrusted_forwarding::UntrustedForwarding;
 use crate::config::rules::Name;
-
-/// Upper bounds of `sluicegate_request_duration_seconds`, in microseconds: from a refusal to a slow report.
-pub(super) const DURATION_BOUNDS: [u64; 15] = [
-    100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
-    1_000_000, 5_000_000, 30_000_000,
-];
-
-/// Upper bounds of `sluicegate_limits_duration_seconds`, in nanoseconds: from a cached key to a preempted thread.
-pub(super) const DECISION_BOUNDS: [u64; 10] = [
-    250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 64_000, 1_000_000, 10_000_000,
-];
-
-/// Values of the label `code`, by the hundreds of the status; `none` where no status was sent.
-pub(super) const CODES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
-
-const DISPOSITIONS: usize = RequestDisposition::ALL.len();
-
-/// Numbers of requests by disposition and code.
-type RequestCounts = [[u64; CODES.len()]; DISPOSITIONS];
 
 /// The counts of requests, and of what happens before there is one.
 #[derive(Debug, Default)]
@@ -92,17 +74,6 @@ pub struct RequestMetrics {
 /// A limit as one route uses it.
 type RouteAndLimit = (Name, Name);
 
-/// One route's counters, resolved, with the names that log and metrics give it.
-#[derive(Clone, Debug)]
-pub struct RouteMetrics {
-    name: Name,
-    /// The name as the log writes it, escaped.
-    logged_name: Arc<[u8]>,
-    limits: Box<[Name]>,
-    cells: Arc<PerThread<RouteCells>>,
-    limit_cells: Box<[Arc<PerThread<LimitCells>>]>,
-}
-
 /// Reloads of the configuration.
 #[derive(Debug, Default)]
 pub struct ReloadCounts {
@@ -118,26 +89,6 @@ pub struct InFlight(Arc<InFlightCell>);
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct InFlightCell(AtomicI64);
-
-/// One thread's counts of one route.
-#[derive(Debug, Default)]
-pub(super) struct RouteCells {
-    requests: [[AtomicU64; CODES.len()]; DISPOSITIONS],
-    /// By [`CacheUse`].
-    cache: [AtomicU64; CacheUse::ALL.len()],
-    /// Durations of requests that were not rejected, and of those that were.
-    durations: [Histogram<{ DURATION_BOUNDS.len() }>; 2],
-}
-
-/// The counts of one route.
-pub(super) struct RouteCounts {
-    pub(super) route: Name,
-    /// By disposition and code.
-    pub(super) requests: RequestCounts,
-    /// By [`CacheUse`].
-    pub(super) cache: [u64; CacheUse::ALL.len()],
-    pub(super) durations: HistogramSum<{ DURATION_BOUNDS.len() }>,
-}
 
 /// The counts of one limit on one route.
 pub(super) struct LimitCounts {
@@ -366,30 +317,6 @@ impl RequestMetrics {
     }
 }
 
-impl RouteMetrics {
-    /// Returns the route's name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Returns the route's name as the log writes it, escaped.
-    pub(super) fn logged_name(&self) -> &[u8] {
-        &self.logged_name
-    }
-
-    /// Returns the route's name, shared.
-    pub(super) fn shared_name(&self) -> &Name {
-        &self.name
-    }
-
-    /// Returns the names of its limits, in the order in which they decide.
-    #[must_use]
-    pub fn limits(&self) -> &[Name] {
-        &self.limits
-    }
-}
-
 /// Connections that the gateway closed because their clients were abusive.
 #[derive(Debug, Default)]
 pub struct AbuseCount(AtomicU64);
@@ -430,57 +357,6 @@ impl ReloadCounts {
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl RouteCells {
-    /// Returns the results of one route.
-    fn results(cells: &PerThread<Self>) -> RouteResults {
-        let durations = HistogramSum::sum(cells.cells().map(|cells| &cells.durations[0]));
-        let mut requests = [[0; CODES.len()]; DISPOSITIONS];
-        for cells in cells.cells() {
-            cells.add_requests(&mut requests);
-        }
-        RouteResults::new(totals(requests), durations)
-    }
-
-    /// Adds the requests to `sums`.
-    fn add_requests(&self, sums: &mut RequestCounts) {
-        let counts = self.requests.as_flattened();
-        for (sum, count) in sums.as_flattened_mut().iter_mut().zip(counts) {
-            *sum += count.load(Ordering::Relaxed);
-        }
-    }
-}
-
-/// Returns requests by their result.
-fn totals(requests: RequestCounts) -> RequestTotals {
-    let mut totals = RequestTotals::default();
-    for (disposition, by_code) in RequestDisposition::ALL.into_iter().zip(requests) {
-        for (code, count) in by_code.into_iter().enumerate() {
-            totals.add(disposition, code, count);
-        }
-    }
-    totals
-}
-
-impl RouteCounts {
-    fn of(route: &Name, cells: &PerThread<RouteCells>) -> Self {
-        let mut requests = [[0; CODES.len()]; DISPOSITIONS];
-        let mut cache = [0; CacheUse::ALL.len()];
-        for cells in cells.cells() {
-            for (sum, count) in cache.iter_mut().zip(&cells.cache) {
-                *sum += count.load(Ordering::Relaxed);
-            }
-            cells.add_requests(&mut requests);
-        }
-        let durations = HistogramSum::sum(cells.cells().flat_map(|cells| &cells.durations));
-        Self {
-            route: Arc::clone(route),
-            requests,
-            cache,
-            durations,
-        }
     }
 }
 

@@ -30,6 +30,7 @@ mod handshakes;
 mod limit_counters;
 pub mod line;
 mod line_selection;
+mod line_values;
 pub(crate) mod live_counts;
 pub mod live_view;
 #[cfg(feature = "otlp")]
@@ -43,7 +44,9 @@ mod recent_requests;
 mod rejected_clients;
 mod rejection_tail;
 mod replay_facts;
+mod request_series;
 mod request_totals;
+mod route_metrics;
 mod route_results;
 #[cfg(feature = "otlp")]
 mod signal_export;
@@ -61,7 +64,7 @@ pub use descriptor_fields::{IgnoredField, IgnoredFields};
 pub use export_queues::ExportQueues;
 pub use handshakes::{HandshakeCounts, HandshakeFailure, HandshakeKind};
 pub use look_up_durations::LookUpDurations;
-pub use metrics::{InFlight, RequestMetrics, RouteMetrics};
+pub use metrics::{InFlight, RequestMetrics};
 pub use notices::NoticeThrottle;
 pub use outcome::{OriginUse, Outcome};
 pub use proxy_headers::{ProxyHeaderCounts, ProxyHeaderResult};
@@ -70,6 +73,7 @@ pub use rejected_clients::{ClientGroups, RejectedClients, RejectedClientsView};
 pub use rejection_tail::{RejectionTail, TailedRejection};
 pub use replay_facts::ReplayFacts;
 pub use request_totals::RequestTotals;
+pub use route_metrics::RouteMetrics;
 pub use route_results::RouteResults;
 #[cfg(feature = "otlp")]
 pub use signal_export::{InstanceId, SignalExportService};

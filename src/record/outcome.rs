@@ -15,8 +15,8 @@ use sluicegate_decide::rejection::{LimitRejection, MissingKey};
 use sluicegate_decide::request_id::RequestId;
 use sluicegate_limiter::{Decision, KeyHash, KeyPlacement, Timestamp, Verdict};
 
-use super::metrics::RouteMetrics;
 use super::replay_facts::ReplayFacts;
+use super::route_metrics::RouteMetrics;
 use super::trace::TraceContext;
 use crate::config::rules::OriginAddress;
 use sluicegate_decide::admission::{LimitEvent, ReportDetails};

@@ -10,7 +10,7 @@ use sluicegate_base::bounds::LOAD_READING;
 use sluicegate_limiter::Timestamp;
 use sluicegate_telemetry::histogram::HistogramSum;
 
-use super::metrics::DURATION_BOUNDS;
+use super::request_series::DURATION_BOUNDS;
 use super::request_totals::RequestTotals;
 use crate::reading_window::ReadingWindow;
 

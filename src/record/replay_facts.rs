@@ -3,7 +3,7 @@
 use sluicegate_base::hex::digits_of_u64;
 use sluicegate_limiter::Timestamp;
 
-use super::line::{number, text};
+use super::line_values::{number, text};
 use sluicegate_decide::admission::{RecordedKey, RecordedReserve};
 
 /// The facts by which the decision over a request can be repeated.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use sluicegate_decide::outcome::RequestDisposition;
 
-use super::metrics::CODES;
+use super::request_series::CODES;
 
 /// The index of 5xx in [`CODES`].
 const SERVER_ERROR: usize = 5;

@@ -15,7 +15,7 @@ use sluicegate_limiter::Timestamp;
 use sluicegate_telemetry::otlp::{ExportQueue, SpanAttributes, SpanHead, SpanKind, write_span};
 
 use super::conventions::{self, known_method, text, without_methods};
-use super::line::MAX_METHOD;
+use super::line_values::MAX_METHOD;
 use super::outcome::{OriginUse, Outcome};
 use super::trace::TraceContext;
 use crate::config::rules::OriginAddress;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use sluicegate_redis_link::{CallResult, LinkEvent, LinkObserver};
 use sluicegate_telemetry::histogram::{Histogram, HistogramSum};
 
-use super::line::micros;
+use super::line_values::micros;
 
 /// Upper bounds of `sluicegate_store_round_trip_seconds`, in microseconds: from a socket on the same machine to the longest timeout.
 pub(super) const ROUND_TRIP_BOUNDS: [u64; 12] = [
