@@ -7,6 +7,7 @@ use super::jumps::{
     Destination, JumpTable, PathStep, answers_at_once, handler, has_handler, is_redirect, stays_in,
 };
 use super::locations::{LocationBlock, LocationMatch};
+use super::omissions;
 use super::scope::SettingScope;
 use super::tree::Directive;
 use crate::bounds;
@@ -140,12 +141,12 @@ impl<'d> JumpTable<'d> {
                 continue;
             }
             match named.contains(location.text.as_str()) {
-                true => super::leave_out(
+                true => omissions::leave_out(
                     directive,
                     "no route takes the requests that come to it",
                     ledger,
                 ),
-                false => super::leave_without_effect(
+                false => omissions::leave_without_effect(
                     directive,
                     "no directive passes requests on to it",
                     ledger,

@@ -12,7 +12,7 @@ use sluicegate_base::path::PathCase;
 use super::listens::ServerBlock;
 use super::scope::SettingScope;
 use super::tree::Directive;
-use super::{guards, precedence};
+use super::{guards, omissions, precedence};
 use crate::ledger::{EntryId, Ledger};
 use crate::paths;
 
@@ -124,7 +124,7 @@ pub(super) fn collect<'d>(
         let (match_kind, text) = match read {
             Ok(read) => read,
             Err(reason) => {
-                super::leave_out(directive, &reason, ledger);
+                omissions::leave_out(directive, &reason, ledger);
                 ledger.fill_in_for(directive.id, &reason);
                 continue;
             }
@@ -235,7 +235,7 @@ pub(super) fn place<'d>(
         let mut location = arranged.location;
         let text = &location.text;
         if let (Some(directive), Some(reason)) = (location.directive, needless(&location)) {
-            super::leave_without_effect(directive, reason, ledger);
+            omissions::leave_without_effect(directive, reason, ledger);
             continue;
         }
         let is_expression = is_prefix(location.match_kind)
@@ -252,7 +252,7 @@ pub(super) fn place<'d>(
             Err(reason) => {
                 if let Some(directive) = location.directive {
                     let reason = format!("no path of a route is this: {reason}");
-                    super::leave_out(directive, &reason, ledger);
+                    omissions::leave_out(directive, &reason, ledger);
                     ledger.fill_in_for(directive.id, &reason);
                 }
                 continue;
@@ -291,7 +291,7 @@ fn without_copies<'d>(
     for directive in copies.iter().filter_map(|it| it.location.directive) {
         if !ledger.is_translated(directive.id) {
             let reason = "another location takes all of its requests";
-            super::leave_without_effect(directive, reason, ledger);
+            omissions::leave_without_effect(directive, reason, ledger);
         }
     }
     first

@@ -28,6 +28,7 @@ mod listeners;
 mod listens;
 mod location_index;
 mod locations;
+mod omissions;
 mod origin_tls;
 mod origins;
 mod passes;
@@ -48,6 +49,7 @@ use self::address_groups::AddressGroups;
 use self::https_redirect::HttpsRedirects;
 use self::listener_tls::requires_certificate;
 use self::listens::ServerBlock;
+use self::omissions::{leave_out, leave_without_effect};
 use self::routes::{RouteMaker, ServerPlace};
 use self::scope::SettingScope;
 use self::tree::Directive;
@@ -217,14 +219,6 @@ fn leave_server_out(
     }
 }
 
-/// Records that a directive and all in it change no answer in nginx either.
-fn leave_without_effect(directive: &Directive, reason: &str, ledger: &mut Ledger) {
-    ledger.without_effect(directive.id, reason);
-    for child in directive.children() {
-        leave_without_effect(child, reason, ledger);
-    }
-}
-
 /// Records of each directive that is about something else where the gateway has that.
 fn say_where_else(directives: &[Directive], ledger: &mut Ledger) {
     for directive in directives {
@@ -233,13 +227,5 @@ fn say_where_else(directives: &[Directive], ledger: &mut Ledger) {
         } else {
             say_where_else(directive.children(), ledger);
         }
-    }
-}
-
-/// Leaves a directive out with everything in it, unless it is translated elsewhere or has a reason of its own.
-fn leave_out(directive: &Directive, reason: &str, ledger: &mut Ledger) {
-    ledger.left_out_with(directive.id, reason);
-    for child in directive.children() {
-        leave_out(child, reason, ledger);
     }
 }

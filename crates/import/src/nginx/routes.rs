@@ -12,6 +12,7 @@ use super::hosts::ServerHost;
 use super::jumps::{Destination, JumpTable};
 use super::limits::{LimitMaker, LocationLimits};
 use super::locations::{self, LocationBlock, LocationMatch, PlacedLocation};
+use super::omissions;
 use super::origins::{FILES, OriginMaker, is_files};
 use super::redirects::{self, PathRedirect};
 use super::rewrites;
@@ -51,7 +52,7 @@ impl<'d> RouteMaker<'d> {
         if divided.rest.is_empty() {
             let reason = "each host of the server block has an answer of its own";
             for child in directive.children() {
-                super::leave_without_effect(child, reason, ledger);
+                omissions::leave_without_effect(child, reason, ledger);
             }
             return;
         }
