@@ -1,7 +1,8 @@
 //! Makes answers and redirects of `return`, and finds what else answers.
 
 use super::listens::ServerBlock;
-use super::locations::{LocationBlock, LocationMatch, PlacedLocation};
+use super::location_block::{LocationBlock, LocationMatch};
+use super::locations::PlacedLocation;
 use super::redirects;
 use super::tree::Directive;
 use crate::model::RouteAction;

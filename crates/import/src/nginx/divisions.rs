@@ -5,7 +5,7 @@
 
 use super::jumps::{JumpTable, handler, stays_in};
 use super::keys::{TextPiece, pieces};
-use super::locations::{LocationBlock, LocationMatch, is_prefix};
+use super::location_block::{LocationBlock, LocationMatch, is_prefix};
 use super::tree::Directive;
 use crate::bounds;
 use crate::paths;

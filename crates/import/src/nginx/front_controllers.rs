@@ -11,8 +11,9 @@ use std::ops::Range;
 use sluicegate_base::path::{FRONT_CONTROLLERS, NormalPath, PathCase, SCRIPT_ENDINGS};
 
 use super::jumps::JumpTable;
+use super::location_block::{LocationBlock, LocationMatch, is_prefix};
 use super::location_index::LocationIndex;
-use super::locations::{LocationBlock, LocationMatch, PlacedLocation, is_prefix};
+use super::locations::PlacedLocation;
 use crate::ledger::{EntryId, Ledger};
 use crate::letter_case::RoutePath;
 use crate::model::{Route, RouteAction};

@@ -6,7 +6,7 @@ use super::divisions;
 use super::jumps::{
     Destination, JumpTable, PathStep, answers_at_once, handler, has_handler, is_redirect, stays_in,
 };
-use super::locations::{LocationBlock, LocationMatch};
+use super::location_block::{LocationBlock, LocationMatch};
 use super::omissions;
 use super::scope::SettingScope;
 use super::tree::Directive;

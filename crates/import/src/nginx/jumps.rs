@@ -5,8 +5,8 @@
 //! both.
 
 use super::divisions;
+use super::location_block::{LocationBlock, LocationMatch};
 use super::location_index::LocationIndex;
-use super::locations::{LocationBlock, LocationMatch};
 use super::redirects;
 use super::scope::SettingScope;
 use super::templates::{self, PathChange};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
-use super::locations::{LocationBlock, LocationMatch};
+use super::location_block::{LocationBlock, LocationMatch};
 use super::templates;
 use crate::bounds;
 use crate::paths;

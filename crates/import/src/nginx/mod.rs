@@ -26,6 +26,7 @@ mod limits;
 mod listener_tls;
 mod listeners;
 mod listens;
+mod location_block;
 mod location_index;
 mod locations;
 mod omissions;

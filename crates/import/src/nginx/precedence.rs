@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::locations::{LocationBlock, LocationMatch, is_prefix};
+use super::location_block::{LocationBlock, LocationMatch, is_prefix};
 use crate::bounds;
 use crate::ledger::{EntryId, Ledger};
 use crate::paths;

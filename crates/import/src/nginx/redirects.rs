@@ -7,7 +7,7 @@ use sluicegate_base::host;
 use super::jumps::is_redirect;
 use super::keys::{TextPiece, pieces};
 use super::listens::ServerBlock;
-use super::locations::{LocationBlock, LocationMatch};
+use super::location_block::{LocationBlock, LocationMatch};
 use super::scope::SettingScope;
 use super::templates;
 use super::tree::Directive;

@@ -6,8 +6,8 @@
 use super::divisions;
 use super::jumps::{JumpTable, is_redirect};
 use super::listens::ServerBlock;
+use super::location_block::{LocationBlock, LocationMatch};
 use super::location_index::expression_set;
-use super::locations::{LocationBlock, LocationMatch};
 use super::redirects;
 use super::templates;
 use super::tree::Directive;

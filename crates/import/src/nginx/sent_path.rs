@@ -2,7 +2,8 @@
 
 use super::divisions;
 use super::jumps::Destination;
-use super::locations::{self, LocationMatch, PlacedLocation};
+use super::location_block::{LocationMatch, is_prefix};
+use super::locations::PlacedLocation;
 use super::passes::PassPath;
 use super::templates::{self, PathChange};
 use crate::slots;
@@ -50,7 +51,7 @@ pub(super) fn sent_path(
         (PassPath::Prefix(path), None) => {
             (sent.strip_prefix, sent.rewrite) = rewritten(placed, path);
             let location = &placed.location;
-            sent.merges_slashes = locations::is_prefix(location.match_kind)
+            sent.merges_slashes = is_prefix(location.match_kind)
                 && path.ends_with('/')
                 && !location.text.ends_with('/');
         }

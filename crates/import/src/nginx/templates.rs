@@ -1,7 +1,7 @@
 //! Makes the path that an origin gets, with the slots of the gateway in place of variables of nginx.
 
 use super::keys::{TextPiece, pieces};
-use super::locations::{LocationBlock, LocationMatch};
+use super::location_block::{LocationBlock, LocationMatch};
 use crate::paths;
 use crate::slots;
 
