@@ -4,6 +4,9 @@
 //! out if it changes no answer and no bound: the memory, files, logs and processes of nginx. A directive that is not in the table is to be
 //! filled in, since it may do anything.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use super::tree::Directive;
 
 /// The treatment of a directive.
@@ -238,22 +241,33 @@ pub(super) const DIRECTIVES: &[DirectiveRule] = &[
     rule(&["google_perftools_profiles", "mgmt", "opentracing*", "otel_*", "zone_sync*"], LeftOut, "it is about nginx's own operation"),
 ];
 
+/// The rules of whole names.
+static WHOLE_NAMES: LazyLock<BTreeMap<&str, &DirectiveRule>> = LazyLock::new(|| {
+    let names = names().filter(|(name, _)| !name.ends_with('*'));
+    names.collect()
+});
+
+/// The rules of beginnings of names.
+static BEGINNINGS: LazyLock<Vec<(&str, &DirectiveRule)>> = LazyLock::new(|| {
+    let names = names().filter_map(|(name, rule)| Some((name.strip_suffix('*')?, rule)));
+    names.collect()
+});
+
+fn names() -> impl Iterator<Item = (&'static str, &'static DirectiveRule)> {
+    DIRECTIVES
+        .iter()
+        .flat_map(|rule| rule.names.iter().map(move |name| (*name, rule)))
+}
+
 /// Returns the rule of a name: the one that names it, or the one with the longest beginning.
 pub(super) fn find(name: &str) -> Option<&'static DirectiveRule> {
-    let mut best: Option<(usize, &DirectiveRule)> = None;
-    for rule in DIRECTIVES {
-        for known in rule.names {
-            let length = match known.strip_suffix('*') {
-                Some(beginning) if name.starts_with(beginning) => beginning.len(),
-                None if *known == name => usize::MAX,
-                _ => continue,
-            };
-            if best.is_none_or(|(longest, _)| length > longest) {
-                best = Some((length, rule));
-            }
-        }
-    }
-    best.map(|(_, rule)| rule)
+    let by_beginning = || {
+        let beginnings = BEGINNINGS.iter().filter(|(it, _)| name.starts_with(it));
+        beginnings
+            .max_by_key(|(it, _)| it.len())
+            .map(|(_, rule)| *rule)
+    };
+    WHOLE_NAMES.get(name).copied().or_else(by_beginning)
 }
 
 /// Returns the reason for which a directive is left out unless a translator takes it; `None` where its name is not known.
