@@ -8,8 +8,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::division::{RequestCell, covers_host};
+use super::division::RequestCell;
 use super::terms::PathTerm;
+use crate::closed_hosts;
 use crate::model::RouteValue;
 
 /// A cell with what the rules give in it.
@@ -31,31 +32,26 @@ pub(crate) fn needed<T: PartialEq>(cells: Vec<CellResult<T>>) -> Vec<CellResult<
         let depths = depths(group.iter().map(|(cell, _)| cell));
         group.sort_by_key(|(cell, _)| std::cmp::Reverse(path_rank(cell.path.as_ref(), &depths)));
     }
-    for at in (0..groups.len()).rev() {
-        let behind = groups.split_off(at + 1);
-        if let Some(group) = groups.pop() {
-            groups.push(reduced(group, &behind));
-        }
-        groups.extend(behind);
+    // From the back, so all wider hosts are final where a host is compared with them.
+    let mut reduced_groups: BTreeMap<Option<String>, Vec<CellResult<T>>> = BTreeMap::new();
+    let hosts: Vec<Option<String>> = groups.iter().map(|it| it[0].0.host.clone()).collect();
+    while let Some(group) = groups.pop() {
+        let host = group[0].0.host.clone();
+        let wider = closed_hosts::around(host.as_deref()).filter(|it| *it != host);
+        let behind = wider.filter_map(|it| reduced_groups.get(&it)).flatten();
+        let behind: Vec<&CellResult<T>> = behind.collect();
+        let kept = reduced(group, &behind);
+        reduced_groups.insert(host, kept);
     }
-    groups.into_iter().flatten().collect()
+    let ordered = hosts.iter().filter_map(|it| reduced_groups.remove(it));
+    ordered.flatten().collect()
 }
 
-/// Removes the cells of one host that need no route; `behind` are the groups that the gateway prefers less.
+/// Removes the cells of one host that need no route; `behind` are those of wider hosts, in the order in which the gateway prefers them.
 fn reduced<T: PartialEq>(
     mut group: Vec<CellResult<T>>,
-    behind: &[Vec<CellResult<T>>],
+    behind: &[&CellResult<T>],
 ) -> Vec<CellResult<T>> {
-    let host = group[0].0.host.clone();
-    let takes_host = |other: &&Vec<CellResult<T>>| {
-        let other = other.first().and_then(|(cell, _)| cell.host.as_deref());
-        match (other, &host) {
-            (None, _) => true,
-            (Some(other), Some(host)) => covers_host(other, host),
-            (Some(_), None) => false,
-        }
-    };
-    let behind: Vec<&CellResult<T>> = behind.iter().filter(takes_host).flatten().collect();
     // From the back, so the cells of `kept` are those that the gateway prefers less, the last one first.
     let mut kept: Vec<CellResult<T>> = Vec::new();
     while let Some((cell, result)) = group.pop() {
