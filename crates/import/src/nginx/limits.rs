@@ -3,6 +3,8 @@
 //! Two locations that use a zone in the same way share a limit, and so its counters, as in nginx. A zone that is used with two bursts
 //! becomes two limits with counters of their own.
 
+use std::collections::BTreeMap;
+
 use sluicegate_base::bounds::WAITERS_OF_CLIENT;
 
 use super::choice::{RequestProperty, ValueChoice};
@@ -26,7 +28,10 @@ const IS_DEFAULT: [u16; 2] = [TOO_MANY_REQUESTS, 444];
 #[derive(Default)]
 pub(super) struct LimitMaker {
     pub(super) limits: Vec<Limit>,
-    made: Vec<(LimitUse, Vec<String>)>,
+    /// The uses of a zone by one server block, or by all, each with the names of its limits.
+    made: BTreeMap<(EntryId, Option<usize>), Vec<(LimitUse, Vec<String>)>>,
+    /// The places of limits by their names.
+    places: BTreeMap<String, usize>,
     names: NamePool,
 }
 
@@ -161,8 +166,8 @@ impl LimitMaker {
     /// Decides the status of refusals of a route, where limits of it have another one elsewhere.
     fn agree(&self, wanted: &[(String, Option<u16>)], result: &mut LocationLimits) {
         let has_another = |(name, status): &&(String, Option<u16>)| {
-            let limit = self.limits.iter().find(|limit| limit.name == *name);
-            limit.is_some_and(|limit| limit.status != *status)
+            let place = self.places.get(name);
+            place.is_some_and(|place| self.limits[*place].status != *status)
         };
         let another: Vec<_> = wanted.iter().filter(has_another).collect();
         let Some((_, status)) = another.first() else {
@@ -198,25 +203,23 @@ impl LimitMaker {
             kind: zone_use.kind,
             is_dry_run: is_on(zone_use.dry_run),
         };
-        if let Some((_, names)) = self.made.iter().find(|(made, _)| *made == wanted) {
+        let uses = (wanted.zone, wanted.server);
+        let known = self.made.get(&uses).map_or(&[][..], Vec::as_slice);
+        if let Some((_, names)) = known.iter().find(|(made, _)| *made == wanted) {
             let names = names.clone();
-            for limit in &mut self.limits {
-                let sources = &mut limit.remarks.sources;
-                if names.contains(&limit.name) && !sources.contains(&zone_use.directive.id) {
+            for place in names.iter().filter_map(|name| self.places.get(name)) {
+                let sources = &mut self.limits[*place].remarks.sources;
+                if !sources.contains(&zone_use.directive.id) {
                     sources.push(zone_use.directive.id);
                 }
             }
             return names;
         }
-        let others = self
-            .made
-            .iter()
-            .filter(|(made, _)| made.zone == wanted.zone);
-        let shares_zone = others
-            .into_iter()
-            .any(|(made, _)| made.key == wanted.key && made.server == wanted.server);
+        let shares_zone = known.iter().any(|(made, _)| made.key == wanted.key);
         let limits = self.make(zone_use, &wanted, ledger);
         let names: Vec<String> = limits.iter().map(|limit| limit.name.clone()).collect();
+        self.places
+            .extend(names.iter().cloned().zip(self.limits.len()..));
         self.limits.extend(limits);
         if shares_zone {
             let difference =
@@ -224,17 +227,15 @@ impl LimitMaker {
             ledger.differs(zone_use.directive.id, difference);
             let what = format!("{difference}, so a client has the rate of each");
             ledger.fill_in_for(zone_use.directive.id, &what);
-            if let Some(limit) = self
-                .limits
-                .iter_mut()
-                .find(|it| Some(&it.name) == names.first())
-            {
+            if let Some(place) = names.first().and_then(|name| self.places.get(name)) {
+                let limit = &mut self.limits[*place];
                 limit.remarks.differences.push(difference.to_owned());
             }
         }
         // A limit that is only a fallback stands on no route.
         let on_route: Vec<String> = names.iter().take(2).cloned().collect();
-        self.made.push((wanted, on_route.clone()));
+        let uses = self.made.entry(uses).or_default();
+        uses.push((wanted, on_route.clone()));
         on_route
     }
 

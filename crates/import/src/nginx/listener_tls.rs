@@ -14,10 +14,11 @@ const OPTIONAL: (&str, &str) = ("client_auth", "optional");
 
 const OLD_VERSIONS: [&str; 4] = ["SSLv2", "SSLv3", "TLSv1", "TLSv1.1"];
 
-/// Adds the certificates of a block, and the authorities that it verifies clients with.
+/// Adds the certificates of a block, and the authorities that it verifies clients with. `known` are the certificates of the listener.
 pub(super) fn add_certificates(
     scope: &SettingScope<'_>,
     listener: &mut Listener,
+    known: &mut BTreeSet<(String, String)>,
     ledger: &mut Ledger,
 ) {
     if let Some(ssl) = scope.ssl {
@@ -37,7 +38,7 @@ pub(super) fn add_certificates(
         ledger.translated(certificate.id);
         ledger.translated(key.id);
         let pair = (cert_file.to_owned(), key_file.to_owned());
-        if !listener.certificates.contains(&pair) {
+        if known.insert(pair.clone()) {
             listener.certificates.push(pair);
             listener.remarks.sources.push(certificate.id);
         }

@@ -1,6 +1,6 @@
 //! Makes listeners of the addresses of server blocks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::address_groups::AddressGroups;
 use super::https_redirect::{self, HttpsRedirects};
@@ -106,8 +106,9 @@ fn record_addresses(listener: &mut Listener, behind: &[BlockAddress<'_, '_>], le
 }
 
 fn set_tls(listener: &mut Listener, behind: &[BlockAddress<'_, '_>], ledger: &mut Ledger) {
+    let mut known = BTreeSet::new();
     for (server, _) in behind.iter().filter(|(_, it)| it.has_tls()) {
-        listener_tls::add_certificates(&server.scope, listener, ledger);
+        listener_tls::add_certificates(&server.scope, listener, &mut known, ledger);
     }
     if let Some((default, _)) = behind.first().filter(|(_, it)| it.has_tls()) {
         listener_tls::set_properties(&default.scope, listener, ledger);
