@@ -216,7 +216,7 @@ impl<'r> RuleEvaluation<'r> {
     pub(super) fn apply(
         &mut self,
         cell: &RequestCell,
-        rules: &'r [SectionRule],
+        rules: impl IntoIterator<Item = &'r SectionRule>,
         ledger: &mut Ledger,
     ) {
         if self.effect.answer.is_some() {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::backends;
 use super::binds;
 use super::evaluation::{self, CellAnswer, CellEffect, EvaluatedCell, RuleEvaluation};
+use super::host_rules::HostRules;
 use super::letter_case::FoldedPaths;
 use super::limits::LimitTable;
 use super::responses;
@@ -24,6 +25,7 @@ use crate::names::NamePool;
 /// Translates frontends of a configuration.
 pub(super) struct FrontendImporter<'s> {
     sections: &'s [ConfigSection],
+    backends: BTreeMap<&'s str, &'s ConfigSection>,
     tables: &'s StickTables,
     tls: &'s TlsDefaults,
     gateway: GatewayModel,
@@ -39,7 +41,7 @@ pub(super) struct FrontendImporter<'s> {
 
 /// The rules that can decide about the requests of a frontend.
 struct FrontendRules<'s> {
-    own: Vec<SectionRule>,
+    own: HostRules,
     backends: BTreeMap<&'s str, Vec<SectionRule>>,
     default_backend: Option<String>,
 }
@@ -48,10 +50,11 @@ impl FrontendRules<'_> {
     /// Returns the conditions that can decide about the requests for the host of a cell: those of the frontend, and of the backends that
     /// such requests can reach.
     fn conditions(&self, cell: &RequestCell) -> Vec<&TermList> {
-        let mut found: Vec<&TermList> = conditions(&self.own).collect();
+        let own = self.own.about(cell.host.as_deref());
+        let mut found: Vec<&TermList> = conditions(own.iter().copied()).collect();
         let mut reached: Vec<&str> = Vec::new();
         let mut reaches_default = true;
-        for rule in &self.own {
+        for rule in own {
             let RuleKind::Use(backend) = &rule.kind else {
                 continue;
             };
@@ -66,20 +69,22 @@ impl FrontendRules<'_> {
         }
         reached.extend(self.default_backend.as_deref().filter(|_| reaches_default));
         let backends = reached.iter().filter_map(|name| self.backends.get(name));
-        found.extend(backends.flat_map(|rules| conditions(rules)));
+        found.extend(backends.flat_map(conditions));
         found
     }
 
     /// Returns all cells of requests.
     fn cells(&self) -> Result<CellDivision, String> {
-        let all = conditions(&self.own).chain(self.backends.values().flat_map(|it| conditions(it)));
+        let all = conditions(self.own.all()).chain(self.backends.values().flat_map(conditions));
         cells::divide(&cells::hosts(all), |cell| self.conditions(cell))
     }
 }
 
-fn conditions(rules: &[SectionRule]) -> impl Iterator<Item = &TermList> {
+fn conditions<'r>(
+    rules: impl IntoIterator<Item = &'r SectionRule>,
+) -> impl Iterator<Item = &'r TermList> {
     rules
-        .iter()
+        .into_iter()
         .filter(|rule| !matches!(rule.kind, RuleKind::ToHttps))
         .flat_map(SectionRule::alternatives)
 }
@@ -90,8 +95,12 @@ impl<'s> FrontendImporter<'s> {
         tables: &'s StickTables,
         tls: &'s TlsDefaults,
     ) -> Self {
+        let is_backend = |it: &&ConfigSection| matches!(it.kind.as_str(), "backend" | "listen");
+        let backends = sections.iter().filter(is_backend).rev();
         Self {
             sections,
+            // Of two with one name the first one is meant.
+            backends: backends.map(|it| (it.name.as_str(), it)).collect(),
             tables,
             tls,
             gateway: GatewayModel::default(),
@@ -221,7 +230,7 @@ impl<'s> FrontendImporter<'s> {
         let rules = FrontendRules {
             backends: self.backend_rules(frontend, (&own, default_backend), tls, ledger),
             default_backend: default_backend.map(str::to_owned),
-            own,
+            own: HostRules::new(own),
         };
         match rules.cells() {
             Ok(division) => {
@@ -278,7 +287,7 @@ impl<'s> FrontendImporter<'s> {
         let mut rules = BTreeMap::new();
         for name in named.chain(default) {
             if name != frontend.name
-                && let Some(backend) = self.backend(name)
+                && let Some(backend) = self.backends.get(name)
                 && !rules.contains_key(name)
             {
                 let mut read = rules::read(backend, tls, ledger);
@@ -289,11 +298,6 @@ impl<'s> FrontendImporter<'s> {
             }
         }
         rules
-    }
-
-    fn backend(&self, name: &str) -> Option<&'s ConfigSection> {
-        let mut backends = self.sections.iter();
-        backends.find(|it| matches!(it.kind.as_str(), "backend" | "listen") && it.name == name)
     }
 
     /// Applies the rules to each cell.
@@ -307,7 +311,8 @@ impl<'s> FrontendImporter<'s> {
         let mut evaluated: Vec<EvaluatedCell> = Vec::with_capacity(cells.len());
         for cell in cells {
             let mut evaluation = RuleEvaluation::new(self.tables);
-            evaluation.apply(&cell, &rules.own, ledger);
+            let own = rules.own.about(cell.host.as_deref());
+            evaluation.apply(&cell, own.iter().copied(), ledger);
             let backend = evaluation.effect.backend.take();
             let backend = backend.or_else(|| rules.default_backend.clone());
             let reached = backend
@@ -318,9 +323,8 @@ impl<'s> FrontendImporter<'s> {
                 evaluation.apply(&cell, rules, ledger);
             }
             evaluation.effect.backend = backend;
-            let sections = reached.into_iter().chain([&rules.own]);
-            let sections: Vec<&[SectionRule]> = sections.map(Vec::as_slice).collect();
-            responses::apply(&mut evaluation.effect, &cell, &sections, ledger);
+            let passed: Vec<&SectionRule> = reached.into_iter().flatten().chain(own).collect();
+            responses::apply(&mut evaluation.effect, &cell, &passed, ledger);
             evaluated.push(evaluation.finish(cell, frontend.id));
         }
         evaluated
@@ -403,7 +407,7 @@ impl<'s> FrontendImporter<'s> {
         }
         let name = self.origin_names.unique(backend);
         self.origins.insert(backend.to_owned(), name.clone());
-        let origin = match self.backend(backend) {
+        let origin = match self.backends.get(backend) {
             Some(section) => {
                 let inherited = sections::inherited(self.sections, section);
                 backends::origin(section, name.clone(), (&inherited, self.tls), ledger)

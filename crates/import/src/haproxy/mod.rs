@@ -8,6 +8,7 @@ mod binds;
 mod elsewhere;
 mod evaluation;
 mod frontend;
+mod host_rules;
 mod letter_case;
 mod lexer;
 mod limits;

@@ -119,11 +119,11 @@ fn is_for_tls(condition: &RuleCondition) -> bool {
     matches!(alternatives, [terms] if matches!(terms.as_slice(), [only] if only.term == ConditionTerm::Tls && !only.is_negated))
 }
 
-/// Applies the rules of the sections that a response passes, the backend first. HAProxy applies `http-response` to responses of servers.
+/// Applies the rules that a response passes, those of the backend first. HAProxy applies `http-response` to responses of servers.
 pub(super) fn apply(
     effect: &mut CellEffect,
     cell: &RequestCell,
-    sections: &[&[SectionRule]],
+    rules: &[&SectionRule],
     ledger: &mut Ledger,
 ) {
     let is_forwarded = effect.answer.is_none() && effect.backend.is_some();
@@ -132,8 +132,8 @@ pub(super) fn apply(
         .into_iter()
         .filter(|it| is_forwarded || *it == RulePhase::AfterResponse)
     {
-        let rules = sections.iter().flat_map(|it| it.iter());
-        for rule in rules.filter(|it| it.phase == phase && cell.always(&it.condition)) {
+        let of_phase = |it: &&&SectionRule| it.phase == phase && cell.always(&it.condition);
+        for rule in rules.iter().filter(of_phase) {
             let RuleKind::Response(edit) = &rule.kind else {
                 continue;
             };
