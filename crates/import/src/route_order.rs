@@ -13,6 +13,8 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use sluicegate_base::path::PathCase;
+
 use crate::bounds;
 use crate::ledger::Ledger;
 use crate::model::Route;
@@ -150,7 +152,13 @@ impl<'r> GroupOrder<'r> {
     fn is_taken_before(&self, taken: &RankedRoute<'_>, conditions: &RouteConditions) -> bool {
         let places = self.places.get(taken.route.path.as_str());
         let earlier = places.into_iter().flatten();
-        let earlier = earlier.filter_map(|place| self.own.get(*place));
+        // A route that regards case leaves the other letters of its path to the routes behind it.
+        let takes_letters = |it: &&RankedRoute<'_>| {
+            it.route.case == PathCase::Ignored || taken.route.case == PathCase::Kept
+        };
+        let earlier = earlier
+            .filter_map(|place| self.own.get(*place))
+            .filter(takes_letters);
         conditions.are_covered(earlier.map(|it| &it.conditions))
     }
 }
@@ -295,5 +303,28 @@ mod tests {
         routes.insert(0, for_clients("10.0.0.0/8 !10.1.0.0/16", inner, 4));
         routes.insert(1, for_clients("10.1.0.0/16", inner, 5));
         assert_eq!(kept(routes).len(), 5);
+    }
+
+    /// Goal: a route that regards case spares no other one of its path a repetition. Method: a route for the clients of a later one before
+    /// the same path with regard to case, and without.
+    #[test]
+    fn a_route_that_regards_case_takes_the_letters_of_its_path_alone() {
+        let for_office = |path: &str, status, case| Route {
+            client: vec!["10.0.0.0/8".to_owned()],
+            case,
+            ..route(path, status)
+        };
+        let inner = "~ ^/a/b$";
+        for (case, repeated) in [(PathCase::Kept, 4), (PathCase::Ignored, 3)] {
+            let routes = vec![
+                for_office(inner, 1, case),
+                Route {
+                    case: PathCase::Ignored,
+                    ..route(inner, 2)
+                },
+                for_office("~ ^/a.*$", 3, PathCase::Ignored),
+            ];
+            assert_eq!(kept(routes).len(), repeated);
+        }
     }
 }
