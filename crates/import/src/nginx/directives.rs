@@ -142,7 +142,7 @@ pub(super) const DIRECTIVES: &[DirectiveRule] = &[
     ], FillInUnless(&["on"]), "origins get the fields and the body of the client"),
     rule(&["grpc_set_header"], FillIn, "write [route.request_headers]"),
     rule(&["proxy_cookie_domain", "proxy_cookie_flags", "proxy_cookie_path"], FillInUnless(OFF), "the gateway does not rewrite Set-Cookie"),
-    rule(&["proxy_redirect"], FillInUnless(&["off"]), "the gateway does not rewrite Location"),
+    rule(&["proxy_redirect"], FillInUnless(&["off", "default"]), "the gateway does not rewrite Location"),
     rule(&["proxy_bind", "grpc_bind"], FillInUnless(OFF), "connections to origins have the address that the system gives them"),
     rule(&["proxy_store", "proxy_store_access"], FillInUnless(OFF), "the gateway stores no files"),
     rule(&["proxy_force_ranges"], FillInUnless(OFF), "origins answer requests for ranges"),

@@ -1,6 +1,6 @@
 //! Makes origins of `upstream` blocks and of the targets of `proxy_pass` and `grpc_pass`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sluicegate_base::host;
 
@@ -28,6 +28,9 @@ pub(super) const RELATIVE_SOCKET: &str = "the path of its socket is relative; wr
 /// Why an `upstream` is left out.
 const NO_ROUTE: &str = "no route leads there";
 
+/// The difference of an origin that gets its own name as Host.
+const LOCATION: &str = "a Location that begins with this URL reaches clients as it is; nginx writes the path of the location in its place";
+
 /// An address that never resolves (RFC 2606), for servers that the operator has to name.
 const TO_NAME: &str = "name-a-server.invalid:80";
 
@@ -38,6 +41,8 @@ pub(super) struct OriginMaker<'d> {
     upstreams: BTreeMap<String, &'d Directive>,
     made: BTreeMap<OriginUse, String>,
     names: NamePool,
+    /// The origins whose `Location` nginx rewrites.
+    self_named: BTreeSet<String>,
 }
 
 /// The settings that tell origins apart.
@@ -123,6 +128,10 @@ impl<'d> OriginMaker<'d> {
             Some(name) => name.clone(),
             None => self.make(&wanted, pass, ledger),
         };
+        // One line is enough for an origin.
+        if rewrites_location(&wanted, scope, pass) && self.self_named.insert(name.clone()) {
+            ledger.differs(pass.id, LOCATION);
+        }
         Ok(PassTarget {
             origin: name,
             path: url.path,
@@ -361,6 +370,16 @@ fn host(
             None
         }
     }
+}
+
+/// Returns true where nginx rewrites a Location with the URL of a `proxy_pass`, which an origin writes that gets its own name as Host.
+fn rewrites_location(origin: &OriginUse, scope: &SettingScope<'_>, pass: &Directive) -> bool {
+    let is_default = |it: &&Directive| it.word(0) == Some("default");
+    let is_constant = pass.word(0).is_some_and(|it| !it.contains('$'));
+    pass.name == "proxy_pass"
+        && is_constant
+        && origin.host.as_ref() == Some(&origin.authority)
+        && (scope.redirects.is_empty() || scope.redirects.iter().any(is_default))
 }
 
 /// Returns true for a host with or without a port.

@@ -22,6 +22,8 @@ pub(super) struct SettingScope<'d> {
     pub(super) add_headers: Vec<&'d Directive>,
     /// `proxy_hide_header` and `grpc_hide_header`, likewise.
     pub(super) hidden: Vec<&'d Directive>,
+    /// `proxy_redirect`, likewise.
+    pub(super) redirects: Vec<&'d Directive>,
     /// Directives of headers-more, those of outer levels first.
     pub(super) more_headers: Vec<&'d Directive>,
     pub(super) connect_timeout: Option<&'d Directive>,
@@ -70,12 +72,13 @@ impl<'d> SettingScope<'d> {
                 .filter(|directive| names.contains(&directive.name.as_str()))
                 .collect()
         };
-        let lists: [(&mut Vec<&'d Directive>, &[&str]); 10] = [
+        let lists: [(&mut Vec<&'d Directive>, &[&str]); 11] = [
             (&mut scope.add_headers, &["add_header"]),
             (
                 &mut scope.hidden,
                 &["proxy_hide_header", "grpc_hide_header"],
             ),
+            (&mut scope.redirects, &["proxy_redirect"]),
             (&mut scope.requests, &["limit_req"]),
             (&mut scope.connections, &["limit_conn"]),
             (&mut scope.set_headers, &["proxy_set_header"]),
