@@ -1,6 +1,7 @@
 //! Imports a configuration: text in, TOML and an account of each directive out.
 
 use crate::caddy;
+use crate::certificate_keys;
 use crate::final_slashes;
 use crate::format::Format;
 use crate::haproxy;
@@ -47,6 +48,7 @@ pub fn import(
     for origin in &mut gateway.origins {
         origin.merge_servers();
     }
+    certificate_keys::remove_absent(&mut gateway, &mut ledger);
     final_slashes::keep_apart(&mut gateway.routes, &gateway.limits, &mut ledger);
     letter_case::relax(&mut gateway.routes, &gateway.limits);
     route_order::keep(&mut gateway.routes, &mut ledger);

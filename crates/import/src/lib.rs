@@ -33,6 +33,7 @@ mod addresses;
 pub mod bounds;
 mod caddy;
 mod cells;
+mod certificate_keys;
 mod client_fields;
 mod client_lists;
 mod closed_hosts;
