@@ -456,4 +456,47 @@ mod tests {
             assert_eq!(dead(routes), [], "{routes:?}");
         }
     }
+
+    /// Goal: clients that a route excepts count as those of the routes behind it. Method: exceptions of the route before, of the
+    /// one behind and of both, alone and within blocks, behind one path and behind an expression; the same with an exception that leaves
+    /// nobody over.
+    #[test]
+    fn exceptions_leave_their_clients_to_the_routes_behind() {
+        let pair = |first: &str, second: &str| {
+            let before = format!("path = \"~ ^/.*$\"\n{first}");
+            let behind = format!("path = \"/a/{{id}}\"\n{second}");
+            let same = format!("path = \"/a/{{id}}\"\n{first}");
+            [dead(&[&before, &behind]), dead(&[&same, &behind])]
+        };
+        for (first, second) in [
+            ("client = [\"!10.0.0.0/8\"]", ""),
+            ("client = [\"!10.0.0.0/8\"]", "client = [\"!11.0.0.0/8\"]"),
+            ("client = [\"!10.1.0.0/16\"]", "client = [\"10.0.0.0/8\"]"),
+            (
+                "client = [\"10.0.0.0/8\", \"!10.1.0.0/16\"]",
+                "client = [\"10.0.0.0/8\"]",
+            ),
+            (
+                "client = [\"10.0.0.0/8\", \"!10.1.0.0/16\"]",
+                "client = [\"10.0.0.0/8\", \"!10.2.0.0/16\"]",
+            ),
+            (
+                "client = [\"10.0.0.0/8\", \"!10.1.0.0/16\", \"10.1.1.0/24\"]",
+                "client = [\"10.1.0.0/16\"]",
+            ),
+            ("client = [\"0.0.0.0/0\"]", "client = [\"!10.0.0.0/8\"]"),
+        ] {
+            assert_eq!(pair(first, second), [[], []], "{first} | {second}");
+        }
+        for (first, second) in [
+            ("client = [\"!10.0.0.0/8\"]", "client = [\"11.0.0.0/8\"]"),
+            (
+                "client = [\"10.0.0.0/8\", \"!10.1.0.0/16\", \"10.1.1.0/24\"]",
+                "client = [\"10.0.0.0/8\", \"!10.1.0.0/16\"]",
+            ),
+        ] {
+            let [behind_expression, _] = pair(first, second);
+            assert_eq!(behind_expression, [(1, 0)], "{first} | {second}");
+        }
+    }
 }
