@@ -26,6 +26,8 @@ mod services;
 mod transports;
 mod tree;
 
+use std::collections::BTreeSet;
+
 use self::account::TreeAccount;
 use self::chain::MiddlewareStep;
 use self::entry_points::EntryPoint;
@@ -93,7 +95,8 @@ pub(crate) fn read(
     gateway.limits = table.limits;
     route_conditions::remove_repeated(&mut gateway.routes);
     let GatewayModel { limits, routes, .. } = &mut gateway;
-    limits.retain(|limit| routes.iter().any(|it| it.limits.contains(&limit.name)));
+    let used: BTreeSet<&String> = routes.iter().flat_map(|it| &it.limits).collect();
+    limits.retain(|limit| used.contains(&limit.name));
     account.finish(&config.entries);
     Ok(gateway)
 }
