@@ -5,6 +5,7 @@
 
 mod error_code;
 pub mod frame;
+pub mod hpack;
 mod stream_id;
 mod violation;
 

@@ -1,0 +1,326 @@
+//! Encodes blocks of fields, RFC 7541 §6, and decides which fields get an entry of the dynamic table.
+//!
+//! An entry costs both sides work, and evicts another one; it pays when the field comes again. So a field gets one when it comes for the
+//! second time while few others came between: `server` and `content-type` do, `content-length` and request ids do not, and no list of names
+//! has to say which. What is secret is never indexed, RFC 7541 §7.1.3.
+
+use super::dynamic_table::DynamicTable;
+use super::{huffman, integer, static_table};
+
+/// Bytes of the largest table that is used: more entries take longer to search than they save.
+const LARGEST_TABLE: usize = 4096;
+/// Hashes of fields that came lately and have no entry. A power of two.
+const RECENT_FIELDS: usize = 32;
+/// Bytes of the longest field that gets an entry.
+const LONGEST_ENTRY: usize = 512;
+/// The index of the newest entry, RFC 7541 §2.3.3.
+const FIRST_DYNAMIC: usize = static_table::FIELDS.len() + 1;
+/// The index of `:status` in the static table.
+const STATUS: usize = 8;
+
+/// The pattern of a literal without indexing and of one that is never indexed, RFC 7541 §6.2.2, §6.2.3.
+const WITHOUT_INDEXING: u8 = 0x00;
+const NEVER_INDEXED: u8 = 0x10;
+
+/// The encoder of a connection.
+#[derive(Debug)]
+pub struct FieldEncoder {
+    table: DynamicTable,
+    /// The hash of each entry of the table, the oldest first.
+    hashes: Vec<u32>,
+    recent: [u32; RECENT_FIELDS],
+    /// Sizes of the table that were set since the last block.
+    resized: Option<SizeChange>,
+}
+
+/// One size after another.
+#[derive(Clone, Copy, Debug)]
+struct SizeChange {
+    least: usize,
+    last: usize,
+}
+
+impl Default for FieldEncoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FieldEncoder {
+    /// Returns the encoder of a new connection.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            table: DynamicTable::new(LARGEST_TABLE),
+            hashes: Vec::new(),
+            recent: [0; RECENT_FIELDS],
+            resized: None,
+        }
+    }
+
+    /// Sets the greatest size of the table that the client's settings allow, once they are acknowledged.
+    pub fn set_max_size(&mut self, size: u32) {
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        let size = size.min(LARGEST_TABLE);
+        if size == self.table.max_size() {
+            return;
+        }
+        let least = self.resized.map_or(size, |change| change.least.min(size));
+        self.resized = Some(SizeChange { least, last: size });
+        self.table.resize(size);
+        self.drop_evicted();
+    }
+
+    /// Begins a block: writes the sizes of the table that the client waits for.
+    ///
+    /// RFC 7541 §4.2: the smallest size since the last block, then the final one.
+    #[inline]
+    pub fn begin(&mut self, out: &mut Vec<u8>) {
+        if let Some(SizeChange { least, last }) = self.resized.take() {
+            if least < last {
+                integer::write(out, 0x20, 5, least);
+            }
+            integer::write(out, 0x20, 5, last);
+        }
+    }
+
+    /// Writes a field. The name is in lower case.
+    pub fn write(&mut self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+        let index = static_table::name_index(name);
+        if let Some(pattern) = unindexed_pattern(name, value) {
+            return write_literal(index, name, value, pattern, out);
+        }
+        let hash = hash(name, value);
+        if let Some(entry) = self.find(hash, name, value) {
+            return integer::write(out, 0x80, 7, FIRST_DYNAMIC + entry);
+        }
+        let recent = &mut self.recent[hash as usize % RECENT_FIELDS];
+        if *recent != hash {
+            *recent = hash;
+            return write_literal(index, name, value, WITHOUT_INDEXING, out);
+        }
+        match index {
+            Some(index) => integer::write(out, 0x40, 6, index),
+            None => {
+                out.push(0x40);
+                write_string(name, out);
+            }
+        }
+        write_string(value, out);
+        self.table.insert(name, value);
+        self.hashes.push(hash);
+        self.drop_evicted();
+    }
+
+    /// Returns the index of the entry with this field: 0 is the newest one.
+    #[inline]
+    fn find(&self, hash: u32, name: &[u8], value: &[u8]) -> Option<usize> {
+        let place = self.hashes.iter().rposition(|other| *other == hash)?;
+        let index = self.hashes.len() - 1 - place;
+        // Another field may have the same hash.
+        (self.table.get(index) == Some((name, value))).then_some(index)
+    }
+
+    fn drop_evicted(&mut self) {
+        let evicted = self.hashes.len().saturating_sub(self.table.len());
+        self.hashes.drain(..evicted);
+    }
+}
+
+/// Writes `:status`, without a table of the connection.
+pub fn write_status(status: u16, out: &mut Vec<u8>) {
+    match static_table::status_index(status) {
+        Some(index) => integer::write(out, 0x80, 7, index),
+        None => {
+            integer::write(out, WITHOUT_INDEXING, 4, STATUS);
+            let digits =
+                [status / 100, status / 10, status].map(|digits| b'0' + (digits % 10) as u8);
+            write_string(&digits, out);
+        }
+    }
+}
+
+/// Writes a field without a table of the connection, so that the bytes are right in any block. The name is in lower case.
+pub fn write_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    let pattern = unindexed_pattern(name, value).unwrap_or(WITHOUT_INDEXING);
+    write_literal(static_table::name_index(name), name, value, pattern, out);
+}
+
+/// Returns the pattern of a field that gets no entry in any case.
+#[inline]
+fn unindexed_pattern(name: &[u8], value: &[u8]) -> Option<u8> {
+    match name {
+        // RFC 7541 §7.1.3: who can make a server repeat a guess learns from its length whether it is right.
+        b"set-cookie" | b"authorization" | b"proxy-authorization" | b"cookie" => {
+            Some(NEVER_INDEXED)
+        }
+        // They differ in each answer, mostly.
+        b"content-length" | b"etag" => Some(WITHOUT_INDEXING),
+        _ if name.len() + value.len() > LONGEST_ENTRY => Some(WITHOUT_INDEXING),
+        _ => None,
+    }
+}
+
+fn write_literal(index: Option<usize>, name: &[u8], value: &[u8], pattern: u8, out: &mut Vec<u8>) {
+    match index {
+        Some(index) => integer::write(out, pattern, 4, index),
+        None => {
+            out.push(pattern);
+            write_string(name, out);
+        }
+    }
+    write_string(value, out);
+}
+
+/// Writes a string, by Huffman's code where that is shorter, RFC 7541 §5.2.
+#[inline]
+fn write_string(text: &[u8], out: &mut Vec<u8>) {
+    let encoded = huffman::encoded_length(text);
+    if encoded < text.len() {
+        integer::write(out, 0x80, 7, encoded);
+        huffman::encode(text, out);
+    } else {
+        integer::write(out, 0, 7, text.len());
+        out.extend_from_slice(text);
+    }
+}
+
+/// Returns a hash of a field. Fields with the same one only miss an entry.
+#[inline]
+fn hash(name: &[u8], value: &[u8]) -> u32 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut hash = (name.len() as u64) << 32 | value.len() as u64;
+    for text in [name, value] {
+        let (words, rest) = text.as_chunks::<8>();
+        for word in words {
+            hash = (hash ^ u64::from_le_bytes(*word))
+                .wrapping_mul(FACTOR)
+                .rotate_left(29);
+        }
+        let last = rest
+            .iter()
+            .fold(0, |last, byte| last << 8 | u64::from(*byte));
+        hash = (hash ^ last).wrapping_mul(FACTOR).rotate_left(29);
+    }
+    (hash ^ hash >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::hpack::{DecodedList, FieldDecoder};
+
+    /// Returns the fields of a block.
+    fn decode(decoder: &mut FieldDecoder, block: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut into = BytesMut::new();
+        let mut found = Vec::new();
+        let list = decoder.decode(block, &mut into, |bytes, places| {
+            found.push((bytes[places.name].to_vec(), bytes[places.value].to_vec()));
+        });
+        assert_eq!(list, Ok(DecodedList::Whole));
+        found
+    }
+
+    /// Goal: a field that repeats takes one byte, one that varies leaves no entry, and a secret is never indexed. Method: blocks of each.
+    #[test]
+    fn fields_that_repeat_get_an_entry() {
+        let mut encoder = FieldEncoder::new();
+        let mut lengths = Vec::new();
+        for round in 0_u8..4 {
+            let mut out = Vec::new();
+            encoder.write(b"server", b"sluicegate", &mut out);
+            lengths.push(out.len());
+            encoder.write(b"x-request-id", &[b'a' + round; 20], &mut out);
+        }
+        assert_eq!(lengths, [10, 9, 1, 1]);
+        assert_eq!(encoder.table.len(), 1);
+        for _ in 0..3 {
+            let mut out = Vec::new();
+            encoder.write(b"set-cookie", b"a=b", &mut out);
+            assert_eq!(out[..2], [0x1f, 55 - 15]);
+        }
+        assert_eq!(encoder.table.len(), 1);
+    }
+
+    /// Goal: the client learns each size of the table. Method: sizes that fall and rise between blocks, RFC 7541 §4.2.
+    #[test]
+    fn blocks_begin_with_the_sizes_of_the_table() {
+        let begun = |encoder: &mut FieldEncoder| {
+            let mut out = Vec::new();
+            encoder.begin(&mut out);
+            out
+        };
+        let mut encoder = FieldEncoder::new();
+        assert_eq!(begun(&mut encoder), []);
+        encoder.set_max_size(1 << 20);
+        assert_eq!(begun(&mut encoder), []);
+        encoder.set_max_size(0);
+        encoder.set_max_size(30);
+        encoder.set_max_size(20);
+        assert_eq!(begun(&mut encoder), [0x20, 0x34]);
+        assert_eq!(begun(&mut encoder), []);
+        encoder.set_max_size(4096);
+        assert_eq!(begun(&mut encoder), [0x3f, 0xe1, 0x1f]);
+    }
+
+    /// Goal: a status takes one byte where the static table has it. Method: one of each kind, decoded.
+    #[test]
+    fn statuses_are_written() {
+        for (status, bytes) in [(200, 1), (404, 1), (429, 5), (103, 4)] {
+            let mut out = Vec::new();
+            write_status(status, &mut out);
+            assert_eq!(out.len(), bytes);
+            let expected = (b":status".to_vec(), status.to_string().into_bytes());
+            assert_eq!(decode(&mut FieldDecoder::new(4096), &out), [expected]);
+        }
+    }
+
+    /// Returns fields of which some repeat.
+    fn fields() -> impl Strategy<Value = Vec<(Vec<u8>, Vec<u8>)>> {
+        let name = prop_oneof![
+            Just(b"server".to_vec()),
+            Just(b"content-type".to_vec()),
+            Just(b"set-cookie".to_vec()),
+            "[a-z-]{1,12}".prop_map(String::into_bytes),
+        ];
+        let value = prop_oneof![
+            Just(b"text/html".to_vec()),
+            "[ -~]{0,40}".prop_map(String::into_bytes),
+            prop::collection::vec(any::<u8>(), 0..600),
+        ];
+        prop::collection::vec((name, value), 0..12)
+    }
+
+    proptest! {
+        /// Goal: encoding loses nothing, in any state of the tables. Method: blocks of fields that repeat and tables that change their
+        /// sizes, there and back; each block twice, so that fields get entries.
+        #[test]
+        fn what_is_encoded_is_decoded(
+            blocks in prop::collection::vec((fields(), prop::option::weighted(0.2, 0_u32..5000)), 1..12)
+        ) {
+            let mut encoder = FieldEncoder::new();
+            let mut decoder = FieldDecoder::new(64 * 1024);
+            for (fields, resized) in blocks {
+                if let Some(size) = resized {
+                    encoder.set_max_size(size);
+                }
+                for _ in 0..2 {
+                    let mut out = Vec::new();
+                    encoder.begin(&mut out);
+                    for (name, value) in &fields {
+                        encoder.write(name, value, &mut out);
+                    }
+                    prop_assert_eq!(decode(&mut decoder, &out), fields.clone());
+                }
+                let mut out = Vec::new();
+                for (name, value) in &fields {
+                    write_field(name, value, &mut out);
+                }
+                prop_assert_eq!(decode(&mut decoder, &out), fields);
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! HPACK, RFC 7541: blocks of fields become names and values, and back.
+//!
+//! [`FieldDecoder`] writes the fields of a block as lines into one buffer, in the form in which the stages of a request share them.
+//! [`FieldEncoder`] writes the fields of an answer, and gives those an entry of the dynamic table that repeat.
+
+mod decoder;
+mod dynamic_table;
+mod encoder;
+mod huffman;
+mod huffman_code;
+mod integer;
+mod static_table;
+
+pub use decoder::{DecodedList, FieldDecoder, FieldPlaces, HpackError};
+pub use encoder::{FieldEncoder, write_field, write_status};
