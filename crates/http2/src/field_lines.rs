@@ -1,0 +1,78 @@
+//! Owns fields in the bytes in which they were decoded: those of a request, or of its trailers.
+
+use bytes::BytesMut;
+
+use crate::field_rules::check_field;
+use crate::hpack::FieldPlaces;
+use crate::violation::RuleViolation;
+
+/// Fields as lines of HTTP/1.1, `name: value` with its line end, and the places of each name and value.
+///
+/// Pseudo-fields lie in the bytes in front of the lines, and have no places.
+#[derive(Debug, Default)]
+pub struct FieldLines {
+    pub(crate) bytes: BytesMut,
+    pub(crate) places: Vec<FieldPlaces>,
+}
+
+impl FieldLines {
+    /// Returns the number of fields.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Returns whether there is no field.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Returns name and value of each field, in the order in which they came.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.places.iter().map(|places| {
+            let name = self.bytes.get(places.name.clone());
+            let value = self.bytes.get(places.value.clone());
+            (name.unwrap_or_default(), value.unwrap_or_default())
+        })
+    }
+
+    /// Returns the bytes and the places of each field.
+    #[must_use]
+    pub fn into_parts(self) -> (BytesMut, Vec<FieldPlaces>) {
+        (self.bytes, self.places)
+    }
+}
+
+/// Gathers the fields of trailers, RFC 9113 §8.1.
+#[derive(Debug, Default)]
+pub(crate) struct TrailerBuilder {
+    places: Vec<FieldPlaces>,
+    violation: Option<RuleViolation>,
+}
+
+impl TrailerBuilder {
+    /// Adds a field that was decoded.
+    pub(crate) fn add(&mut self, bytes: &BytesMut, places: FieldPlaces) {
+        let name = bytes.get(places.name.clone()).unwrap_or_default();
+        let value = bytes.get(places.value.clone()).unwrap_or_default();
+        // RFC 9113 §8.3: pseudo-fields are not in trailers.
+        let checked = match name {
+            [b':', ..] => Err(RuleViolation::PseudoField),
+            _ => check_field(name, value),
+        };
+        match checked {
+            Ok(()) => self.places.push(places),
+            Err(violation) => self.violation = self.violation.or(Some(violation)),
+        }
+    }
+
+    /// Returns the fields, which lie in these bytes.
+    ///
+    /// # Errors
+    /// A field breaks a rule.
+    pub(crate) fn finish(self, bytes: BytesMut) -> Result<FieldLines, RuleViolation> {
+        let places = self.places;
+        self.violation.map_or(Ok(FieldLines { bytes, places }), Err)
+    }
+}
