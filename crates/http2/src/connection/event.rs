@@ -1,0 +1,87 @@
+//! Lists what a client does, as the caller learns it.
+
+use crate::error_code::ErrorCode;
+use crate::field_lines::FieldLines;
+use crate::frame::FrameFlags;
+use crate::request_head::RequestHead;
+use crate::stream_id::StreamId;
+use crate::violation::RuleViolation;
+
+/// The event that a frame causes, if any, or the rule that ends the connection.
+pub(super) type EventResult<'a> = Result<Option<ConnectionEvent<'a>>, RuleViolation>;
+
+/// The end of one side of a stream, or not yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamEnd {
+    /// It does.
+    Here,
+    /// More follows.
+    NotYet,
+}
+
+impl StreamEnd {
+    /// Returns whether a frame of DATA or HEADERS with these flags does.
+    pub(super) fn from_flags(flags: FrameFlags) -> Self {
+        match flags.has(FrameFlags::END_STREAM) {
+            true => Self::Here,
+            false => Self::NotYet,
+        }
+    }
+
+    /// Returns whether it ends its side.
+    #[must_use]
+    pub fn is_here(self) -> bool {
+        self == Self::Here
+    }
+}
+
+/// An act of the client.
+#[derive(Debug)]
+pub enum ConnectionEvent<'a> {
+    /// A request begins.
+    Request {
+        /// Its stream.
+        stream: StreamId,
+        /// Its head.
+        head: RequestHead,
+        /// The end of the request, where it has no body.
+        end: StreamEnd,
+    },
+    /// A part of a body. The caller releases as many bytes when it has taken them ([`ServerConnection::release`]).
+    ///
+    /// [`ServerConnection::release`]: crate::ServerConnection::release
+    Data {
+        /// The stream.
+        stream: StreamId,
+        /// The bytes; none where only the end comes.
+        data: &'a [u8],
+        /// The end of the request.
+        end: StreamEnd,
+    },
+    /// The trailers of a request, which end it.
+    Trailers {
+        /// The stream.
+        stream: StreamId,
+        /// The fields.
+        fields: FieldLines,
+    },
+    /// A request breaks a rule before its answer has begun, and nothing more comes of it. The caller answers it, with 431 for
+    /// [`RuleViolation::FieldListSize`] and 400 for others, or resets it. Behind the answer the stream is reset.
+    Malformed {
+        /// The stream.
+        stream: StreamId,
+        /// The rule.
+        violation: RuleViolation,
+    },
+    /// The stream is over: nothing more comes, and nothing can be sent.
+    Reset {
+        /// The stream.
+        stream: StreamId,
+        /// The reason that the client gives, or that it was given.
+        code: ErrorCode,
+        /// The rule that the client broke; `None` where the client reset the stream.
+        violation: Option<RuleViolation>,
+    },
+    /// The connection ends since the client broke a rule. All streams are over. What waits for the socket says why.
+    Closed(RuleViolation),
+}
