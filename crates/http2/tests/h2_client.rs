@@ -1,0 +1,450 @@
+//! Compares the connection with the client of the h2 crate: over a pipe in memory, each side sees the requests and answers of the other.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says what is wrong by panicking"
+)]
+
+mod client;
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::time::Duration;
+
+use bytes::Bytes;
+use client::LIMITS;
+use h2::client::{Builder, ResponseFuture, SendRequest};
+use h2::{Reason, SendStream};
+use http::{HeaderMap, HeaderName, HeaderValue, Request};
+use proptest::prelude::*;
+use sluicegate_http2::{
+    ConnectionEvent, ConnectionLimits, ErrorCode, FieldLines, ServerConnection, StreamEnd, StreamId,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::runtime;
+use tokio::time::timeout;
+
+type Fields = Vec<(String, Vec<u8>)>;
+
+/// One direction of an exchange.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Message {
+    /// The method and the path, or the status.
+    first: String,
+    fields: Fields,
+    body: Vec<u8>,
+    trailers: Option<Fields>,
+}
+
+/// A request, and the answer to it.
+#[derive(Clone, Debug)]
+struct Exchange {
+    request: Message,
+    answer: Answer,
+    /// True if the client cancels before it reads the answer.
+    is_cancelled: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Answer {
+    /// Behind the end of the request.
+    Late(Message),
+    /// With the head of the request.
+    Early(Message),
+    Reset(u32),
+}
+
+/// The settings of the client, and of the pipe.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    stream_window: u32,
+    connection_window: u32,
+    table: u32,
+    pipe: usize,
+    server: ConnectionLimits,
+}
+
+/// The server's end of a pipe.
+struct DuplexServer {
+    connection: ServerConnection,
+    exchanges: Vec<Exchange>,
+    /// The requests that came, by the number of their exchange.
+    seen: HashMap<usize, Message>,
+    /// The number of each stream's exchange.
+    numbers: HashMap<StreamId, usize>,
+    /// Bytes of answers that were sent.
+    sent: HashMap<StreamId, usize>,
+    complete: Vec<usize>,
+}
+
+/// The fields of the server's side, without the number of the exchange, sorted.
+fn read_fields(fields: &FieldLines) -> (Fields, Option<usize>) {
+    let mut number = None;
+    let mut found = Fields::new();
+    for (name, value) in fields.iter() {
+        match name {
+            b"x-number" => number = String::from_utf8_lossy(value).parse().ok(),
+            _ => found.push((String::from_utf8(name.to_vec()).unwrap(), value.to_vec())),
+        }
+    }
+    found.sort();
+    (found, number)
+}
+
+/// The fields of the client's side, sorted.
+fn map_fields(map: &HeaderMap) -> Fields {
+    let fields = map.iter();
+    let fields = fields.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()));
+    let mut fields: Fields = fields.collect();
+    fields.sort();
+    fields
+}
+
+fn to_map(fields: &Fields) -> HeaderMap {
+    let mut map = HeaderMap::new();
+    for (name, value) in fields {
+        let name = HeaderName::try_from(name).unwrap();
+        map.append(name, HeaderValue::from_bytes(value).unwrap());
+    }
+    map
+}
+
+impl DuplexServer {
+    /// Serves until the client leaves. Returns the whole requests.
+    async fn serve(mut self, mut pipe: DuplexStream) -> HashMap<usize, Message> {
+        let mut buffer = [0; 4096];
+        loop {
+            while let Some(stream) = self.connection.next_ready() {
+                self.send_body(stream);
+            }
+            if !self.connection.output().is_empty() {
+                match pipe.write(self.connection.output()).await {
+                    Ok(written) => self.connection.advance_output(written),
+                    Err(_) => break,
+                }
+                continue;
+            }
+            match pipe.read(&mut buffer).await {
+                Ok(0) | Err(_) => break,
+                Ok(read) => self.receive(&buffer[..read]),
+            }
+        }
+        let complete = self.complete;
+        self.seen
+            .into_iter()
+            .filter(|(number, _)| complete.contains(number))
+            .collect()
+    }
+
+    fn receive(&mut self, mut input: &[u8]) {
+        while let Some(event) = self.connection.receive(&mut input, Duration::ZERO) {
+            match event {
+                ConnectionEvent::Request { stream, head, end } => {
+                    let text = |part: &[u8]| String::from_utf8(part.to_vec()).unwrap();
+                    let path = text(head.path().unwrap());
+                    let first = format!("{} {path}", text(head.method()));
+                    assert_eq!(head.authority(), Some(&b"a.test"[..]));
+                    let (fields, number) = read_fields(head.fields());
+                    let number = number.unwrap();
+                    let body = Vec::new();
+                    let trailers = None;
+                    let request = Message {
+                        first,
+                        fields,
+                        body,
+                        trailers,
+                    };
+                    self.seen.insert(number, request);
+                    self.numbers.insert(stream, number);
+                    self.answer(stream, StreamEnd::NotYet);
+                    self.finish(stream, end);
+                }
+                ConnectionEvent::Data { stream, data, end } => {
+                    let number = self.numbers[&stream];
+                    self.seen
+                        .get_mut(&number)
+                        .unwrap()
+                        .body
+                        .extend_from_slice(data);
+                    self.connection.release(stream, data.len());
+                    self.finish(stream, end);
+                }
+                ConnectionEvent::Trailers { stream, fields } => {
+                    let number = self.numbers[&stream];
+                    self.seen.get_mut(&number).unwrap().trailers = Some(read_fields(&fields).0);
+                    self.finish(stream, StreamEnd::Here);
+                }
+                ConnectionEvent::Reset { violation, .. } => assert_eq!(violation, None),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn finish(&mut self, stream: StreamId, end: StreamEnd) {
+        if end.is_here() {
+            self.complete.push(self.numbers[&stream]);
+            self.answer(stream, end);
+        }
+    }
+
+    /// Answers a request whose head has come, or whose end has.
+    fn answer(&mut self, stream: StreamId, end: StreamEnd) {
+        let number = self.numbers[&stream];
+        let answer = self.exchanges[number].answer.clone();
+        match answer {
+            Answer::Reset(code) if !end.is_here() => {
+                self.connection.reset(stream, ErrorCode::from_number(code));
+            }
+            Answer::Early(message) if !end.is_here() => self.send(stream, &message),
+            Answer::Late(message) if end.is_here() => self.send(stream, &message),
+            _ => {}
+        }
+    }
+
+    fn send(&mut self, stream: StreamId, message: &Message) {
+        let status = message.first.parse().unwrap();
+        let fields = message.fields.iter();
+        let fields = fields.map(|(name, value)| (name.as_bytes(), &value[..]));
+        let sent = self
+            .connection
+            .send_head(stream, status, fields, StreamEnd::NotYet);
+        if sent.is_ok() {
+            self.sent.insert(stream, 0);
+            self.send_body(stream);
+        }
+    }
+
+    fn send_body(&mut self, stream: StreamId) {
+        let (Answer::Early(message) | Answer::Late(message)) =
+            &self.exchanges[self.numbers[&stream]].answer
+        else {
+            return;
+        };
+        let sent = self.sent.get_mut(&stream).unwrap();
+        let end = match message.trailers {
+            Some(_) => StreamEnd::NotYet,
+            None => StreamEnd::Here,
+        };
+        let Ok(taken) = self
+            .connection
+            .send_data(stream, &message.body[*sent..], end)
+        else {
+            return;
+        };
+        *sent += taken;
+        if let Some(trailers) = &message.trailers
+            && *sent == message.body.len()
+        {
+            let fields = trailers
+                .iter()
+                .map(|(name, value)| (name.as_bytes(), &value[..]));
+            self.connection.send_trailers(stream, fields).unwrap();
+        }
+    }
+}
+
+/// Sends the body of a request as the windows of the server allow.
+async fn send_body(mut stream: SendStream<Bytes>, message: &Message) -> Result<(), h2::Error> {
+    let mut rest = Bytes::from(message.body.clone());
+    while !rest.is_empty() {
+        stream.reserve_capacity(rest.len());
+        let free = poll_fn(|context| stream.poll_capacity(context)).await;
+        let free = free.unwrap_or(Err(Reason::CANCEL.into()))?;
+        stream.send_data(rest.split_to(free.min(rest.len())), false)?;
+    }
+    match &message.trailers {
+        Some(trailers) => stream.send_trailers(to_map(trailers)),
+        None => stream.send_data(Bytes::new(), true),
+    }
+}
+
+/// Returns the answer, as the client reads it.
+async fn read_answer(answer: ResponseFuture) -> Result<Message, h2::Error> {
+    let (head, mut body) = answer.await?.into_parts();
+    let mut message = Message {
+        first: head.status.as_str().to_owned(),
+        fields: map_fields(&head.headers),
+        ..Message::default()
+    };
+    while let Some(bytes) = body.data().await {
+        let bytes = bytes?;
+        message.body.extend_from_slice(&bytes);
+        body.flow_control().release_capacity(bytes.len())?;
+    }
+    message.trailers = body.trailers().await?.map(|trailers| map_fields(&trailers));
+    Ok(message)
+}
+
+/// Makes one exchange, and compares the answer.
+async fn exchange(sender: SendRequest<Bytes>, number: usize, exchange: Exchange) {
+    let message = &exchange.request;
+    let (method, path) = message.first.split_once(' ').unwrap();
+    let uri = format!("http://a.test{path}");
+    let mut request = Request::builder().method(method).uri(uri).body(()).unwrap();
+    *request.headers_mut() = to_map(&message.fields);
+    let value = HeaderValue::from(number);
+    request.headers_mut().insert("x-number", value);
+    let mut sender = sender.ready().await.unwrap();
+    let (answer, mut stream) = sender.send_request(request, false).unwrap();
+    if exchange.is_cancelled {
+        stream.send_reset(Reason::CANCEL);
+        return;
+    }
+    let sent = send_body(stream, message);
+    let (sent, answer) = tokio::join!(sent, read_answer(answer));
+    match &exchange.answer {
+        Answer::Reset(code) => {
+            let reason = answer.unwrap_err().reason();
+            assert_eq!(reason, Some(Reason::from(*code)));
+        }
+        Answer::Late(expected) | Answer::Early(expected) => {
+            sent.unwrap();
+            let mut expected = expected.clone();
+            expected.fields.sort();
+            if let Some(trailers) = &mut expected.trailers {
+                trailers.sort();
+            }
+            assert_eq!(answer.unwrap(), expected);
+        }
+    }
+}
+
+/// Makes the exchanges at the same time, and compares what each side has seen.
+async fn compare(exchanges: Vec<Exchange>, setting: Setting) {
+    let (ours, theirs) = duplex(setting.pipe);
+    let server = DuplexServer {
+        connection: ServerConnection::new(setting.server, Duration::ZERO),
+        exchanges: exchanges.clone(),
+        seen: HashMap::new(),
+        numbers: HashMap::new(),
+        sent: HashMap::new(),
+        complete: Vec::new(),
+    };
+    let served = tokio::spawn(server.serve(ours));
+    let mut builder = Builder::new();
+    builder
+        .initial_window_size(setting.stream_window)
+        .initial_connection_window_size(setting.connection_window)
+        .header_table_size(setting.table)
+        .initial_max_send_streams(1);
+    let (sender, connection) = builder.handshake::<_, Bytes>(theirs).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let tasks: Vec<_> = exchanges
+        .iter()
+        .enumerate()
+        .map(|(number, planned)| tokio::spawn(exchange(sender.clone(), number, planned.clone())))
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    drop(sender);
+    connection.await.unwrap().unwrap();
+    let seen = served.await.unwrap();
+    for (number, planned) in exchanges.iter().enumerate() {
+        let is_whole = !planned.is_cancelled && !matches!(planned.answer, Answer::Reset(_));
+        if is_whole {
+            let mut expected = planned.request.clone();
+            expected.fields.sort();
+            if let Some(trailers) = &mut expected.trailers {
+                trailers.sort();
+            }
+            assert_eq!(seen.get(&number), Some(&expected));
+        }
+    }
+}
+
+fn fields() -> impl Strategy<Value = Fields> {
+    let name = prop_oneof![
+        Just("accept".to_owned()),
+        Just("cookie".to_owned()),
+        Just("content-type".to_owned()),
+        "x-[a-z]{1,3}",
+    ];
+    let value = prop_oneof![
+        Just("text/html".to_owned()),
+        "[!-~]{0,30}",
+        "[!-~]([ -~]{0,200}[!-~])?",
+    ];
+    prop::collection::vec((name, value.prop_map(String::into_bytes)), 0..8)
+}
+
+fn body() -> impl Strategy<Value = Vec<u8>> {
+    (0_usize..5, 0_usize..40_000, any::<u8>()).prop_map(|(size, bytes, byte)| match size {
+        0 => Vec::new(),
+        1 => vec![byte; bytes % 100],
+        _ => (0..bytes).map(|at| byte.wrapping_add(at as u8)).collect(),
+    })
+}
+
+fn message(first: impl Strategy<Value = String>) -> impl Strategy<Value = Message> {
+    let trailers =
+        prop::option::weighted(0.3, prop::collection::vec(("x-t[a-z]", "[!-~]{1,9}"), 1..3));
+    (first, fields(), body(), trailers).prop_map(|(first, fields, body, trailers)| {
+        let bytes = |(name, value): (String, String)| (name, value.into_bytes());
+        let trailers = trailers.map(|fields| fields.into_iter().map(bytes).collect());
+        Message {
+            first,
+            fields,
+            body,
+            trailers,
+        }
+    })
+}
+
+fn planned() -> impl Strategy<Value = Exchange> {
+    let request = message("(GET|POST|PUT) /[a-z]{0,8}(\\?[a-z=]{0,8})?");
+    let status = prop_oneof![
+        Just("200".to_owned()),
+        Just("404".to_owned()),
+        "[2-5][0-9][0-9]"
+    ];
+    let answer = prop_oneof![
+        4 => message(status.clone()).prop_map(Answer::Late),
+        3 => message(status).prop_map(Answer::Early),
+        1 => (1_u32..14).prop_map(Answer::Reset),
+    ];
+    (request, answer, prop::bool::weighted(0.1)).prop_map(|(request, answer, is_cancelled)| {
+        Exchange {
+            request,
+            answer,
+            is_cancelled,
+        }
+    })
+}
+
+fn setting() -> impl Strategy<Value = Setting> {
+    let window = || prop_oneof![Just(65_535_u32), 1000_u32..200_000];
+    let table = prop_oneof![Just(4096_u32), Just(0), 0_u32..8192];
+    let pipe = prop_oneof![Just(64 * 1024_usize), 100_usize..5000];
+    let server = (window(), 1_u32..20, 1000_usize..100_000);
+    (window(), window(), table, pipe, server).prop_map(
+        |(stream_window, connection_window, table, pipe, (window, max_streams, output_bytes))| {
+            let mut server = LIMITS;
+            server.stream_window = window;
+            server.connection_window = window;
+            server.max_streams = max_streams;
+            server.output_bytes = output_bytes;
+            Setting {
+                stream_window,
+                connection_window: connection_window.max(65_535),
+                table,
+                pipe,
+                server,
+            }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Goal: the client of the h2 crate and the connection agree on each request and answer. Method: exchanges at the same time, with
+    /// fields, bodies, trailers, cancellations and resets, in windows, tables and pipes of many sizes.
+    #[test]
+    fn both_sides_see_the_same(exchanges in prop::collection::vec(planned(), 1..12), setting in setting()) {
+        let runtime = runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let compared = async { timeout(Duration::from_secs(20), compare(exchanges, setting)).await };
+        let in_time = runtime.block_on(compared);
+        prop_assert!(in_time.is_ok(), "they wait for each other");
+    }
+}
