@@ -1,0 +1,134 @@
+//! Fuzzes connections of HTTP/2: every split of the input gives the same events and output, and what is sent are frames that decode.
+#![no_main]
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use libfuzzer_sys::fuzz_target;
+use sluicegate_http2::frame::{
+    FrameFlags, FrameHead, FrameKind, PREFACE, ReceivedFrame, write_settings,
+};
+use sluicegate_http2::hpack::FieldDecoder;
+use sluicegate_http2::{
+    ConnectionEvent, ConnectionLimits, ExtendedConnect, FloodLimits, ServerConnection, StreamEnd,
+    StreamId,
+};
+
+/// Small, so that a short input reaches them.
+const LIMITS: ConnectionLimits = ConnectionLimits {
+    max_streams: 4,
+    max_field_list: 512,
+    stream_window: 300,
+    connection_window: 65_535,
+    output_bytes: 200,
+    extended_connect: ExtendedConnect::Allowed,
+    floods: FloodLimits {
+        control_frames: 20,
+        control_frames_per_second: 1,
+        control_frames_per_request: 4,
+        control_frames_per_data_frame: 1,
+        cancelled_streams: 4,
+        broken_streams: 4,
+        remembered_resets: 3,
+    },
+};
+
+/// What is found in an input.
+#[derive(Debug, Default, PartialEq)]
+struct Found {
+    events: Vec<String>,
+    /// The data of each stream; a full stop stands for the end.
+    bodies: BTreeMap<StreamId, Vec<u8>>,
+    output: Vec<u8>,
+}
+
+/// Answers each request at once with a body that waits for windows, and takes bodies when another request comes.
+fn answer(connection: &mut ServerConnection, stream: StreamId) {
+    let fields = [(&b"server"[..], &b"fuzzed"[..]), (b"x-a", b"b")];
+    let _ = connection.send_head(stream, 200, fields, StreamEnd::NotYet);
+    let _ = connection.send_data(stream, &[b'x'; 100], StreamEnd::Here);
+    while let Some(stream) = connection.next_ready() {
+        let _ = connection.send_data(stream, b"yz", StreamEnd::Here);
+    }
+}
+
+/// Returns what is found in `input`, given in pieces of so many bytes.
+fn find(input: &[u8], step: usize) -> Found {
+    let mut connection = ServerConnection::new(LIMITS, Duration::ZERO);
+    let mut found = Found::default();
+    // By stream: how much a window grows depends on how much is released at once.
+    let mut unreleased = BTreeMap::new();
+    for mut piece in input.chunks(step) {
+        while let Some(event) = connection.receive(&mut piece, Duration::ZERO) {
+            match &event {
+                ConnectionEvent::Data { stream, data, end } => {
+                    *unreleased.entry(*stream).or_default() += data.len();
+                    let body = found.bodies.entry(*stream).or_default();
+                    body.extend_from_slice(data);
+                    body.extend_from_slice(if end.is_here() { b"." } else { b"" });
+                    continue;
+                }
+                ConnectionEvent::Request { stream, .. } => {
+                    for (stream, bytes) in mem::take(&mut unreleased) {
+                        connection.release(stream, bytes);
+                    }
+                    answer(&mut connection, *stream);
+                    found.output.extend_from_slice(connection.output());
+                    connection.advance_output(usize::MAX);
+                }
+                ConnectionEvent::Malformed { stream, .. } => {
+                    let sent = connection.send_head(*stream, 400, [], StreamEnd::Here);
+                    sent.unwrap();
+                }
+                _ => {}
+            }
+            found.events.push(format!("{event:?}"));
+        }
+        assert!(piece.is_empty());
+        assert!(connection.open_streams() <= LIMITS.max_streams as usize);
+        assert!(connection.held_back() <= 2 * 16_384);
+    }
+    found.output.extend_from_slice(connection.output());
+    found
+}
+
+/// Checks that these are whole frames, and that their blocks decode.
+fn check(output: &[u8]) {
+    let mut decoder = FieldDecoder::new(4096);
+    let mut rest = output;
+    while !rest.is_empty() {
+        let (head, behind) = rest.split_first_chunk().unwrap();
+        let head = FrameHead::parse(*head);
+        let (payload, behind) = behind.split_at(head.length as usize);
+        rest = behind;
+        if head.kind == FrameKind::DATA {
+            assert!(!payload.is_empty() || head.flags.has(FrameFlags::END_STREAM));
+            continue;
+        }
+        if let ReceivedFrame::Headers { fragment, .. } =
+            ReceivedFrame::parse(head, payload).unwrap()
+        {
+            let mut bytes = BytesMut::new();
+            decoder.decode(fragment, &mut bytes, |_, _| {}).unwrap();
+        }
+    }
+}
+
+fuzz_target!(|input: (u8, &[u8])| {
+    let (step, frames) = input;
+    // Nearly all inputs would end at the preface.
+    let mut bytes = match step {
+        255 => Vec::new(),
+        _ => PREFACE.to_vec(),
+    };
+    if step < 254 {
+        write_settings(&mut bytes, &[]);
+    }
+    bytes.extend_from_slice(frames);
+    let whole = find(&bytes, bytes.len().max(1));
+    check(&whole.output);
+    assert_eq!(find(&bytes, usize::from(step).max(1)), whole);
+    assert_eq!(find(&bytes, 1), whole);
+});
