@@ -20,7 +20,7 @@ const fn byte_set(bytes: &[u8]) -> [bool; 256] {
 /// Checks name and value of a field that is no pseudo-field.
 #[inline]
 pub(crate) fn check_field(name: &[u8], value: &[u8]) -> Result<(), RuleViolation> {
-    if name.is_empty() || !name.iter().all(|byte| NAME_BYTES[usize::from(*byte)]) {
+    if name.is_empty() || !is_name(name) {
         return Err(RuleViolation::FieldName);
     }
     if !is_value(value) {
@@ -36,13 +36,21 @@ pub(crate) fn check_field(name: &[u8], value: &[u8]) -> Result<(), RuleViolation
     }
 }
 
+/// Returns whether all bytes are those of a name.
+#[inline]
+fn is_name(name: &[u8]) -> bool {
+    let is_part = |found: bool, byte: &u8| found & NAME_BYTES[usize::from(*byte)];
+    name.iter().fold(true, is_part)
+}
+
 /// Returns whether a value has neither control characters but tabs, RFC 9110 §5.5, nor white space around it, RFC 9113 §8.2.1.
 #[inline]
 fn is_value(value: &[u8]) -> bool {
     // Without a branch for each byte, so that many are compared at once.
-    let is_clean = value.iter().fold(true, |is_clean, byte| {
-        is_clean & ((*byte >= 0x20) & (*byte != 0x7f) | (*byte == b'\t'))
+    let control = value.iter().fold(0, |found, byte| {
+        found | u8::from((*byte < 0x20) & (*byte != b'\t')) | u8::from(*byte == 0x7f)
     });
+    let is_clean = control == 0;
     is_clean && !matches!(value, [b' ' | b'\t', ..] | [.., b' ' | b'\t'])
 }
 

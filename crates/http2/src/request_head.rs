@@ -12,6 +12,9 @@ use crate::hpack::FieldPlaces;
 use crate::priority::StreamPriority;
 use crate::violation::RuleViolation;
 
+/// Fields for which there is room: those of browsers are about as many.
+const USUAL_FIELDS: usize = 16;
+
 /// The rule for extended CONNECT, RFC 8441, which WebSocket uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtendedConnect {
@@ -156,6 +159,13 @@ pub(crate) struct HeadBuilder {
 }
 
 impl HeadBuilder {
+    /// Returns a head without a field, with room for those that most requests have.
+    pub(crate) fn new() -> Self {
+        let mut builder = Self::default();
+        builder.head.fields.places.reserve(USUAL_FIELDS);
+        builder
+    }
+
     /// Adds a field that was decoded.
     pub(crate) fn add(&mut self, bytes: &BytesMut, places: FieldPlaces) {
         if self.violation.is_none() {
@@ -240,7 +250,7 @@ mod tests {
             write_field(&line[..at], &line[at + 1..], &mut block);
         }
         let mut bytes = BytesMut::new();
-        let mut builder = HeadBuilder::default();
+        let mut builder = HeadBuilder::new();
         let mut decoder = FieldDecoder::new(4096);
         let decoded = decoder.decode(&block, &mut bytes, |bytes, places| {
             builder.add(bytes, places)

@@ -90,7 +90,7 @@ impl ServerConnection {
     fn receive_request(&mut self, start: BlockStart, block: &[u8]) -> EventResult<'static> {
         let stream = start.stream;
         self.last_stream = stream;
-        let mut builder = HeadBuilder::default();
+        let mut builder = HeadBuilder::new();
         let decoded = self
             .blocks
             .decode(block, |bytes, places| builder.add(bytes, places));

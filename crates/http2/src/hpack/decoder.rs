@@ -10,9 +10,9 @@
 
 use std::ops::Range;
 
-use bytes::{BufMut, BytesMut};
+use bytes::BytesMut;
 
-use super::dynamic_table::{DynamicTable, ENTRY_OVERHEAD};
+use super::dynamic_table::{BEHIND_NAME, DynamicTable, ENTRY_OVERHEAD, LINE_END, TableLine};
 use super::{huffman, integer, static_table};
 
 /// Bytes of the decoder's table: the default of RFC 9113 §6.5.2, which the server does not change.
@@ -149,11 +149,20 @@ impl FieldDecoder {
         into: &mut BytesMut,
     ) -> Result<(FieldPlaces, &'a [u8]), HpackError> {
         let (index, rest) = integer::read(block, 7)?;
-        let (name, value) = self.entry(index)?;
-        into.reserve(name.len() + value.len() + 4);
-        let name = write_name(name, into);
+        let start = into.len();
+        if let Some(index) = index.checked_sub(FIRST_DYNAMIC) {
+            let line = self.table.get(index).ok_or(HpackError::Index)?;
+            into.extend_from_slice(line.text);
+            let places = FieldPlaces {
+                name: start..start + line.name_length,
+                value: start + line.name_length + BEHIND_NAME.len()..into.len() - LINE_END.len(),
+            };
+            return Ok((places, rest));
+        }
+        let field = static_table::get(index).ok_or(HpackError::Index)?;
+        let name = write_name(field.name, into);
         let value_start = into.len();
-        into.put_slice(value);
+        into.extend_from_slice(field.value);
         Ok((end_line(name, value_start, into), rest))
     }
 
@@ -170,13 +179,10 @@ impl FieldDecoder {
                 let start = into.len();
                 rest = read_string(rest, into)?;
                 let name = start..into.len();
-                into.put_slice(b": ");
+                into.extend_from_slice(BEHIND_NAME);
                 name
             }
-            _ => {
-                let (name, _) = self.entry(index)?;
-                write_name(name, into)
-            }
+            _ => write_name(self.name(index)?, into),
         };
         let value_start = into.len();
         let rest = read_string(rest, into)?;
@@ -184,12 +190,12 @@ impl FieldDecoder {
     }
 
     #[inline]
-    fn entry(&self, index: usize) -> Result<(&[u8], &[u8]), HpackError> {
-        let entry = match static_table::get(index) {
-            Some(field) => Some((field.name, field.value)),
-            None => (index.checked_sub(FIRST_DYNAMIC)).and_then(|index| self.table.get(index)),
+    fn name(&self, index: usize) -> Result<&[u8], HpackError> {
+        let name = match index.checked_sub(FIRST_DYNAMIC) {
+            Some(index) => self.table.get(index).map(TableLine::name),
+            None => static_table::get(index).map(|field| field.name),
         };
-        entry.ok_or(HpackError::Index)
+        name.ok_or(HpackError::Index)
     }
 }
 
@@ -197,8 +203,8 @@ impl FieldDecoder {
 #[inline]
 fn write_name(name: &[u8], into: &mut BytesMut) -> Range<usize> {
     let start = into.len();
-    into.put_slice(name);
-    into.put_slice(b": ");
+    into.extend_from_slice(name);
+    into.extend_from_slice(BEHIND_NAME);
     start..start + name.len()
 }
 
@@ -206,7 +212,7 @@ fn write_name(name: &[u8], into: &mut BytesMut) -> Range<usize> {
 #[inline]
 fn end_line(name: Range<usize>, value_start: usize, into: &mut BytesMut) -> FieldPlaces {
     let value = value_start..into.len();
-    into.put_slice(b"\r\n");
+    into.extend_from_slice(LINE_END);
     FieldPlaces { name, value }
 }
 
@@ -218,7 +224,7 @@ fn read_string<'a>(block: &'a [u8], into: &mut BytesMut) -> Result<&'a [u8], Hpa
     let (text, rest) = rest.split_at_checked(length).ok_or(HpackError::Truncated)?;
     match is_encoded {
         true => huffman::decode(text, into)?,
-        false => into.put_slice(text),
+        false => into.extend_from_slice(text),
     }
     Ok(rest)
 }

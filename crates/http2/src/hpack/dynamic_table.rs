@@ -1,14 +1,18 @@
 //! Owns a dynamic table, RFC 7541 §2.3.2 and §4: the fields that a block may refer to since an earlier one had them.
 //!
-//! The text of all entries lies in one buffer, in the order in which they were added, so that adding and evicting moves no text. Text of
-//! evicted entries is dropped when it is more than that of the others.
+//! Each entry is the line that its field is in a head, so that a reference to it is one copy. The lines of all entries lie in one buffer,
+//! in the order in which they were added, so that adding and evicting moves no text. Lines of evicted entries are dropped when they are
+//! more than the others.
 
 use std::collections::VecDeque;
 
 /// Bytes that each entry counts beside its text, RFC 7541 §4.1.
 pub(super) const ENTRY_OVERHEAD: usize = 32;
-/// Bytes of evicted text that are kept in any case.
+/// Bytes of evicted lines that are kept in any case.
 const EVICTED_TEXT: usize = 1024;
+/// The bytes between a name and its value, and behind the value.
+pub(super) const BEHIND_NAME: &[u8] = b": ";
+pub(super) const LINE_END: &[u8] = b"\r\n";
 
 /// The table of one direction of a connection. It takes memory when its first entry is added.
 #[derive(Debug)]
@@ -31,6 +35,34 @@ struct TableEntry {
 impl TableEntry {
     fn size(self) -> usize {
         (self.name + self.value) as usize + ENTRY_OVERHEAD
+    }
+
+    fn text_length(self) -> usize {
+        (self.name + self.value) as usize + BEHIND_NAME.len() + LINE_END.len()
+    }
+}
+
+/// The line of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TableLine<'a> {
+    /// Name, colon, space, value and line end.
+    pub(super) text: &'a [u8],
+    pub(super) name_length: usize,
+}
+
+impl<'a> TableLine<'a> {
+    /// Returns the name.
+    #[inline]
+    pub(super) fn name(self) -> &'a [u8] {
+        self.text.get(..self.name_length).unwrap_or_default()
+    }
+
+    /// Returns the value.
+    #[inline]
+    pub(super) fn value(self) -> &'a [u8] {
+        let end = self.text.len() - LINE_END.len();
+        let start = self.name_length + BEHIND_NAME.len();
+        self.text.get(start..end).unwrap_or_default()
     }
 }
 
@@ -61,15 +93,16 @@ impl DynamicTable {
         self.evict(max_size);
     }
 
-    /// Returns name and value of an entry: 0 is the newest one.
+    /// Returns an entry: 0 is the newest one.
     #[inline]
-    pub(super) fn get(&self, index: usize) -> Option<(&[u8], &[u8])> {
+    pub(super) fn get(&self, index: usize) -> Option<TableLine<'_>> {
         let place = self.entries.len().checked_sub(index + 1)?;
         let entry = self.entries.get(place)?;
         let start = entry.start as usize;
-        let middle = start + entry.name as usize;
-        let end = middle + entry.value as usize;
-        Some((self.text.get(start..middle)?, self.text.get(middle..end)?))
+        Some(TableLine {
+            text: self.text.get(start..start + entry.text_length())?,
+            name_length: entry.name as usize,
+        })
     }
 
     /// Adds an entry, in place of older ones where there is no room, RFC 7541 §4.4. One that is larger than the table leaves it empty.
@@ -81,10 +114,10 @@ impl DynamicTable {
         };
         self.evict(rest);
         self.drop_evicted_text();
-        // The text is at most twice as large as the table, and a bit.
         let start = self.text.len() as u32;
-        self.text.extend_from_slice(name);
-        self.text.extend_from_slice(value);
+        for part in [name, BEHIND_NAME, value, LINE_END] {
+            self.text.extend_from_slice(part);
+        }
         self.entries.push_back(TableEntry {
             start,
             name: name.len() as u32,
@@ -152,9 +185,10 @@ mod tests {
                     model.pop();
                 }
                 prop_assert_eq!(table.len(), model.len());
-                prop_assert!(table.text.len() <= 2 * 4096 + EVICTED_TEXT);
+                prop_assert!(table.text.len() <= 2 * 4096 + 2 * EVICTED_TEXT);
                 for (index, (name, value)) in model.iter().enumerate() {
-                    prop_assert_eq!(table.get(index), Some((&name[..], &value[..])));
+                    let entry = table.get(index).unwrap();
+                    prop_assert_eq!((entry.name(), entry.value()), (&name[..], &value[..]));
                 }
                 prop_assert_eq!(table.get(model.len()), None);
             }

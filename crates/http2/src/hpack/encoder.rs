@@ -86,9 +86,8 @@ impl FieldEncoder {
 
     /// Writes a field. The name is in lower case.
     pub fn write(&mut self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-        let index = static_table::name_index(name);
         if let Some(pattern) = unindexed_pattern(name, value) {
-            return write_literal(index, name, value, pattern, out);
+            return write_literal(name, value, pattern, out);
         }
         let hash = hash(name, value);
         if let Some(entry) = self.find(hash, name, value) {
@@ -97,9 +96,9 @@ impl FieldEncoder {
         let recent = &mut self.recent[hash as usize % RECENT_FIELDS];
         if *recent != hash {
             *recent = hash;
-            return write_literal(index, name, value, WITHOUT_INDEXING, out);
+            return write_literal(name, value, WITHOUT_INDEXING, out);
         }
-        match index {
+        match static_table::name_index(name) {
             Some(index) => integer::write(out, 0x40, 6, index),
             None => {
                 out.push(0x40);
@@ -118,7 +117,8 @@ impl FieldEncoder {
         let place = self.hashes.iter().rposition(|other| *other == hash)?;
         let index = self.hashes.len() - 1 - place;
         // Another field may have the same hash.
-        (self.table.get(index) == Some((name, value))).then_some(index)
+        let line = self.table.get(index)?;
+        (line.name() == name && line.value() == value).then_some(index)
     }
 
     fn drop_evicted(&mut self) {
@@ -143,7 +143,7 @@ pub fn write_status(status: u16, out: &mut Vec<u8>) {
 /// Writes a field without a table of the connection, so that the bytes are right in any block. The name is in lower case.
 pub fn write_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     let pattern = unindexed_pattern(name, value).unwrap_or(WITHOUT_INDEXING);
-    write_literal(static_table::name_index(name), name, value, pattern, out);
+    write_literal(name, value, pattern, out);
 }
 
 /// Returns the pattern of a field that gets no entry in any case.
@@ -161,8 +161,8 @@ fn unindexed_pattern(name: &[u8], value: &[u8]) -> Option<u8> {
     }
 }
 
-fn write_literal(index: Option<usize>, name: &[u8], value: &[u8], pattern: u8, out: &mut Vec<u8>) {
-    match index {
+fn write_literal(name: &[u8], value: &[u8], pattern: u8, out: &mut Vec<u8>) {
+    match static_table::name_index(name) {
         Some(index) => integer::write(out, pattern, 4, index),
         None => {
             out.push(pattern);
