@@ -2,8 +2,7 @@
 
 use bytes::BytesMut;
 
-use crate::field_rules::check_field;
-use crate::hpack::FieldPlaces;
+use crate::hpack::{DecodedField, FieldPlaces};
 use crate::violation::RuleViolation;
 
 /// Fields as lines of HTTP/1.1, `name: value` with its line end, and the places of each name and value.
@@ -53,17 +52,13 @@ pub(crate) struct TrailerBuilder {
 
 impl TrailerBuilder {
     /// Adds a field that was decoded.
-    pub(crate) fn add(&mut self, bytes: &BytesMut, places: FieldPlaces) {
-        let name = bytes.get(places.name.clone()).unwrap_or_default();
-        let value = bytes.get(places.value.clone()).unwrap_or_default();
+    pub(crate) fn add(&mut self, bytes: &BytesMut, field: DecodedField) {
         // RFC 9113 §8.3: pseudo-fields are not in trailers.
-        let checked = match name {
-            [b':', ..] => Err(RuleViolation::PseudoField),
-            _ => check_field(name, value),
-        };
-        match checked {
-            Ok(()) => self.places.push(places),
-            Err(violation) => self.violation = self.violation.or(Some(violation)),
+        let is_pseudo = bytes.get(field.places.name.start) == Some(&b':');
+        let pseudo = is_pseudo.then_some(RuleViolation::PseudoField);
+        match field.violation.or(pseudo) {
+            None => self.places.push(field.places),
+            violation => self.violation = self.violation.or(violation),
         }
     }
 

@@ -5,10 +5,8 @@ use std::ops::Range;
 use bytes::BytesMut;
 
 use crate::field_lines::FieldLines;
-use crate::field_rules::{
-    check_field, content_length, is_authority, is_scheme, is_target, is_token,
-};
-use crate::hpack::FieldPlaces;
+use crate::field_rules::{content_length, is_authority, is_scheme, is_target, is_token};
+use crate::hpack::{DecodedField, FieldPlaces};
 use crate::priority::StreamPriority;
 use crate::violation::RuleViolation;
 
@@ -167,10 +165,9 @@ impl HeadBuilder {
     }
 
     /// Adds a field that was decoded.
-    pub(crate) fn add(&mut self, bytes: &BytesMut, places: FieldPlaces) {
-        if self.violation.is_none() {
-            self.violation = self.try_add(bytes, places).err();
-        }
+    pub(crate) fn add(&mut self, bytes: &BytesMut, field: DecodedField) {
+        let violation = self.violation.or(field.violation);
+        self.violation = violation.or_else(|| self.try_add(bytes, field.places).err());
     }
 
     #[inline]
@@ -180,7 +177,6 @@ impl HeadBuilder {
         if name.first() == Some(&b':') {
             return self.add_pseudo(name, places.value);
         }
-        check_field(name, value)?;
         match name {
             b"host" => self.hosts.push(places.value.clone()),
             b"content-length" => {
@@ -252,9 +248,7 @@ mod tests {
         let mut bytes = BytesMut::new();
         let mut builder = HeadBuilder::new();
         let mut decoder = FieldDecoder::new(4096);
-        let decoded = decoder.decode(&block, &mut bytes, |bytes, places| {
-            builder.add(bytes, places)
-        });
+        let decoded = decoder.decode(&block, &mut bytes, |bytes, field| builder.add(bytes, field));
         decoded.unwrap();
         builder.finish(bytes, extended)
     }

@@ -393,6 +393,29 @@ fn malformed_requests_are_answered_before_they_are_reset() {
     }
 }
 
+/// Goal: a malformed field is malformed each time, though it is checked once. Method: one that gets an entry of the table, and references.
+#[test]
+fn references_to_malformed_fields_are_malformed() {
+    let mut connection = connection(LIMITS);
+    let entry = [&block(GET)[..], &[0x40, 1, b'X', 1, b'b']].concat();
+    let events = receive(
+        &mut connection,
+        &frame(FrameKind::HEADERS, WHOLE, 1, &entry),
+    );
+    assert_eq!(events, "malformed 1 FieldName");
+    for stream in [3, 5] {
+        let again = [&block(GET)[..], &[0xbe]].concat();
+        let events = receive(
+            &mut connection,
+            &frame(FrameKind::HEADERS, WHOLE, stream, &again),
+        );
+        assert_eq!(events, format!("malformed {stream} FieldName"));
+    }
+    receive(&mut connection, &post(7));
+    let trailers = frame(FrameKind::HEADERS, WHOLE, 7, &[0xbe]);
+    assert_eq!(receive(&mut connection, &trailers), "malformed 7 FieldName");
+}
+
 /// Goal: a connection begins with preface and SETTINGS. Method: other beginnings.
 #[test]
 fn a_connection_begins_with_its_preface() {

@@ -93,7 +93,7 @@ impl ServerConnection {
         let mut builder = HeadBuilder::new();
         let decoded = self
             .blocks
-            .decode(block, |bytes, places| builder.add(bytes, places));
+            .decode(block, |bytes, field| builder.add(bytes, field));
         let (bytes, list) = decoded?;
         // RFC 9113 §6.8: streams behind the last one of GOAWAY are ignored.
         if self.shutdown.ignores(stream) {
@@ -155,7 +155,7 @@ impl ServerConnection {
         let mut builder = TrailerBuilder::default();
         let decoded = self
             .blocks
-            .decode(block, |bytes, places| builder.add(bytes, places));
+            .decode(block, |bytes, field| builder.add(bytes, field));
         let (bytes, list) = decoded?;
         let state = self.streams.get(stream);
         let is_short = state

@@ -7,7 +7,7 @@ use bytes::BytesMut;
 
 use super::event::StreamEnd;
 use crate::frame::{FrameHead, FrameKind};
-use crate::hpack::{DecodedList, FieldDecoder, FieldPlaces, HpackError};
+use crate::hpack::{DecodedField, DecodedList, FieldDecoder, HpackError};
 use crate::stream_id::StreamId;
 use crate::violation::RuleViolation;
 
@@ -95,7 +95,7 @@ impl FieldBlocks {
     pub(super) fn decode(
         &mut self,
         block: &[u8],
-        report: impl FnMut(&BytesMut, FieldPlaces),
+        report: impl FnMut(&BytesMut, DecodedField),
     ) -> Result<(BytesMut, DecodedList), RuleViolation> {
         let mut bytes = BytesMut::with_capacity(self.usual_head.min(MOST_ROOM) + HEAD_ROOM);
         let list = self.decoder.decode(block, &mut bytes, report);

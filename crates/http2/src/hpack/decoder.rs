@@ -3,6 +3,8 @@
 //! Each field is written behind the others as a line of HTTP/1.1, `name: value` with its line end, and reported by its places. So a head
 //! is one buffer, as it is where it came over HTTP/1.1, and lines that go on unchanged are copied at once.
 //!
+//! A field is checked once, when it comes as text: an entry of the table keeps the result for those that refer to it.
+//!
 //! # Limits
 //! A list of fields has a greatest size, RFC 9113 §6.5.2. Fields beyond it are decoded, since later blocks may refer to them, and dropped.
 //! Entries of the table may be long and references to them are short, so a block that decodes into several times the greatest size is
@@ -14,6 +16,8 @@ use bytes::BytesMut;
 
 use super::dynamic_table::{BEHIND_NAME, DynamicTable, ENTRY_OVERHEAD, LINE_END, TableLine};
 use super::{huffman, integer, static_table};
+use crate::field_rules::check_field;
+use crate::violation::RuleViolation;
 
 /// Bytes of the decoder's table: the default of RFC 9113 §6.5.2, which the server does not change.
 const TABLE_SIZE: usize = 4096;
@@ -57,6 +61,15 @@ pub struct FieldPlaces {
     pub value: Range<usize>,
 }
 
+/// A field of a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecodedField {
+    /// The places of its name and value.
+    pub places: FieldPlaces,
+    /// The rule for single fields that it breaks. Pseudo-fields are subject to none.
+    pub violation: Option<RuleViolation>,
+}
+
 /// The decoder of a connection.
 #[derive(Debug)]
 pub struct FieldDecoder {
@@ -88,31 +101,31 @@ impl FieldDecoder {
         &mut self,
         block: &[u8],
         into: &mut BytesMut,
-        mut report: impl FnMut(&BytesMut, FieldPlaces),
+        mut report: impl FnMut(&BytesMut, DecodedField),
     ) -> Result<DecodedList, HpackError> {
         let mut rest = self.resize_table(block)?;
         let mut size = 0;
         let mut list = DecodedList::Whole;
         while let Some(first) = rest.first() {
             let start = into.len();
-            let places;
-            (places, rest) = match first {
+            let field;
+            (field, rest) = match first {
                 // RFC 7541 §6.1: an indexed field.
                 0x80.. => self.read_indexed(rest, into)?,
                 // RFC 7541 §6.2.1: a literal with incremental indexing.
                 0x40..0x80 => {
-                    let (places, rest) = self.read_literal(rest, 6, into)?;
-                    let name = into.get(places.name.clone()).unwrap_or_default();
-                    let value = into.get(places.value.clone()).unwrap_or_default();
-                    self.table.insert(name, value);
-                    (places, rest)
+                    let (field, rest) = self.read_literal(rest, 6, into)?;
+                    let name = into.get(field.places.name.clone()).unwrap_or_default();
+                    let value = into.get(field.places.value.clone()).unwrap_or_default();
+                    self.table.insert(name, value, field.violation);
+                    (field, rest)
                 }
                 // RFC 7541 §4.2: a change of size occurs at the beginning of a block.
                 0x20..0x40 => return Err(HpackError::TableSize),
                 // RFC 7541 §6.2.2, §6.2.3: a literal without indexing, or never indexed.
                 0x00..0x20 => self.read_literal(rest, 4, into)?,
             };
-            size += places.name.len() + places.value.len() + ENTRY_OVERHEAD;
+            size += field.places.name.len() + field.places.value.len() + ENTRY_OVERHEAD;
             if size > self.max_list_size {
                 if size > self.max_list_size.saturating_mul(BOMB_FACTOR) {
                     return Err(HpackError::ListSize);
@@ -120,7 +133,7 @@ impl FieldDecoder {
                 list = DecodedList::TooLarge;
             }
             match list {
-                DecodedList::Whole => report(into, places),
+                DecodedList::Whole => report(into, field),
                 DecodedList::TooLarge => into.truncate(start),
             }
         }
@@ -147,7 +160,7 @@ impl FieldDecoder {
         &self,
         block: &'a [u8],
         into: &mut BytesMut,
-    ) -> Result<(FieldPlaces, &'a [u8]), HpackError> {
+    ) -> Result<(DecodedField, &'a [u8]), HpackError> {
         let (index, rest) = integer::read(block, 7)?;
         let start = into.len();
         if let Some(index) = index.checked_sub(FIRST_DYNAMIC) {
@@ -157,7 +170,8 @@ impl FieldDecoder {
                 name: start..start + line.name_length,
                 value: start + line.name_length + BEHIND_NAME.len()..into.len() - LINE_END.len(),
             };
-            return Ok((places, rest));
+            let violation = line.violation;
+            return Ok((DecodedField { places, violation }, rest));
         }
         let field = static_table::get(index).ok_or(HpackError::Index)?;
         let name = write_name(field.name, into);
@@ -172,7 +186,7 @@ impl FieldDecoder {
         block: &'a [u8],
         index_bits: u32,
         into: &mut BytesMut,
-    ) -> Result<(FieldPlaces, &'a [u8]), HpackError> {
+    ) -> Result<(DecodedField, &'a [u8]), HpackError> {
         let (index, mut rest) = integer::read(block, index_bits)?;
         let name = match index {
             0 => {
@@ -208,12 +222,19 @@ fn write_name(name: &[u8], into: &mut BytesMut) -> Range<usize> {
     start..start + name.len()
 }
 
-/// Writes the end of a line whose value begins at `value_start`. Returns the places of its field.
+/// Writes the end of a line whose value begins at `value_start`, and checks its field.
 #[inline]
-fn end_line(name: Range<usize>, value_start: usize, into: &mut BytesMut) -> FieldPlaces {
+fn end_line(name: Range<usize>, value_start: usize, into: &mut BytesMut) -> DecodedField {
     let value = value_start..into.len();
     into.extend_from_slice(LINE_END);
-    FieldPlaces { name, value }
+    let name_text = into.get(name.clone()).unwrap_or_default();
+    let value_text = into.get(value.clone()).unwrap_or_default();
+    let violation = match name_text {
+        [b':', ..] => None,
+        _ => check_field(name_text, value_text).err(),
+    };
+    let places = FieldPlaces { name, value };
+    DecodedField { places, violation }
 }
 
 /// Reads a string, RFC 7541 §5.2, behind the bytes of `into`. Returns the rest of the block.
@@ -237,7 +258,8 @@ mod tests {
     fn decode(decoder: &mut FieldDecoder, block: &[u8]) -> Result<String, HpackError> {
         let mut into = BytesMut::from("before");
         let mut found = String::new();
-        let list = decoder.decode(block, &mut into, |bytes, places| {
+        let list = decoder.decode(block, &mut into, |bytes, field| {
+            let places = field.places;
             let text = |range: Range<usize>| String::from_utf8_lossy(&bytes[range]).into_owned();
             let line = format!(
                 "{}: {}\r\n",

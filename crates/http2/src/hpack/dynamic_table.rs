@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use crate::violation::RuleViolation;
+
 /// Bytes that each entry counts beside its text, RFC 7541 §4.1.
 pub(super) const ENTRY_OVERHEAD: usize = 32;
 /// Bytes of evicted lines that are kept in any case.
@@ -30,6 +32,7 @@ struct TableEntry {
     start: u32,
     name: u32,
     value: u32,
+    violation: Option<RuleViolation>,
 }
 
 impl TableEntry {
@@ -48,6 +51,8 @@ pub(super) struct TableLine<'a> {
     /// Name, colon, space, value and line end.
     pub(super) text: &'a [u8],
     pub(super) name_length: usize,
+    /// The rule that the field breaks.
+    pub(super) violation: Option<RuleViolation>,
 }
 
 impl<'a> TableLine<'a> {
@@ -102,11 +107,13 @@ impl DynamicTable {
         Some(TableLine {
             text: self.text.get(start..start + entry.text_length())?,
             name_length: entry.name as usize,
+            violation: entry.violation,
         })
     }
 
     /// Adds an entry, in place of older ones where there is no room, RFC 7541 §4.4. One that is larger than the table leaves it empty.
-    pub(super) fn insert(&mut self, name: &[u8], value: &[u8]) {
+    /// The entry keeps the rule that the field breaks, if any.
+    pub(super) fn insert(&mut self, name: &[u8], value: &[u8], violation: Option<RuleViolation>) {
         let entry = name.len() + value.len() + ENTRY_OVERHEAD;
         let Some(rest) = self.max_size.checked_sub(entry) else {
             self.evict(0);
@@ -122,6 +129,7 @@ impl DynamicTable {
             start,
             name: name.len() as u32,
             value: value.len() as u32,
+            violation,
         });
         self.size += entry;
     }
@@ -175,7 +183,7 @@ mod tests {
                 } else {
                     let name = vec![step as u8; name];
                     let value = vec![!step as u8; value];
-                    table.insert(&name, &value);
+                    table.insert(&name, &value, None);
                     model.insert(0, (name, value));
                 }
                 let size = |model: &[(Vec<u8>, Vec<u8>)]| -> usize {

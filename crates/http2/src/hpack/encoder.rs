@@ -106,7 +106,7 @@ impl FieldEncoder {
             }
         }
         write_string(value, out);
-        self.table.insert(name, value);
+        self.table.insert(name, value, None);
         self.hashes.push(hash);
         self.drop_evicted();
     }
@@ -217,7 +217,8 @@ mod tests {
     fn decode(decoder: &mut FieldDecoder, block: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut into = BytesMut::new();
         let mut found = Vec::new();
-        let list = decoder.decode(block, &mut into, |bytes, places| {
+        let list = decoder.decode(block, &mut into, |bytes, field| {
+            let places = field.places;
             found.push((bytes[places.name].to_vec(), bytes[places.value].to_vec()));
         });
         assert_eq!(list, Ok(DecodedList::Whole));

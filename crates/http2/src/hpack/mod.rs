@@ -11,5 +11,5 @@ mod huffman_code;
 mod integer;
 mod static_table;
 
-pub use decoder::{DecodedList, FieldDecoder, FieldPlaces, HpackError};
+pub use decoder::{DecodedField, DecodedList, FieldDecoder, FieldPlaces, HpackError};
 pub use encoder::{FieldEncoder, write_field, write_status};
