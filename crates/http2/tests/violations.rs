@@ -127,6 +127,11 @@ fn a_connection_ends_with_the_code_of_its_rule() {
             "SelfDependency",
             "PROTOCOL_ERROR",
         ),
+        (
+            [get(1), cancel(1), frame(FrameKind::PRIORITY, 0, 1, &[0; 4])].concat(),
+            "PayloadSize",
+            "FRAME_SIZE_ERROR",
+        ),
         (cancel(0), "StreamOfFrame", "PROTOCOL_ERROR"),
         (cancel(1), "IdleStream", "PROTOCOL_ERROR"),
         (

@@ -131,16 +131,17 @@ impl ServerConnection {
 
     /// Checks a frame when the number of its bytes is known.
     fn start_data(&mut self, frame: &mut BodyFrame, now: Duration) -> EventResult<'static> {
+        if frame.data == 0 && !frame.end.is_here() {
+            self.floods.count_control_frame(now)?;
+        }
+        // The caller may have reset it meanwhile.
+        let Some(state) = self.streams.get_mut(frame.stream) else {
+            return Ok(None);
+        };
         if let BodyUse::Broken(violation) = frame.use_of_data {
             frame.use_of_data = BodyUse::Dropped;
             return self.break_stream(frame.stream, violation);
         }
-        if frame.data == 0 && !frame.end.is_here() {
-            self.floods.count_control_frame(now)?;
-        }
-        let Some(state) = self.streams.get_mut(frame.stream) else {
-            return Ok(None);
-        };
         if frame.use_of_data != BodyUse::Lent {
             return Ok(None);
         }

@@ -239,16 +239,13 @@ impl ServerConnection {
     /// Ends a stream since the client broke a rule on it.
     ///
     /// # Errors
-    /// The connection has to end: the stream has not begun, so that it cannot be reset, or there were too many.
+    /// The connection has to end: there were too many, or the stream has not begun or is over, so that it cannot end for the rule.
     fn break_stream(&mut self, stream: StreamId, violation: RuleViolation) -> EventResult<'static> {
-        if stream > self.last_stream {
+        if self.streams.get(stream).is_none() {
             return Err(violation);
         }
         self.floods.break_stream()?;
         let code = violation.code();
-        if self.streams.get(stream).is_none() {
-            return Ok(None);
-        }
         self.reset(stream, code);
         let violation = Some(violation);
         Ok(Some(ConnectionEvent::Reset {
