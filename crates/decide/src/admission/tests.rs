@@ -19,6 +19,8 @@ use sluicegate_config::rules::StoreSeed;
 use sluicegate_config::{no_review, parse};
 use transaction::{JointProgress, Transaction};
 
+mod store_questions;
+
 /// The limits of a file, and the route of those that are named.
 struct Bench {
     limits: Vec<Arc<ActiveLimit>>,
