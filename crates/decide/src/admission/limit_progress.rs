@@ -28,6 +28,10 @@ use crate::store::{StoreAnswer, StoreCall, StoreFailure};
 
 /// The progress of the limits of a request.
 #[must_use]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most requests are decided, without an allocation"
+)]
 pub enum LimitProgress<'a> {
     /// They are decided.
     Decided(Admission),
@@ -43,6 +47,10 @@ pub struct StoreQuestion<'a> {
 }
 
 /// The state of a request that goes on with the answer of a store.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lies in the box of its question"
+)]
 enum EvaluationState<'a> {
     Charging(ChargingRequest<'a>),
     Passed(PassedRequest<'a>),

@@ -60,6 +60,10 @@ pub enum Revalidation {
 pub(super) type RemoteCheck<'a> = StoreCheck<'a, RemoteBackend>;
 
 /// The progress of checks that are decided in a store.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart where it is returned"
+)]
 pub enum StoreProgress<'a> {
     /// All are decided.
     Decided(BackendVerdict),
@@ -243,7 +247,6 @@ pub fn reserve<'a>(
 
 impl<'a> SlotQuestion<'a> {
     /// Returns the call to the store.
-    #[must_use]
     pub fn call(&self) -> StoreCall<'_> {
         let named = self.slot.iter().zip(&self.names);
         let asks = named

@@ -32,7 +32,7 @@ impl CountingStore for UnreachableStore {
     }
 
     fn seed(&self) -> Option<Seed> {
-        self.seed.clone()
+        self.seed
     }
 
     fn has_slots(&self) -> bool {

@@ -29,11 +29,14 @@ const IS_DEFAULT: [u16; 2] = [TOO_MANY_REQUESTS, 444];
 pub(super) struct LimitMaker {
     pub(super) limits: Vec<Limit>,
     /// The uses of a zone by one server block, or by all, each with the names of its limits.
-    made: BTreeMap<(EntryId, Option<usize>), Vec<(LimitUse, Vec<String>)>>,
+    made: BTreeMap<(EntryId, Option<usize>), Vec<MadeLimits>>,
     /// The places of limits by their names.
     places: BTreeMap<String, usize>,
     names: NamePool,
 }
+
+/// A use of a zone with the names of its limits.
+type MadeLimits = (LimitUse, Vec<String>);
 
 /// A use of a zone; equal uses share a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]

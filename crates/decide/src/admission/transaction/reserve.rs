@@ -34,6 +34,10 @@ pub(in crate::admission) struct JointDecision {
 }
 
 /// The progress of checks that are decided together.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart where it is returned"
+)]
 pub(in crate::admission) enum JointProgress<'a> {
     /// All are decided.
     Decided(JointDecision),
