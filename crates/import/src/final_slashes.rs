@@ -52,7 +52,7 @@ fn keep_within(
     for group in table.expressions() {
         let all = |host: &HostRoutes| host.expressions.len() + host.all_prefixes.len();
         let found = match budget.compares(table.count(group.host(), all)) {
-            true => table.guarded(&group, limits),
+            true => table.guarded(&group, limits, ledger),
             false => Vec::new(),
         };
         if budget.takes(&found) {

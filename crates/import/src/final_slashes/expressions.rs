@@ -2,16 +2,18 @@
 //!
 //! For `^/v[0-9]+/otp$` the gateway takes `/v1/otp/`. Where a route that takes all such paths has a guard that the expression lacks, such
 //! as a refusal of all other paths, `^/v[0-9]+/otp/$` does what that one does. Where no guard is lost, paths with a slash go where those
-//! without it go.
+//! without it go. A guard for a part of such paths is reported, unless the routes for all of them do the same.
 
 use std::collections::BTreeMap;
 
 use super::SlashTable;
+use crate::ledger::Ledger;
 use crate::letter_case::covers;
 use crate::model::{Limit, Route};
 use crate::path_ends::PathEnds;
 use crate::paths;
-use crate::route_conditions::{share_listeners, takes_all};
+use crate::route_actions::act_alike;
+use crate::route_conditions::{RouteConditions, share_listeners, takes_all};
 use crate::slots;
 
 /// The routes of an expression whose paths have no slash at their end.
@@ -69,28 +71,67 @@ impl<'r> SlashTable<'r> {
         (!is_own).then(|| format!("{open}/$"))
     }
 
-    /// Returns the routes for the paths of an expression with a slash; none where it loses no guard, or where other routes take a part of
-    /// these paths: each of them is taken without the slash too.
-    pub(super) fn guarded(&self, group: &ExpressionGroup<'_>, limits: &[Limit]) -> Vec<Route> {
+    /// Returns the routes for the paths of an expression with a slash; none where it loses no guard. A guard for a part of these paths is
+    /// reported, unless the routes found do what that one does.
+    pub(super) fn guarded(
+        &self,
+        group: &ExpressionGroup<'_>,
+        limits: &[Limit],
+        ledger: &mut Ledger,
+    ) -> Vec<Route> {
         let own: Vec<&Route> = group.routes.iter().map(|at| &self.routes[*at]).collect();
-        let loses = |other: &Route| own.iter().any(|it| loses_guard(it, other, limits));
-        let mut found = Vec::new();
+        let loses = |other: &Route, before: &[&Route]| {
+            let is_lost = |at: usize| {
+                let earlier = own[..at].iter().chain(before).copied();
+                loses_guard(own[at], other, limits) && meet(own[at], other, earlier)
+            };
+            (0..own.len()).any(is_lost)
+        };
+        let mut found: Vec<Route> = Vec::new();
+        let mut lost: Vec<&Route> = Vec::new();
+        let mut loses_any = false;
+        let mut before: BTreeMap<&str, Vec<&Route>> = BTreeMap::new();
         for at in self.candidates(group) {
             let other = &self.routes[at];
-            match (takes_paths(other, group), loses(other)) {
-                (true, _) => found.extend(copy(other, group)),
-                (false, true) => return Vec::new(),
-                (false, false) => continue,
-            }
-            if takes_all(other, &[]) {
+            let takes_paths = takes_paths(other, group);
+            let place = if takes_paths { "" } else { &other.path };
+            let whole = before.get("").cloned().unwrap_or_default();
+            let same = before.entry(place).or_default();
+            let is_lost = loses(other, &[whole.as_slice(), same].concat());
+            same.push(other);
+            loses_any |= is_lost;
+            let copy = copy(other, group).filter(|_| takes_paths);
+            lost.extend(
+                Some(other).filter(|_| is_lost && copy.is_none() && !self.is_hidden(other, group)),
+            );
+            found.extend(copy);
+            if takes_paths && takes_all(other, &[]) {
                 break;
             }
         }
-        let loses_none = !found.iter().any(loses);
-        match loses_none || super::is_same(&own, &found, &group.with_slash, limits) {
-            true => Vec::new(),
-            false => found,
+        if !loses_any || super::is_same(&own, &found, &group.with_slash, limits) {
+            return Vec::new();
         }
+        if let Some(other) = lost.iter().find(|it| !is_replaced(it, &found, group)) {
+            ledger.fill_in(format!(
+                "[[route]] path = \"{}\": with a slash at the end, some of these paths have guards of \"{}\"; write a route for these",
+                group.first.path, other.path
+            ));
+            return Vec::new();
+        }
+        found
+    }
+
+    /// Returns true if an earlier expression takes the paths of a prefix among those of a group.
+    fn is_hidden(&self, other: &Route, group: &ExpressionGroup<'_>) -> bool {
+        let prefix = other.path.strip_suffix('*').unwrap_or_default();
+        let tail = group.first.path.strip_prefix("~ ^.*");
+        let both = tail.map(|it| format!("~ ^{}.*{it}", paths::escaped(prefix)));
+        let mut earlier = self.routes[..group.routes[0]].iter();
+        let all = &group.first.listeners;
+        earlier.any(|it| {
+            it.host == group.first.host && both.as_ref() == Some(&it.path) && takes_all(it, all)
+        })
     }
 
     /// Returns the routes that may take the paths of an expression with a slash, in the order in which the gateway prefers them.
@@ -107,6 +148,7 @@ impl<'r> SlashTable<'r> {
             let is_earlier = is_earlier && paths::expression(&route.path).is_some();
             !is_earlier
                 && !group.routes.contains(at)
+                && !ends_in_text(&route.path)
                 && share_listeners(&group.first.listeners, &route.listeners)
                 && self.ends[*at].may_meet(&group.ends)
         };
@@ -131,13 +173,40 @@ fn ends(route: &Route) -> PathEnds {
     }
 }
 
+/// Returns true if no path of an expression has a slash at its end, for certain.
+fn ends_in_text(path: &str) -> bool {
+    let open = paths::expression(path).and_then(|it| it.strip_suffix('$'));
+    let before = open.and_then(|it| it.strip_suffix(|c: char| c.is_ascii_alphanumeric()));
+    before.is_some_and(|it| !it.ends_with('\\') && !paths::has_alternatives(it))
+}
+
 /// Returns true if a route takes all paths of an expression with a slash.
 fn takes_paths(other: &Route, group: &ExpressionGroup<'_>) -> bool {
-    let prefix = other
-        .path
-        .strip_suffix('*')
-        .filter(|it| it.starts_with('/'));
-    prefix.is_some_and(|it| it == "/" || paths::always_begins(&group.with_slash, it))
+    let prefix = match paths::expression(&other.path) {
+        Some(expression) => {
+            let inner = expression.strip_prefix('^').unwrap_or_default();
+            let open = inner.strip_suffix("(.*)$");
+            open.or_else(|| inner.strip_suffix(".*$"))
+                .and_then(paths::literal)
+        }
+        None => other.path.strip_suffix('*').map(str::to_owned),
+    };
+    prefix.is_some_and(|it| it == "/" || paths::always_begins(&group.with_slash, &it))
+}
+
+/// Returns true if routes for all paths of an expression with a slash do what another route does for a part of them.
+fn is_replaced(other: &Route, found: &[Route], group: &ExpressionGroup<'_>) -> bool {
+    let is_alike =
+        |at: usize| act_alike(&found[at], other) || !meet(&found[at], other, &found[..at]);
+    let mut all = found.iter();
+    all.any(|it| takes_all(it, &group.first.listeners)) && (0..found.len()).all(is_alike)
+}
+
+/// Returns true if both routes can take a request that no earlier route takes.
+fn meet<'r>(one: &Route, other: &Route, earlier: impl IntoIterator<Item = &'r Route>) -> bool {
+    let earlier: Vec<RouteConditions> = earlier.into_iter().map(RouteConditions::new).collect();
+    let both = RouteConditions::new(one).with(&RouteConditions::new(other));
+    both.is_some_and(|it| !it.are_covered(earlier.iter()))
 }
 
 /// Returns true if requests of one route had a guard in another one, wherever both lead.
@@ -145,6 +214,10 @@ fn loses_guard(own: &Route, other: &Route, limits: &[Limit]) -> bool {
     let mut elsewhere = other.clone();
     if !other.action.is_refusal() {
         elsewhere.action = own.action.clone();
+    }
+    let conditions = RouteConditions::new(other);
+    if RouteConditions::new(own).are_covered([&conditions].into_iter()) {
+        elsewhere.client.clear();
     }
     !covers(own, &elsewhere, limits)
 }
