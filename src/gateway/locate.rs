@@ -236,8 +236,8 @@ impl<'a> Located<'a> {
         self.view.head.headers
     }
 
-    /// Returns how the request ends before its limits; `None` where they decide. Only the request that a preflight asks about counts. A proxy
-    /// that asks about a preflight forwards it, so it counts.
+    /// Returns how the request ends before its limits; `None` where they decide. Only the request that a preflight asks about counts. A
+    /// proxy that asks about a preflight forwards it, so it counts.
     #[must_use]
     pub fn early_end(&self, server: RequestServer) -> Option<EarlyEnd> {
         if let ListMatch::Blocked(_) = self.list_match {

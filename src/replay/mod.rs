@@ -1,9 +1,9 @@
 //! Replays logged requests under a configuration: who would have been rejected, by which limit, and when.
 //!
 //! Requests run through the stages of live ones, from [`locate`](crate::gateway::locate) to
-//! [`evaluate`](sluicegate_decide::admission::evaluate), at the times of the log. There is no second limiter: `ReplayEngine` compiles the snapshot that a
-//! gateway would compile, and only leaves out what no log can judge (`LogCoverage` says what, and why). Stores are not asked: a
-//! limit that counts with other gateways counts as if one gateway had served the whole log.
+//! [`evaluate`](sluicegate_decide::admission::evaluate), at the times of the log. There is no second limiter: `ReplayEngine` compiles the
+//! snapshot that a gateway would compile, and only leaves out what no log can judge (`LogCoverage` says what, and why). Stores are not
+//! asked: a limit that counts with other gateways counts as if one gateway had served the whole log.
 //!
 //! # Limits
 //! The tables of the limits have the size that the configuration gives them. Each limit's counts by key are exact for

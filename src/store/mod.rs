@@ -1,9 +1,9 @@
 //! Makes the calls to Redis or Valkey by which several nodes count together; `sluicegate_decide::store` decides what is asked.
 //!
 //! The [`script`] decides in the store, by its clock, all asks of one call or none. The [`Link`](sluicegate_redis_link::Link) carries
-//! calls and answers, or reports within the timeout that it could not. `replication` sends in each `sync_interval` what this node admitted of
-//! limits that it decides at once, and `settlements` corrects charges that a response changes. `change_feed` publishes to the other gateways what an operator does to a key,
-//! and `store_switch` sends what is pending when a reload puts another store in force.
+//! calls and answers, or reports within the timeout that it could not. `replication` sends in each `sync_interval` what this node
+//! admitted of limits that it decides at once, and `settlements` corrects charges that a response changes. `change_feed` publishes to the
+//! other gateways what an operator does to a key, and `store_switch` sends what is pending when a reload puts another store in force.
 
 mod change_feed;
 mod check_advice;

@@ -114,8 +114,8 @@ impl ActiveLimit {
         values.len() < self.key.0.len() && values.iter().all(fits)
     }
 
-    /// Returns the name of the key in the store; `None` where the limit counts on this gateway alone, where only the hash is known, or before
-    /// the seed of the store is known.
+    /// Returns the name of the key in the store; `None` where the limit counts on this gateway alone, where only the hash is known, or
+    /// before the seed of the store is known.
     #[must_use]
     pub fn store_name(&self, named: &NamedKey) -> Option<KeyName> {
         let hash = self.hash_remote(named)?;

@@ -298,8 +298,8 @@ impl<'a> LimitCheck<'a> {
         }
     }
 
-    /// Adds the charge of a limit in shadow that counts with other nodes, and returns the notes about it. Without its store, such a limit may
-    /// admit nothing.
+    /// Adds the charge of a limit in shadow that counts with other nodes, and returns the notes about it. Without its store, such a limit
+    /// may admit nothing.
     pub(super) fn end_shadow(
         &self,
         decided: Result<JointDecision, LimitRejection>,

@@ -6,7 +6,7 @@
 //!       ├── rejected ───────────────────────────────> Decided
 //!       └── rejected, with a page ──> page counted ─> Decided
 //! ```
-//! In each of the states a store may be asked, once for each slot of it; the answer goes on where the question was made. Nothing here waits.
+//! In each of the states a store may be asked, once for each slot of it; the answer goes on where the question was made. Nothing waits.
 
 use crate::rejection::{LimitRejection, Rejection, RejectionReason};
 use arrayvec::ArrayVec;

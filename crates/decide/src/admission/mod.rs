@@ -5,8 +5,8 @@
 //! depends on the response, `Admitted` also owns it, and settles it when the response is known, or when it is dropped.
 //!
 //! A route whose limits are all plain takes one call to the limiter. `evaluate` computes the checks of the others, and `limit_progress`
-//! decides them: `precheck` has bans and the number of requests in flight, `transaction` charges all backends or none, `admitted` holds them
-//! until they are settled. Nothing here waits: where a limit is decided in a store, the result is a [`StoreQuestion`].
+//! decides them: `precheck` has bans and the number of requests in flight, `transaction` charges all backends or none, `admitted` holds
+//! them until they are settled. Nothing here waits: where a limit is decided in a store, the result is a [`StoreQuestion`].
 
 mod admitted;
 mod announced;

@@ -33,8 +33,8 @@ pub trait CountingStore: fmt::Debug + Send + Sync {
     /// Returns the longest time from a charge of another node until this node hears of it.
     fn longest_push_delay(&self) -> Duration;
 
-    /// Returns whether counts of keys are exchanged with the fleet, as [`has_counts_of_key`](Self::has_counts_of_key) does for one; true of a
-    /// Cluster, in which that depends on the key.
+    /// Returns whether counts of keys are exchanged with the fleet, as [`has_counts_of_key`](Self::has_counts_of_key) does for one; true of
+    /// a Cluster, in which that depends on the key.
     fn has_counts(&self, now: Timestamp) -> bool;
 
     /// Returns whether counts of the key `key` of the limit `limit` are exchanged with the fleet: the store can be reached and is not late,
