@@ -6,7 +6,7 @@
 //!
 //! # Limits
 //!
-//! [`MAX_TARGET`], [`MAX_HOST`] and [`MAX_METHOD`] bound what a client can make a line weigh: with every byte escaped to six,
+//! `MAX_TARGET`, `MAX_HOST` and `MAX_METHOD` bound what a client can make a line weigh: with every byte escaped to six,
 //! no line exceeds 16 KiB plus the operator's own names, and 3 KiB for each field of `[log] fields`.
 
 use std::time::Duration;

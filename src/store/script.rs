@@ -1,7 +1,7 @@
 //! Builds the calls of the store's script and reads its answers; no other module depends on their encoding.
 //!
 //! One script makes all decisions ([`TEXT`]). All keys of one call lie in one slot of a Cluster: the caller chooses keys whose
-//! [`KeyName`]s share a tag.
+//! [`KeyName`](sluicegate_decide::store::KeyName)s share a tag.
 //!
 //! # Calls
 //! - [`decide`] charges all asks, or none.

@@ -11,7 +11,7 @@ pub fn format(at: Timestamp) -> String {
     format!("{at:.3}")
 }
 
-/// Returns the time of a text as [`format`] writes it; `None` where it is none since 1970.
+/// Returns the time of a text as [`format`](fn@format) writes it; `None` where it is none since 1970.
 pub fn parse(text: &str) -> Option<Timestamp> {
     let at: jiff::Timestamp = text.parse().ok()?;
     let nanos = u64::try_from(at.as_nanosecond()).ok()?;

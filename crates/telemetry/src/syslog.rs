@@ -1,11 +1,11 @@
 //! Sends lines to a syslog server, each as a message of RFC 5424: over a Unix socket, UDP (RFC 5426) or TCP (RFC 6587, counted octets).
 //!
-//! The connection is made with the first line, and again after a failure, in one of [`ROUNDS`] rounds of the writer: a server that is away
+//! The connection is made with the first line, and again after a failure, in one of `ROUNDS` rounds of the writer: a server that is away
 //! when the gateway starts loses nothing but what its buffers cannot hold.
 //!
 //! # Limits
 //!
-//! Connecting and each write take at most [`PATIENCE`]. A TCP batch has [`BATCH`] bytes and one message more.
+//! Connecting and each write take at most `PATIENCE`. A TCP batch has `BATCH` bytes and one message more.
 //!
 //! # Errors
 //!

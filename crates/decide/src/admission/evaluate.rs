@@ -1,10 +1,10 @@
 //! Evaluates the limits of a route of which some are not plain: each takes its part.
 //!
-//! Limits that may reject are charged in one [`Transaction`], all or none. A limit that marks belongs to it while it has room; once it is
-//! exceeded it is left out, the request is marked, and its fallback limit takes its place. Limits in shadow are charged after the
-//! transaction and each by itself, so that they neither reject nor take anything from the others: a request that is rejected would not
-//! have come so far. They reject no request: one that finds no permit there is reported as rejected, and none of their rejections begins a
-//! ban.
+//! Limits that may reject are charged in one [`Transaction`](super::transaction::Transaction), all or none. A limit that marks belongs to
+//! it while it has room; once it is exceeded it is left out, the request is marked, and its fallback limit takes its place. Limits in
+//! shadow are charged after the transaction and each by itself, so that they neither reject nor take anything from the others: a request
+//! that is rejected would not have come so far. They reject no request: one that finds no permit there is reported as rejected, and none of
+//! their rejections begins a ban.
 //!
 //! Where every limit that has no room gives browsers a challenge, a browser gets a page with one, and the limit that counts pages is
 //! charged in place of all others. Where another limit rejects too, no solution would help, and there is no page.
@@ -70,7 +70,7 @@ pub enum ChargeTiming {
     /// Its admission.
     #[default]
     AtOnce,
-    /// The call of [`Admitted::start`]: before, they are refunded if the request is dropped.
+    /// The call of [`Admitted::start`](super::Admitted::start): before, they are refunded if the request is dropped.
     Held,
 }
 

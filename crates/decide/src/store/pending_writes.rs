@@ -1,6 +1,6 @@
 //! Queues what this node admitted of limits with `store = "shared"` for the store: merged by key, in the order in which keys began to wait.
 //!
-//! An admitted request adds its cost here; a [`SyncSession`](super::replication::SyncSession) takes what is due and applies the store's
+//! An admitted request adds its cost here; the exchange with the store takes what is due and applies the store's
 //! answers. A cost that may still be refunded is *tentative*: this node counts it at once, and it is sent to the store only when it is
 //! settled, so that no push ever has to be undone. When a tentative cost is refunded, the key is queued for a read, because another
 //! node may have refunded too.

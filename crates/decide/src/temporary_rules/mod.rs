@@ -4,7 +4,7 @@
 //! They stand beside the configuration and not in it
 //! ([0070](../../../../docs/decisions/0070-temporary-rules-are-not-configuration.md)): a rule of an incident must be in force within a
 //! second, on every gateway of a fleet, and must end by itself. [`RuleBook`] has the rules and merges those of several gateways;
-//! [`RuleLookup`] is made of it at each change and finds the rules for a client; [`LimitEdits`] are compiled into a snapshot; [`RuleFile`]
+//! [`RuleLookup`] is made of it at each change and finds the rules for a client; [`LimitEdits`] are compiled into a snapshot; `RuleFile`
 //! keeps the book in `[server] state_dir`.
 //!
 //! # Concurrency
