@@ -222,13 +222,13 @@ impl RequestMetrics {
 
     /// Returns the counts of every route, the one without a name first.
     pub(super) fn read_routes(&self) -> Vec<RouteCounts> {
-        let unmatched = RouteCounts::of(&Arc::from(""), &self.unmatched);
+        let unmatched = RouteCounts::sum(&Arc::from(""), &self.unmatched);
         let routes = read(&self.routes);
         std::iter::once(unmatched)
             .chain(
                 routes
                     .iter()
-                    .map(|(name, cells)| RouteCounts::of(name, cells)),
+                    .map(|(name, cells)| RouteCounts::sum(name, cells)),
             )
             .collect()
     }

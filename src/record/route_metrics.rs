@@ -100,7 +100,8 @@ pub(super) fn totals(requests: RequestCounts) -> RequestTotals {
 }
 
 impl RouteCounts {
-    pub(super) fn of(route: &Name, cells: &PerThread<RouteCells>) -> Self {
+    /// Returns the sums over all threads.
+    pub(super) fn sum(route: &Name, cells: &PerThread<RouteCells>) -> Self {
         let mut requests = [[0; CODES.len()]; DISPOSITIONS];
         let mut cache = [0; CacheUse::ALL.len()];
         for cells in cells.cells() {

@@ -152,9 +152,10 @@ impl Bench {
 
     fn decide(&self) -> Admission {
         let mut missing_keys = MissingKeys::default();
-        let (route, seed, charging) = (&self.route, &self.seed, ChargeTiming::AtOnce);
+        let charging = ChargeTiming::AtOnce;
         self.asked(|facts| {
-            let progress = evaluate(route, facts, seed, charging, &mut missing_keys);
+            let missing = &mut missing_keys;
+            let progress = evaluate(&self.route, facts, &self.seed, charging, missing);
             progress.without_store(self.now)
         })
     }
@@ -462,8 +463,9 @@ fn a_condition_that_changes_in_between_changes_no_request() {
     }
     let mut missing_keys = MissingKeys::default();
     let mut planned = || {
-        let (route, seed, charging) = (&bench.route, &bench.seed, ChargeTiming::AtOnce);
-        let plan = bench.asked(|facts| plan(route, facts, seed, charging, &mut missing_keys));
+        let charging = ChargeTiming::AtOnce;
+        let missing = &mut missing_keys;
+        let plan = bench.asked(|facts| plan(&bench.route, facts, &bench.seed, charging, missing));
         plan.expect("no limit is blocked")
     };
     let before = planned();
