@@ -1,4 +1,5 @@
-// The fields of a response about its limit, as the gateway writes them: crates/decide/src/policy_items.rs and crates/decide/src/response/refusal.rs.
+// The fields of a response about its limit, as the gateway writes them:
+// crates/decide/src/policy_items.rs and crates/decide/src/response/refusal.rs.
 
 import { NEVER } from './engine/time.js';
 
