@@ -1,6 +1,7 @@
 //! Owns the place within a DATA frame, which is taken in pieces.
 
-use super::event::{ConnectionEvent, StreamEnd};
+use super::stream_end::StreamEnd;
+use super::stream_event::StreamEvent;
 use crate::stream_id::StreamId;
 use crate::violation::RuleViolation;
 
@@ -30,7 +31,7 @@ pub(super) enum BodyFrameStage {
 /// The result of some bytes of a frame.
 #[derive(Debug)]
 pub(super) struct BodyFrameProgress<'a> {
-    pub(super) event: Option<ConnectionEvent<'a>>,
+    pub(super) event: Option<StreamEvent<'a>>,
     /// The frame, where it is not whole.
     pub(super) rest: Option<BodyFrame>,
 }
@@ -48,7 +49,7 @@ pub(super) enum BodyUse {
 
 impl BodyFrame {
     /// Returns the event of some bytes of the frame, which is not whole.
-    pub(super) fn progress(self, event: Option<ConnectionEvent<'_>>) -> BodyFrameProgress<'_> {
+    pub(super) fn progress(self, event: Option<StreamEvent<'_>>) -> BodyFrameProgress<'_> {
         BodyFrameProgress {
             event,
             rest: Some(self),

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use super::body_frame::{BodyFrame, BodyFrameProgress, BodyFrameStage, BodyUse};
-use super::event::{EventResult, StreamEnd};
+use super::connection_core::ConnectionCore;
 use super::stream::{ReceiveState, SendState};
-use super::{ConnectionEvent, ServerConnection};
+use super::stream_end::StreamEnd;
+use super::stream_event::{StreamEvent, StreamResult};
 use crate::frame::{FrameFlags, FrameHead};
 use crate::stream_id::StreamId;
 use crate::violation::RuleViolation;
 
-impl ServerConnection {
+impl ConnectionCore {
     /// Begins a DATA frame: takes it out of the windows.
     pub(super) fn begin_data(
         &mut self,
@@ -130,7 +131,7 @@ impl ServerConnection {
     }
 
     /// Checks a frame when the number of its bytes is known.
-    fn start_data(&mut self, frame: &mut BodyFrame, now: Duration) -> EventResult<'static> {
+    fn start_data(&mut self, frame: &mut BodyFrame, now: Duration) -> StreamResult<'static> {
         if frame.data == 0 && !frame.end.is_here() {
             self.floods.count_control_frame(now)?;
         }
@@ -153,7 +154,10 @@ impl ServerConnection {
                 _ => {
                     frame.use_of_data = BodyUse::Dropped;
                     self.release(frame.stream, frame.data as usize);
-                    return self.reject(frame.stream, RuleViolation::BodyLength);
+                    return Ok(Some(StreamEvent::Malformed {
+                        stream: frame.stream,
+                        violation: RuleViolation::BodyLength,
+                    }));
                 }
             }
         }
@@ -168,19 +172,14 @@ impl ServerConnection {
         frame.use_of_data == BodyUse::Lent && takes_body
     }
 
-    fn lend<'a>(
-        &mut self,
-        stream: StreamId,
-        data: &'a [u8],
-        end: StreamEnd,
-    ) -> ConnectionEvent<'a> {
+    fn lend<'a>(&mut self, stream: StreamId, data: &'a [u8], end: StreamEnd) -> StreamEvent<'a> {
         if end.is_here() {
             self.end_receiving(stream);
         }
-        ConnectionEvent::Data { stream, data, end }
+        StreamEvent::Data { stream, data, end }
     }
 
-    /// Ends the client's side of a stream, and the stream if the other side has ended.
+    /// Ends the peer's side of a stream, and the stream if the other side has ended.
     pub(super) fn end_receiving(&mut self, stream: StreamId) {
         let Some(state) = self.streams.get_mut(stream) else {
             return;

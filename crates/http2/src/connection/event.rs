@@ -1,39 +1,14 @@
 //! Lists what a client does, as the caller learns it.
 
+use super::stream_end::StreamEnd;
 use crate::error_code::ErrorCode;
 use crate::field_lines::FieldLines;
-use crate::frame::FrameFlags;
 use crate::request_head::RequestHead;
 use crate::stream_id::StreamId;
 use crate::violation::RuleViolation;
 
 /// The event that a frame causes, if any, or the rule that ends the connection.
 pub(super) type EventResult<'a> = Result<Option<ConnectionEvent<'a>>, RuleViolation>;
-
-/// The end of one side of a stream, or not yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamEnd {
-    /// It does.
-    Here,
-    /// More follows.
-    NotYet,
-}
-
-impl StreamEnd {
-    /// Returns whether a frame of DATA or HEADERS with these flags does.
-    pub(super) fn from_flags(flags: FrameFlags) -> Self {
-        match flags.has(FrameFlags::END_STREAM) {
-            true => Self::Here,
-            false => Self::NotYet,
-        }
-    }
-
-    /// Returns whether it ends its side.
-    #[must_use]
-    pub fn is_here(self) -> bool {
-        self == Self::Here
-    }
-}
 
 /// An act of the client.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 
 use bytes::BytesMut;
 
-use super::event::StreamEnd;
+use super::stream_end::StreamEnd;
 use crate::frame::{FrameHead, FrameKind};
 use crate::hpack::{DecodedField, DecodedList, FieldDecoder, HpackError};
 use crate::stream_id::StreamId;
@@ -30,7 +30,7 @@ pub(super) struct FieldBlocks {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockStart {
     pub(super) stream: StreamId,
-    /// The end of the client's side of the stream.
+    /// The end of the peer's side of the stream.
     pub(super) end: StreamEnd,
     /// True if the stream depends on itself.
     pub(super) depends_on_itself: bool,

@@ -1,9 +1,9 @@
-//! Owns the place within the frames of a client, and the bytes of one that is not whole.
+//! Owns the place within the frames of the peer, and the bytes of one that is not whole.
 
 use super::body_frame::BodyFrame;
 use crate::frame::{FRAME_HEAD_BYTES, FrameHead};
 
-/// The place within the frames of a client.
+/// The place within the frames of the peer.
 #[derive(Debug, Default)]
 pub(super) struct FrameInput {
     pub(super) at: InputPosition,
@@ -40,6 +40,11 @@ impl FrameInput {
     /// Returns the bytes that are kept.
     pub(super) fn held_back(&self) -> usize {
         self.payload.len()
+    }
+
+    /// Returns whether nothing is read any more.
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.at, InputPosition::Closed)
     }
 
     /// Stops reading.

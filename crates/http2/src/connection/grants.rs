@@ -1,16 +1,15 @@
-//! Grants clients as many bytes of bodies as the caller takes, RFC 9113 §6.9.
+//! Grants the peer as many bytes of bodies as the caller takes, RFC 9113 §6.9.
 //!
 //! A window grows when half of it was released, so that WINDOW_UPDATE frames are few. A stream whose announced body fits into its window
 //! gets none.
 
-use super::ServerConnection;
+use super::connection_core::ConnectionCore;
 use super::stream::ReceiveState;
 use crate::frame::write_window_update;
 use crate::stream_id::StreamId;
 
-impl ServerConnection {
-    /// Releases bytes of a body that the caller has taken, so that the client may send as many more.
-    pub fn release(&mut self, stream: StreamId, bytes: usize) {
+impl ConnectionCore {
+    pub(super) fn release(&mut self, stream: StreamId, bytes: usize) {
         // Those of a stream that is over were released when it ended.
         let Some(state) = self.streams.get_mut(stream) else {
             return;

@@ -1,11 +1,11 @@
-//! Owns the window in which a client sends bodies on all streams together, RFC 9113 §6.9.
+//! Owns the window in which the peer sends bodies on all streams together, RFC 9113 §6.9.
 
 use crate::frame::DEFAULT_WINDOW;
 
 /// The window of the connection.
 #[derive(Debug)]
 pub(super) struct ReceiveWindow {
-    /// Bytes that the client may send.
+    /// Bytes that the peer may send.
     left: u32,
     /// Released bytes by which the window has not grown.
     released: u32,
@@ -23,7 +23,7 @@ impl ReceiveWindow {
         }
     }
 
-    /// Takes bytes that come. Returns false where the client may not send so many.
+    /// Takes bytes that come. Returns false where the peer may not send so many.
     #[must_use]
     pub(super) fn take(&mut self, bytes: u32) -> bool {
         let left = self.left.checked_sub(bytes);

@@ -1,14 +1,12 @@
-//! Writes answers into the output: heads and trailers at once, DATA as far as there is room.
+//! Writes messages into the output: blocks of fields at once, DATA as far as there is room.
 
-use super::ServerConnection;
-use super::event::StreamEnd;
+use super::connection_core::ConnectionCore;
 use super::stream::{ReceiveState, SendState};
+use super::stream_end::StreamEnd;
 use super::stream_gone::StreamGone;
-use crate::error_code::ErrorCode;
 use crate::frame::{
     DEFAULT_FRAME_SIZE, FRAME_HEAD_BYTES, FrameFlags, FrameHead, FrameKind, write_head,
 };
-use crate::hpack::write_status;
 use crate::stream_id::StreamId;
 
 /// Bytes of DATA that a stream sends in one turn.
@@ -16,64 +14,8 @@ const TURN_BYTES: usize = DEFAULT_FRAME_SIZE as usize;
 /// Bytes of a DATA frame that is not small.
 const SMALL_DATA: usize = 256;
 
-impl ServerConnection {
-    /// Sends the head of an answer, interim or final. Names are in lower case, and no field is about the connection.
-    ///
-    /// An interim answer, 100 to 199, ends nothing, RFC 9113 §8.1.
-    ///
-    /// # Errors
-    /// The stream is over, or a final head was sent.
-    pub fn send_head<'f>(
-        &mut self,
-        stream: StreamId,
-        status: u16,
-        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
-        end: StreamEnd,
-    ) -> Result<(), StreamGone> {
-        let is_interim = (100..200).contains(&status);
-        let end = match is_interim {
-            true => StreamEnd::NotYet,
-            false => end,
-        };
-        let after = match is_interim {
-            true => SendState::Head,
-            false => SendState::Body,
-        };
-        self.begin_answer(stream, after)?;
-        let start = self.begin_block();
-        write_status(status, self.output.writer());
-        for (name, value) in fields {
-            self.encoder.write(name, value, self.output.writer());
-        }
-        self.end_block(stream, start, end);
-        Ok(())
-    }
-
-    /// Sends the head of a final answer from a block that [`write_status`] and [`write_field`](crate::hpack::write_field) have written, as
-    /// for an answer that many requests get.
-    ///
-    /// # Errors
-    /// The stream is over, or a final head was sent.
-    pub fn send_encoded_head(
-        &mut self,
-        stream: StreamId,
-        block: &[&[u8]],
-        end: StreamEnd,
-    ) -> Result<(), StreamGone> {
-        self.begin_answer(stream, SendState::Body)?;
-        let start = self.begin_block();
-        for part in block {
-            self.output.writer().extend_from_slice(part);
-        }
-        self.end_block(stream, start, end);
-        Ok(())
-    }
-
-    /// Sends trailers, which end the answer, RFC 9113 §8.1.
-    ///
-    /// # Errors
-    /// The stream is over, or its answer has no body that is open.
-    pub fn send_trailers<'f>(
+impl ConnectionCore {
+    pub(super) fn send_trailers<'f>(
         &mut self,
         stream: StreamId,
         fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
@@ -83,20 +25,12 @@ impl ServerConnection {
             return Err(StreamGone);
         }
         let start = self.begin_block();
-        for (name, value) in fields {
-            self.encoder.write(name, value, self.output.writer());
-        }
+        self.write_fields(fields);
         self.end_block(stream, start, StreamEnd::Here);
         Ok(())
     }
 
-    /// Sends DATA as far as the windows of the client and the output have room, and no stream that goes first waits. Returns how many bytes
-    /// were taken; where these are not all, the stream waits until [`next_ready`](Self::next_ready) names it, and the caller then sends the
-    /// rest. The end is sent with the last byte.
-    ///
-    /// # Errors
-    /// The stream is over, or its answer has no body that is open.
-    pub fn send_data(
+    pub(super) fn send_data(
         &mut self,
         stream: StreamId,
         data: &[u8],
@@ -118,7 +52,7 @@ impl ServerConnection {
         };
         let data = data.get(..taken).unwrap_or_default();
         self.write_data(stream, data, last);
-        // A frame that the client's window cuts short may be one of very many.
+        // A frame that the peer's window cuts short may be one of very many.
         if taken >= SMALL_DATA || is_whole && taken > 0 {
             self.floods.send_data_frames(taken.div_ceil(TURN_BYTES));
         }
@@ -134,9 +68,7 @@ impl ServerConnection {
         Ok(taken)
     }
 
-    /// Returns the next stream that waits to send DATA and can: the most urgent one, RFC 9218 §10. Room is kept for it until it sends, so
-    /// that the caller may call this until it returns `None`, and only then let the streams send, in this order.
-    pub fn next_ready(&mut self) -> Option<StreamId> {
+    pub(super) fn next_ready(&mut self) -> Option<StreamId> {
         if self.schedule.is_empty() || self.is_closed() {
             return None;
         }
@@ -159,30 +91,8 @@ impl ServerConnection {
         Some(stream)
     }
 
-    /// Ends a stream whose request or answer is of no use any more: with `NO_ERROR` where the answer is whole, RFC 9113 §8.1, or else with
-    /// this code.
-    pub fn abandon(&mut self, stream: StreamId, code: ErrorCode) {
-        let state = self.streams.get(stream);
-        let is_answered = state.is_some_and(|state| state.sending == SendState::Ended);
-        let code = match is_answered {
-            true => ErrorCode::NO_ERROR,
-            false => code,
-        };
-        self.reset(stream, code);
-    }
-
-    /// Begins an answer with a head, which leaves the stream in the state `after`.
-    fn begin_answer(&mut self, stream: StreamId, after: SendState) -> Result<(), StreamGone> {
-        let state = self.streams.get_mut(stream).ok_or(StreamGone)?;
-        if state.sending != SendState::Head {
-            return Err(StreamGone);
-        }
-        state.sending = after;
-        Ok(())
-    }
-
     /// Begins a block of fields. Returns where its frame starts.
-    fn begin_block(&mut self) -> usize {
+    pub(super) fn begin_block(&mut self) -> usize {
         let out = self.output.writer();
         let start = out.len();
         out.extend_from_slice(&[0; FRAME_HEAD_BYTES]);
@@ -190,8 +100,19 @@ impl ServerConnection {
         start
     }
 
+    /// Writes fields into the block that was begun.
+    pub(super) fn write_fields<'f>(
+        &mut self,
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+    ) {
+        let out = self.output.writer();
+        for (name, value) in fields {
+            self.encoder.write(name, value, out);
+        }
+    }
+
     /// Ends the block whose frame starts at `start`, which becomes several frames where it is longer than one may be.
-    fn end_block(&mut self, stream: StreamId, start: usize, end: StreamEnd) {
+    pub(super) fn end_block(&mut self, stream: StreamId, start: usize, end: StreamEnd) {
         let most = self.peer.max_frame_size as usize;
         let out = self.output.writer();
         let length = out.len().saturating_sub(start + FRAME_HEAD_BYTES);
@@ -260,7 +181,7 @@ impl ServerConnection {
         }
     }
 
-    /// Ends the server's side of a stream, and the stream if the other side has ended.
+    /// Ends the own side of a stream, and the stream if the other side has ended.
     fn end_sending(&mut self, stream: StreamId) {
         let Some(state) = self.streams.get_mut(stream) else {
             return;
@@ -294,7 +215,7 @@ impl ServerConnection {
         })
     }
 
-    /// Returns whether the windows of the client are open for a stream.
+    /// Returns whether the windows of the peer are open for a stream.
     fn has_window(&self, stream: StreamId) -> bool {
         let initial = i64::from(self.peer.initial_window);
         let state = self.streams.get(stream);

@@ -3,7 +3,7 @@
 //! A drain takes two steps, so that no request is lost that the client sends meanwhile: GOAWAY with the greatest stream and a PING; and
 //! when the client has answered the PING, GOAWAY with the last stream that it has begun.
 
-use super::ServerConnection;
+use super::server::ServerConnection;
 use super::shutdown_phase::ShutdownPhase;
 use crate::error_code::ErrorCode;
 use crate::frame::{FrameFlags, write_goaway, write_ping};
@@ -17,7 +17,7 @@ impl ServerConnection {
     pub fn drain(&mut self) {
         if self.shutdown == ShutdownPhase::Open {
             self.shutdown = ShutdownPhase::Announced;
-            let out = self.output.writer();
+            let out = self.core.output.writer();
             write_goaway(out, StreamId::MAX, ErrorCode::NO_ERROR);
             write_ping(out, FrameFlags::NONE, DRAIN_PING);
         }
@@ -26,9 +26,9 @@ impl ServerConnection {
     /// Takes no further stream. It happens by itself when the client has answered; the caller calls it where that takes too long.
     pub fn finish_drain(&mut self) {
         if let ShutdownPhase::Open | ShutdownPhase::Announced = self.shutdown {
-            self.shutdown = ShutdownPhase::Draining(self.last_stream);
-            let out = self.output.writer();
-            write_goaway(out, self.last_stream, ErrorCode::NO_ERROR);
+            self.shutdown = ShutdownPhase::Draining(self.core.last_stream);
+            let out = self.core.output.writer();
+            write_goaway(out, self.core.last_stream, ErrorCode::NO_ERROR);
         }
     }
 
@@ -40,20 +40,11 @@ impl ServerConnection {
         let last = match self.shutdown {
             // RFC 9113 §6.8: the last stream of a later GOAWAY is no greater.
             ShutdownPhase::Draining(last) => last,
-            _ => self.last_stream,
+            _ => self.core.last_stream,
         };
-        write_goaway(self.output.writer(), last, code);
+        write_goaway(self.core.output.writer(), last, code);
         self.shutdown = ShutdownPhase::Closed;
-        self.input.close();
-        self.streams.clear();
-        self.schedule.clear();
-        self.reserved = 0;
-    }
-
-    /// Returns whether nothing more is read or sent, except the output that waits.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.shutdown == ShutdownPhase::Closed
+        self.core.close();
     }
 
     /// Returns whether the drain is over: the client opens no stream any more, and none is open.
@@ -61,7 +52,7 @@ impl ServerConnection {
     pub fn is_drained(&self) -> bool {
         match self.shutdown {
             ShutdownPhase::Open | ShutdownPhase::Announced => false,
-            ShutdownPhase::Draining(_) => self.streams.is_empty(),
+            ShutdownPhase::Draining(_) => self.core.streams.is_empty(),
             ShutdownPhase::Closed => true,
         }
     }

@@ -12,13 +12,13 @@ pub(super) struct StreamState {
     pub(super) sending: SendState,
     /// Bytes of the body that Content-Length announces and that have not come.
     pub(super) announced: Option<u64>,
-    /// Bytes that the client may send.
+    /// Bytes that the peer may send.
     pub(super) receive_window: i64,
     /// Bytes that came and that the caller has not released.
     pub(super) unreleased: u32,
     /// Released bytes by which the window has not grown.
     pub(super) released: u32,
-    /// Bytes that may be sent, less the initial window of the client's settings.
+    /// Bytes that may be sent, less the initial window of the peer's settings.
     pub(super) send_window: i64,
     /// Bytes of output that are kept free for this stream.
     pub(super) reserved: usize,
