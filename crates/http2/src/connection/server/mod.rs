@@ -4,18 +4,24 @@
 //! - `shutdown` ends the connection.
 
 mod answers;
+mod event;
 mod priorities;
 mod requests;
+mod shutdown;
+mod shutdown_phase;
 
 use std::time::Duration;
 
+pub use event::ConnectionEvent;
+
+use event::EventResult;
+use shutdown_phase::ShutdownPhase;
+
 use super::connection_core::ConnectionCore;
-use super::event::{ConnectionEvent, EventResult};
 use super::field_blocks::BlockStart;
 use super::limits::ConnectionLimits;
 use super::methods::shared_methods;
 use super::receive::ConnectionSide;
-use super::shutdown_phase::ShutdownPhase;
 use super::stream::{ReceiveState, SendState};
 use super::stream_event::StreamEvent;
 use crate::error_code::ErrorCode;
@@ -28,9 +34,9 @@ use crate::violation::RuleViolation;
 /// The server's side of one connection.
 #[derive(Debug)]
 pub struct ServerConnection {
-    pub(super) core: ConnectionCore,
+    core: ConnectionCore,
     early_priorities: Vec<(StreamId, StreamPriority)>,
-    pub(super) shutdown: ShutdownPhase,
+    shutdown: ShutdownPhase,
 }
 
 shared_methods!(ServerConnection, ConnectionEvent);

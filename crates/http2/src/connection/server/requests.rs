@@ -1,7 +1,7 @@
 //! Reads the heads of requests, and opens their streams.
 
 use super::ServerConnection;
-use crate::connection::event::{ConnectionEvent, EventResult};
+use super::event::{ConnectionEvent, EventResult};
 use crate::connection::field_blocks::BlockStart;
 use crate::connection::stream::ReceiveState;
 use crate::error_code::ErrorCode;

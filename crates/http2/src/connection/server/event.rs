@@ -1,6 +1,6 @@
 //! Lists what a client does, as the caller learns it.
 
-use super::stream_end::StreamEnd;
+use crate::connection::stream_end::StreamEnd;
 use crate::error_code::ErrorCode;
 use crate::field_lines::FieldLines;
 use crate::request_head::RequestHead;

@@ -3,7 +3,7 @@
 //! A drain takes two steps, so that no request is lost that the client sends meanwhile: GOAWAY with the greatest stream and a PING; and
 //! when the client has answered the PING, GOAWAY with the last stream that it has begun.
 
-use super::server::ServerConnection;
+use super::ServerConnection;
 use super::shutdown_phase::ShutdownPhase;
 use crate::error_code::ErrorCode;
 use crate::frame::{FrameFlags, write_goaway, write_ping};
