@@ -40,6 +40,17 @@ fn a_connection_ends_with_the_code_of_its_rule() {
         (data(0, 0, b"a"), "StreamOfFrame", "PROTOCOL_ERROR"),
         (data(1, 0, b"a"), "IdleStream", "PROTOCOL_ERROR"),
         (
+            [get(3), data(2, 0, b"a")].concat(),
+            "IdleStream",
+            "PROTOCOL_ERROR",
+        ),
+        (
+            [get(3), window(2, 1)].concat(),
+            "IdleStream",
+            "PROTOCOL_ERROR",
+        ),
+        ([get(3), cancel(2)].concat(), "IdleStream", "PROTOCOL_ERROR"),
+        (
             [post(1), data(1, PADDED, &[])].concat(),
             "PayloadSize",
             "FRAME_SIZE_ERROR",

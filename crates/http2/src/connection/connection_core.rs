@@ -125,6 +125,11 @@ impl ConnectionCore {
         }
     }
 
+    /// Returns whether a stream has not begun, RFC 9113 §5.1. None of a server does: nothing is pushed.
+    pub(super) fn is_idle(&self, stream: StreamId) -> bool {
+        stream > self.last_stream || !stream.is_of_client()
+    }
+
     pub(super) fn reset(&mut self, stream: StreamId, code: ErrorCode) {
         if self.remove(stream).is_some() {
             write_reset(self.output.writer(), stream, code);

@@ -48,7 +48,7 @@ impl ConnectionCore {
         let length = head.length;
         let Some(state) = self.streams.get_mut(stream) else {
             // RFC 9113 §5.1.
-            if stream > self.last_stream {
+            if self.is_idle(stream) {
                 return Err(RuleViolation::IdleStream);
             }
             if !self.ended.is_reset(stream) {

@@ -47,7 +47,7 @@ impl ConnectionCore {
                 false => Ok(None),
             };
         }
-        if stream > self.last_stream {
+        if self.is_idle(stream) {
             return Err(RuleViolation::IdleStream);
         }
         let initial = i64::from(self.peer.initial_window);
@@ -69,7 +69,7 @@ impl ConnectionCore {
         &mut self,
         stream: StreamId,
     ) -> Result<Option<StreamState>, RuleViolation> {
-        if stream > self.last_stream {
+        if self.is_idle(stream) {
             return Err(RuleViolation::IdleStream);
         }
         let state = self.remove(stream);
