@@ -439,6 +439,7 @@ fn a_connection_begins_with_its_preface() {
         (b"GET / HTTP/1.1\r\n".to_vec(), "Preface"),
         (b"PRI * HTTP/2.0\r\n\r\nSX".to_vec(), "Preface"),
         ([&PREFACE[..], &get(1)].concat(), "FirstFrame"),
+        ([&PREFACE[..], b"HTTP/1.1 400"].concat(), "FirstFrame"),
         (
             [&PREFACE[..], &frame(FrameKind::SETTINGS, 1, 0, &[])].concat(),
             "FirstFrame",

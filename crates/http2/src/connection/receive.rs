@@ -220,15 +220,15 @@ impl ConnectionCore {
 
     /// Begins a frame: checks what its head tells, and counts it.
     fn begin_frame(&mut self, head: FrameHead, now: Duration) -> Result<(), RuleViolation> {
-        // RFC 9113 §4.2.
-        if head.length > DEFAULT_FRAME_SIZE {
-            return Err(RuleViolation::FrameSize);
-        }
         if !mem::replace(&mut self.input.has_begun, true) {
             let is_settings = head.kind == FrameKind::SETTINGS && !head.flags.has(FrameFlags::ACK);
             if !is_settings {
                 return Err(RuleViolation::FirstFrame);
             }
+        }
+        // RFC 9113 §4.2.
+        if head.length > DEFAULT_FRAME_SIZE {
+            return Err(RuleViolation::FrameSize);
         }
         self.blocks.check_order(head)?;
         self.input.at = match head.kind {
