@@ -1,7 +1,7 @@
 //! HPACK, RFC 7541: blocks of fields become names and values, and back.
 //!
 //! [`FieldDecoder`] writes the fields of a block as lines into one buffer, in the form in which the stages of a request share them.
-//! [`FieldEncoder`] writes the fields of an answer, and gives those an entry of the dynamic table that repeat.
+//! [`FieldEncoder`] writes the fields of a message, and gives those an entry of the dynamic table that repeat.
 
 mod decoder;
 mod dynamic_table;

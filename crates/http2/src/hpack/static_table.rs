@@ -78,8 +78,10 @@ pub(super) const FIELDS: [StaticField; 61] = [
 const FIRST_STATUS: usize = 8;
 /// The entries of statuses.
 const STATUSES: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
-/// The first entry of a name that answers may have: those before are pseudo-fields.
+/// The first entry of a name that is no pseudo-field.
 const FIRST_FIELD: usize = 15;
+/// The first entry of each pseudo-field.
+const PSEUDO_FIELDS: [usize; 5] = [1, 2, 4, 6, FIRST_STATUS];
 
 const fn field(name: &'static [u8], value: &'static [u8]) -> StaticField {
     StaticField { name, value }
@@ -97,7 +99,14 @@ pub(super) fn status_index(status: u16) -> Option<usize> {
     found.map(|place| FIRST_STATUS + place)
 }
 
-/// Returns the index of the entry with this name, which is no pseudo-field.
+/// Returns the index of the entry for a pseudo-field of a request; `None` where the table has its name alone.
+pub(super) fn pseudo_index(name: &[u8], value: &[u8]) -> Option<usize> {
+    let mut fields = FIELDS.iter().take(FIRST_STATUS - 1);
+    let found = fields.position(|field| field.name == name && field.value == value);
+    found.map(|place| place + 1)
+}
+
+/// Returns the index of the first entry with this name.
 #[inline]
 pub(super) fn name_index(name: &[u8]) -> Option<usize> {
     let group = GROUPS.get(name.len())?;
@@ -138,14 +147,24 @@ impl ChainedEntries {
             groups: [LengthGroup { first: 0 }; LENGTHS],
             next: [0; 62],
         };
+        // The last ones of their chains: few fields of a message are pseudo-fields.
+        let mut pseudo = PSEUDO_FIELDS.len();
+        while pseudo > 0 {
+            pseudo -= 1;
+            chained.add(PSEUDO_FIELDS[pseudo]);
+        }
         let mut index = FIELDS.len();
         while index >= FIRST_FIELD {
-            let length = FIELDS[index - 1].name.len();
-            chained.next[index] = chained.groups[length].first;
-            chained.groups[length].first = index as u8;
+            chained.add(index);
             index -= 1;
         }
         chained
+    }
+
+    const fn add(&mut self, index: usize) {
+        let length = FIELDS[index - 1].name.len();
+        self.next[index] = self.groups[length].first;
+        self.groups[length].first = index as u8;
     }
 }
 
@@ -156,8 +175,9 @@ mod tests {
     /// Goal: each name is found at its first index. Method: all entries, and names that are none.
     #[test]
     fn each_name_is_found() {
-        for (place, field) in FIELDS.iter().enumerate().skip(FIRST_FIELD - 1) {
-            assert_eq!(name_index(field.name), Some(place + 1));
+        for field in FIELDS {
+            let first = FIELDS.iter().position(|other| other.name == field.name);
+            assert_eq!(name_index(field.name), first.map(|place| place + 1));
         }
         for name in [
             &b""[..],
@@ -165,7 +185,7 @@ mod tests {
             b"dat",
             b"dave",
             b"x-request-id",
-            b":path",
+            b":protocol",
             &[b'a'; 40],
         ] {
             assert_eq!(name_index(name), None);
@@ -173,6 +193,9 @@ mod tests {
         assert_eq!(status_index(404), Some(13));
         assert_eq!(get(13).map(|field| field.value), Some(&b"404"[..]));
         assert_eq!(status_index(429), None);
+        assert_eq!(pseudo_index(b":scheme", b"https"), Some(7));
+        assert_eq!(pseudo_index(b":status", b"200"), None);
+        assert_eq!(pseudo_index(b":path", b"/x"), None);
         assert!(get(0).is_none() && get(62).is_none());
     }
 }
