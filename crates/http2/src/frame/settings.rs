@@ -1,4 +1,4 @@
-//! Owns the settings of the client, RFC 9113 §6.5.
+//! Owns the settings of the peer, RFC 9113 §6.5.
 
 use super::{DEFAULT_FRAME_SIZE, DEFAULT_WINDOW, LARGEST_FRAME_SIZE, LARGEST_WINDOW};
 use crate::violation::RuleViolation;
@@ -41,15 +41,20 @@ impl SettingId {
     }
 }
 
-/// The settings of the client that bound what the server sends.
+/// The settings of the peer that bound what is sent to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerSettings {
-    /// Bytes that the table of the client's decoder may have.
+    /// Bytes that the table of the peer's decoder may have.
     pub header_table_size: u32,
     /// The window of each new stream.
     pub initial_window: u32,
-    /// Bytes of the largest frame that the client takes.
+    /// Bytes of the largest frame that the peer takes.
     pub max_frame_size: u32,
+    /// The streams that a client may have open; `None` until the first SETTINGS have come.
+    pub max_streams: Option<u32>,
+    /// True if a server takes extended CONNECT, RFC 8441 §3.
+    pub extended_connect: bool,
+    is_of_server: bool,
     no_old_priorities: Option<u32>,
 }
 
@@ -59,12 +64,24 @@ impl Default for PeerSettings {
             header_table_size: 4096,
             initial_window: DEFAULT_WINDOW,
             max_frame_size: DEFAULT_FRAME_SIZE,
+            max_streams: None,
+            extended_connect: false,
+            is_of_server: false,
             no_old_priorities: None,
         }
     }
 }
 
 impl PeerSettings {
+    /// Returns the settings of a server before its first SETTINGS. The default is those of a client.
+    #[must_use]
+    pub fn from_server() -> Self {
+        Self {
+            is_of_server: true,
+            ..Self::default()
+        }
+    }
+
     /// Takes over one setting. Unknown settings are ignored, RFC 9113 §6.5.2.
     ///
     /// # Errors
@@ -72,9 +89,17 @@ impl PeerSettings {
     pub fn apply(&mut self, id: SettingId, value: u32) -> Result<(), RuleViolation> {
         match id {
             SettingId::HEADER_TABLE_SIZE => self.header_table_size = value,
-            // RFC 9113 §6.5.2, RFC 8441 §3: 0 or 1. The server neither pushes nor sends CONNECT.
-            SettingId::ENABLE_PUSH | SettingId::ENABLE_CONNECT_PROTOCOL if value > 1 => {
+            // RFC 9113 §6.5.2: 0 or 1, and 0 where a server sends it. Nothing is pushed to a client that allows it.
+            SettingId::ENABLE_PUSH if value > u32::from(!self.is_of_server) => {
                 return Err(RuleViolation::SettingValue);
+            }
+            SettingId::MAX_CONCURRENT_STREAMS => self.max_streams = Some(value),
+            // RFC 8441 §3: 0 or 1, and a server does not take it back.
+            SettingId::ENABLE_CONNECT_PROTOCOL => {
+                if value > 1 {
+                    return Err(RuleViolation::SettingValue);
+                }
+                self.extended_connect |= value == 1;
             }
             SettingId::INITIAL_WINDOW_SIZE => {
                 if value > LARGEST_WINDOW {
@@ -101,8 +126,37 @@ impl PeerSettings {
         Ok(())
     }
 
-    /// Ends the first SETTINGS of the client: what they leave out has its default from then on.
+    /// Ends the first SETTINGS of the peer: what they leave out has its default from then on.
     pub fn end_first(&mut self) {
+        // RFC 9113 §6.5.2: initially, there is no limit.
+        self.max_streams.get_or_insert(u32::MAX);
         self.no_old_priorities.get_or_insert(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a client may allow what a server may not, and what is left out has its default. Method: settings of both.
+    #[test]
+    fn settings_depend_on_their_sender() {
+        let push = SettingId::ENABLE_PUSH;
+        assert_eq!(PeerSettings::default().apply(push, 1), Ok(()));
+        let mut settings = PeerSettings::from_server();
+        let refused = Err(RuleViolation::SettingValue);
+        assert_eq!(settings.apply(push, 1), refused);
+        assert_eq!(settings.apply(push, 0), Ok(()));
+        assert_eq!(settings.max_streams, None);
+        settings.end_first();
+        assert_eq!(settings.max_streams, Some(u32::MAX));
+        let streams = SettingId::MAX_CONCURRENT_STREAMS;
+        assert_eq!(settings.apply(streams, 0), Ok(()));
+        assert_eq!(settings.max_streams, Some(0));
+        let connect = SettingId::ENABLE_CONNECT_PROTOCOL;
+        assert_eq!(settings.apply(connect, 1), Ok(()));
+        assert_eq!(settings.apply(connect, 0), Ok(()));
+        assert!(settings.extended_connect);
+        assert_eq!(settings.apply(connect, 2), refused);
     }
 }
