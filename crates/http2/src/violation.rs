@@ -1,11 +1,11 @@
-//! Lists the rules of HTTP/2 that a client can break, each with the error code that RFC 9113 demands.
+//! Lists the rules of HTTP/2 that the peer can break, each with the error code that RFC 9113 demands.
 
 use std::error::Error;
 use std::fmt;
 
 use crate::error_code::ErrorCode;
 
-/// A rule of HTTP/2 that a client breaks.
+/// A rule of HTTP/2 that the peer breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RuleViolation {
     /// RFC 9113 §3.4: a connection begins with the preface.
@@ -22,7 +22,7 @@ pub enum RuleViolation {
     Padding,
     /// RFC 9113 §6.2, §6.10: nothing comes between the frames of a block of fields, and CONTINUATION only there.
     Continuation,
-    /// RFC 9113 §8.4: a client pushes nothing.
+    /// RFC 9113 §6.6, §8.4: a client pushes nothing, and a server nothing to a client that does not allow it.
     PushPromise,
     /// RFC 9113 §5.1.1: the streams of a client have odd numbers, each greater than the one before.
     StreamNumber,
@@ -42,7 +42,7 @@ pub enum RuleViolation {
     WindowOverflow,
     /// RFC 9113 §6.9.1: DATA fits into the windows of its stream and of the connection.
     WindowExceeded,
-    /// RFC 9218 §7.1: PRIORITY_UPDATE names a stream of the client.
+    /// RFC 9218 §7.1: PRIORITY_UPDATE comes from a client, and names a stream of it.
     PriorityUpdate,
     /// RFC 9113 §4.3: a block of fields is one of HPACK.
     Compression,
@@ -72,13 +72,13 @@ pub enum RuleViolation {
     ContentLength,
     /// RFC 9113 §8.1.1: a body has the length that Content-Length says.
     BodyLength,
-    /// RFC 9113 §8.1: the trailers of a request end it.
+    /// RFC 9113 §8.1: trailers end their message.
     Trailers,
-    /// RFC 9113 §10.5: frames that carry neither a request nor data stay rare.
+    /// RFC 9113 §10.5: frames that carry neither a head nor data stay rare.
     ControlFlood,
     /// RFC 9113 §10.5: a client does not cancel most of its requests (CVE-2023-44487).
     CancelFlood,
-    /// RFC 9113 §10.5: a client does not make the server reset its streams (CVE-2025-8671).
+    /// RFC 9113 §10.5: a peer does not make the other side reset its streams (CVE-2025-8671).
     ResetFlood,
 }
 
@@ -112,7 +112,7 @@ impl RuleViolation {
             Self::StreamOfFrame => "frame type that does not belong to its stream (RFC 9113 §6)",
             Self::Padding => "padding as long as the payload (RFC 9113 §6.1)",
             Self::Continuation => "interrupted block of fields (RFC 9113 §6.10)",
-            Self::PushPromise => "PUSH_PROMISE of a client (RFC 9113 §8.4)",
+            Self::PushPromise => "PUSH_PROMISE that nothing allows (RFC 9113 §8.4)",
             Self::StreamNumber => "even or lower number of a new stream (RFC 9113 §5.1.1)",
             Self::IdleStream => "frame for a stream that has not begun (RFC 9113 §5.1)",
             Self::ClosedStream => "frame behind the end of its stream (RFC 9113 §5.1)",
@@ -122,7 +122,9 @@ impl RuleViolation {
             Self::WindowIncrement => "window increment of 0 (RFC 9113 §6.9)",
             Self::WindowOverflow => "window beyond 2^31-1 (RFC 9113 §6.9.1)",
             Self::WindowExceeded => "DATA beyond a window (RFC 9113 §6.9.1)",
-            Self::PriorityUpdate => "PRIORITY_UPDATE without a request (RFC 9218 §7.1)",
+            Self::PriorityUpdate => {
+                "PRIORITY_UPDATE that names no request of its sender (RFC 9218 §7.1)"
+            }
             Self::Compression => "malformed block of fields (RFC 9113 §4.3)",
             Self::FieldListSize => "list of fields that is too long (RFC 9113 §10.5.1)",
             Self::FieldBlockSize => "block of fields that is far too long (RFC 9113 §10.5.1)",
@@ -137,8 +139,8 @@ impl RuleViolation {
             Self::Protocol => "`:protocol` that is not allowed here (RFC 8441 §4)",
             Self::ContentLength => "Content-Length is not one number (RFC 9110 §8.6)",
             Self::BodyLength => "body of another length than Content-Length (RFC 9113 §8.1.1)",
-            Self::Trailers => "trailers that do not end the request (RFC 9113 §8.1)",
-            Self::ControlFlood => "too many frames without request or data (RFC 9113 §10.5)",
+            Self::Trailers => "trailers that do not end the message (RFC 9113 §8.1)",
+            Self::ControlFlood => "too many frames without head or data (RFC 9113 §10.5)",
             Self::CancelFlood => "most requests are cancelled (RFC 9113 §10.5)",
             Self::ResetFlood => "too many streams had to be reset (RFC 9113 §10.5)",
         }

@@ -1,6 +1,6 @@
 //! Remembers streams that are over, as far as frames that still come for them differ in meaning.
 //!
-//! Frames for a stream that the server has reset are under way for as long as the client does not know it, and are ignored, RFC 9113 §5.1.
+//! Frames for a stream that this side has reset are under way for as long as the peer does not know it, and are ignored, RFC 9113 §5.1.
 //! Frames for a stream that ended in both directions end the connection with `STREAM_CLOSED`, and those for a number that was left out with
 //! `PROTOCOL_ERROR`, §5.1.1. The latter two differ in the code alone, so a few numbers are enough.
 
@@ -21,7 +21,7 @@ pub(super) struct EndedStreams {
 }
 
 impl EndedStreams {
-    /// Returns no streams. At most so many are remembered that the server has reset.
+    /// Returns no streams. At most so many are remembered that this side has reset.
     pub(super) fn new(most_reset: usize) -> Self {
         Self {
             reset: VecDeque::new(),
@@ -31,7 +31,7 @@ impl EndedStreams {
         }
     }
 
-    /// Adds a stream that the server has reset.
+    /// Adds a stream that this side has reset.
     pub(super) fn add_reset(&mut self, id: StreamId) {
         if self.reset.len() >= self.most_reset {
             self.reset.pop_front();
@@ -39,13 +39,13 @@ impl EndedStreams {
         self.reset.push_back(id);
     }
 
-    /// Adds a stream that ended in both directions, or that the client has reset.
+    /// Adds a stream that ended in both directions, or that the peer has reset.
     pub(super) fn add_ended(&mut self, id: StreamId) {
         self.ended[self.next % ENDED] = id;
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Returns whether the server has reset the stream.
+    /// Returns whether this side has reset the stream.
     pub(super) fn is_reset(&self, id: StreamId) -> bool {
         self.reset.contains(&id)
     }

@@ -1,13 +1,13 @@
 //! Counts what makes work and asks for nothing, RFC 9113 §10.5.
 //!
 //! PING, SETTINGS, WINDOW_UPDATE, PRIORITY, RST_STREAM, CONTINUATION, DATA without a byte, frames of unknown types, and HEADERS that are
-//! refused carry neither a request nor data. An honest client sends some for each request, some for each piece of an answer, and some from
-//! time to time. So each takes one from a bucket, which requests, sent DATA frames and time fill, as nghttp2 counts suspicious frames.
+//! refused carry neither a head nor data. An honest peer sends some for each request, some for each piece of a body that it gets, and some
+//! from time to time. So each takes one from a bucket, which requests, sent DATA frames and time fill, as nghttp2 counts suspicious frames.
 //!
-//! A client that opens windows by a few bytes makes many small DATA frames: one that the window of the client cuts short fills nothing.
+//! A peer that opens windows by a few bytes makes many small DATA frames: one that its window cuts short fills nothing.
 //!
-//! Requests that are cancelled before they are answered cost an origin each, and so do those that the server has to reset since the client
-//! breaks a rule on their streams: by an increment of 0, a window beyond its greatest size, DATA or HEADERS behind the end, a PRIORITY of
+//! Requests that are cancelled before they are answered cost an origin each, and so do those that have to be reset since the peer breaks a
+//! rule on their streams: by an increment of 0, a window beyond its greatest size, DATA or HEADERS behind the end, a PRIORITY of
 //! another size, a body of another length. Each kind has a count of its own.
 
 use std::time::Duration;
@@ -58,7 +58,7 @@ impl FloodCounters {
         self.add(self.limits.control_frames_per_request);
     }
 
-    /// Adds the frames with which a client may answer so many DATA frames.
+    /// Adds the frames with which the peer may answer so many DATA frames.
     #[inline]
     pub(super) fn send_data_frames(&mut self, frames: usize) {
         let frames = u32::try_from(frames).unwrap_or(u32::MAX);
@@ -76,7 +76,7 @@ impl FloodCounters {
         }
     }
 
-    /// Counts a stream that has to be reset since the client broke a rule.
+    /// Counts a stream that has to be reset since the peer broke a rule.
     pub(super) fn break_stream(&mut self) -> Result<(), RuleViolation> {
         self.broken = self.broken.saturating_add(1);
         match self.broken > self.limits.broken_streams {

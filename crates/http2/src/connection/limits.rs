@@ -2,7 +2,7 @@
 
 use crate::request_head::ExtendedConnect;
 
-/// The bounds of one connection of a client.
+/// The bounds of one connection of a client, for the server's side.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
     /// Requests that may be open at the same time; further ones are refused.
@@ -24,7 +24,7 @@ pub struct ConnectionLimits {
 /// The bounds on what makes work and asks for nothing, RFC 9113 §10.5. Beyond each the connection ends with `ENHANCE_YOUR_CALM`.
 #[derive(Clone, Copy, Debug)]
 pub struct FloodLimits {
-    /// Frames that carry neither a request nor data, which may come at once.
+    /// Frames that carry neither a head nor data, which may come at once.
     pub control_frames: u32,
     /// Such frames by which a second refills what was used of them.
     pub control_frames_per_second: u32,
@@ -34,8 +34,8 @@ pub struct FloodLimits {
     pub control_frames_per_data_frame: u32,
     /// Requests that a client may cancel before they are answered, if they are more than half of all (CVE-2023-44487).
     pub cancelled_streams: u32,
-    /// Streams that a client may make the server reset, by rules that it breaks (CVE-2025-8671).
+    /// Streams that the peer may make this side reset, by rules that it breaks (CVE-2025-8671).
     pub broken_streams: u32,
-    /// Streams that the server has reset, and of which it ignores what is still under way, RFC 9113 §5.1. Each takes four bytes.
+    /// Streams that this side has reset, and of which it ignores what is still under way, RFC 9113 §5.1. Each takes four bytes.
     pub remembered_resets: usize,
 }

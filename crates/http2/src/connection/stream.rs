@@ -27,7 +27,7 @@ pub(super) struct StreamState {
     pub(super) turn: u64,
 }
 
-/// The client's side of a stream.
+/// The peer's side of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReceiveState {
     /// A body, or trailers, follow.
@@ -38,7 +38,7 @@ pub(super) enum ReceiveState {
     Malformed(ErrorCode),
 }
 
-/// The server's side of a stream.
+/// The own side of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SendState {
     /// The head of the answer was not sent. Interim ones may have been.

@@ -42,15 +42,15 @@ pub enum ReceivedFrame<'a> {
     Priority(StreamId),
     /// The end of a stream.
     Reset(ErrorCode),
-    /// Settings of the client.
+    /// Settings of the peer.
     Settings(SettingList<'a>),
-    /// The acknowledgment of the server's settings.
+    /// The acknowledgment of the own settings.
     SettingsAck,
     /// A PING that is answered with the same bytes.
     Ping([u8; 8]),
     /// The answer to a PING.
     PingAck([u8; 8]),
-    /// The end of the connection: the last stream that the client takes, and why.
+    /// The end of the connection: the last stream that the peer takes, and why.
     GoAway(StreamId, ErrorCode),
     /// A window grows by so many bytes. 0 is an error whose scope is that of the frame.
     WindowUpdate(u32),
@@ -87,7 +87,7 @@ impl<'a> ReceivedFrame<'a> {
                 Ok(Self::Reset(ErrorCode::from_number(code)))
             }
             FrameKind::SETTINGS => parse_settings(head.flags, payload),
-            // RFC 9113 §8.4: a server takes it for an error of the connection.
+            // RFC 9113 §6.6, §8.4: an error of the connection, for a server, and for a client that allows no push.
             FrameKind::PUSH_PROMISE => Err(RuleViolation::PushPromise.into()),
             FrameKind::PING => {
                 let opaque = *whole(payload)?;
