@@ -1,17 +1,20 @@
-//! HTTP/2 without I/O, for proxies: the server's side, RFC 9113.
+//! HTTP/2 without I/O, for proxies: both sides of a connection, RFC 9113.
 //!
-//! [`ServerConnection`] is a connection as bytes in, events and bytes out. It keeps the state of all streams in one value without a lock,
-//! bounds what a client may cause by counters of its own, and puts what all streams have ready into one buffer, for one write.
+//! [`ServerConnection`] and [`ClientConnection`] are a connection as bytes in, events and bytes out. Each keeps the state of all streams in
+//! one value without a lock, bounds what the peer may cause by counters of its own, and puts what all streams have ready into one buffer,
+//! for one write.
 //!
 //! - [`frame`] reads and writes frames. Each rule is a [`RuleViolation`] with the code that the RFC demands, cited beside the line.
 //! - [`hpack`] decodes fields into lines of HTTP/1.1 in one buffer, the form in which a proxy keeps and forwards them, and encodes them.
-//! - [`RequestHead`] is a list of fields that keeps the rules for requests; others never leave the crate.
+//! - [`RequestHead`] is a list of fields that keeps the rules for requests, and [`ResponseHead`] one that keeps those for responses; others
+//!   never leave the crate.
 //!
 //! The crate reads no clock, starts no thread, and waits for nothing. No input makes it panic.
 //!
 //! # Limits
-//! [`ConnectionLimits`] bound a connection; the caller bounds all connections of a client together. A connection keeps a frame or a block
-//! of fields that is not whole ([`ServerConnection::held_back`]), two tables of 4 KiB, and its output. It keeps no byte of a body.
+//! [`ConnectionLimits`] and [`ClientLimits`] bound a connection; the caller bounds all connections of a peer together. A connection keeps
+//! a frame or a block of fields that is not whole ([`ServerConnection::held_back`]), two tables of 4 KiB, and its output. It keeps no byte
+//! of a body.
 //!
 //! # Example
 //! ```
@@ -61,15 +64,18 @@ pub mod frame;
 pub mod hpack;
 mod priority;
 mod request_head;
+mod response_head;
 mod stream_id;
 mod violation;
 
 pub use connection::{
-    ConnectionEvent, ConnectionLimits, FloodLimits, ServerConnection, StreamEnd, StreamGone,
+    ClientConnection, ClientEvent, ClientLimits, ConnectionEvent, ConnectionLimits, FloodLimits,
+    RequestPseudoFields, RequestRefused, ServerConnection, StreamEnd, StreamGone,
 };
 pub use error_code::ErrorCode;
 pub use field_lines::FieldLines;
 pub use priority::StreamPriority;
 pub use request_head::{ExtendedConnect, RequestHead};
+pub use response_head::ResponseHead;
 pub use stream_id::StreamId;
 pub use violation::RuleViolation;

@@ -66,6 +66,14 @@ pub enum RuleViolation {
     Path,
     /// RFC 9113 §8.3.1: a request names one host without userinfo, in `:authority`, `host`, or the same in both.
     Authority,
+    /// RFC 9113 §8.3.2, §8.6: a response has one status of three digits, which is not 101.
+    Status,
+    /// RFC 9113 §8.1: an interim response does not end its stream.
+    InterimEnd,
+    /// RFC 9113 §8.1: the head of a response comes before its body.
+    DataBeforeHead,
+    /// RFC 9113 §6.8: the last stream of a later GOAWAY is no greater.
+    GoAwayStream,
     /// RFC 8441 §4: `:protocol` comes with CONNECT, where the server has allowed it.
     Protocol,
     /// RFC 9113 §8.1.1, RFC 9110 §8.6: Content-Length is one number.
@@ -136,6 +144,10 @@ impl RuleViolation {
             Self::Scheme => "no scheme, or a malformed one (RFC 9113 §8.3.1)",
             Self::Path => "no path, or a malformed one (RFC 9113 §8.3.1)",
             Self::Authority => "no host, a malformed one, or two (RFC 9113 §8.3.1)",
+            Self::Status => "no status, a malformed one, or 101 (RFC 9113 §8.3.2)",
+            Self::InterimEnd => "interim response that ends its stream (RFC 9113 §8.1)",
+            Self::DataBeforeHead => "body before the head of its response (RFC 9113 §8.1)",
+            Self::GoAwayStream => "GOAWAY with a greater last stream (RFC 9113 §6.8)",
             Self::Protocol => "`:protocol` that is not allowed here (RFC 8441 §4)",
             Self::ContentLength => "Content-Length is not one number (RFC 9110 §8.6)",
             Self::BodyLength => "body of another length than Content-Length (RFC 9113 §8.1.1)",

@@ -42,6 +42,8 @@ impl ConnectionCore {
                 BlockMeaning::Broken(RuleViolation::SelfDependency)
             }
             ReceiveState::Body => BlockMeaning::Trailers,
+            // Other blocks there are heads, which only one side reads.
+            ReceiveState::Head(_) => BlockMeaning::Broken(RuleViolation::SelfDependency),
             ReceiveState::Ended => BlockMeaning::Broken(RuleViolation::ClosedStream),
             ReceiveState::Malformed(_) => BlockMeaning::Nothing,
         })

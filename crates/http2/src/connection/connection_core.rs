@@ -42,6 +42,16 @@ pub(super) struct ConnectionCore {
     /// Bytes of DATA that may be sent on all streams.
     pub(super) send_window: i64,
     pub(super) floods: FloodCounters,
+    pub(super) late_frames: LateFrames,
+}
+
+/// The rule for DATA with bytes of a stream that this side has reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LateFrames {
+    /// It counts as a frame that only makes work.
+    Counted,
+    /// It is ignored: what a server has under way are windows of many frames, and this side resets many streams.
+    Ignored,
 }
 
 impl ConnectionCore {
@@ -63,6 +73,7 @@ impl ConnectionCore {
             window: ReceiveWindow::new(limits.connection_window),
             send_window: DEFAULT_WINDOW.into(),
             floods: FloodCounters::new(limits.floods, now),
+            late_frames: LateFrames::Counted,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::body_frame::{BodyFrame, BodyFrameProgress, BodyFrameStage, BodyUse};
-use super::connection_core::ConnectionCore;
+use super::connection_core::{ConnectionCore, LateFrames};
 use super::stream::{ReceiveState, SendState};
 use super::stream_end::StreamEnd;
 use super::stream_event::{StreamEvent, StreamResult};
@@ -54,7 +54,9 @@ impl ConnectionCore {
             if !self.ended.is_reset(stream) {
                 return Err(RuleViolation::ClosedStream);
             }
-            self.floods.count_control_frame(now)?;
+            if length == 0 || self.late_frames == LateFrames::Counted {
+                self.floods.count_control_frame(now)?;
+            }
             self.release_of_connection(length);
             return Ok(BodyUse::Dropped);
         };
@@ -67,6 +69,8 @@ impl ConnectionCore {
                 state.unreleased += length;
                 return Ok(BodyUse::Lent);
             }
+            // RFC 9113 §8.1: a response begins with its head.
+            ReceiveState::Head(_) => BodyUse::Broken(RuleViolation::DataBeforeHead),
             // RFC 9113 §5.1: half-closed (remote).
             ReceiveState::Ended => BodyUse::Broken(RuleViolation::ClosedStream),
             ReceiveState::Malformed(_) => {

@@ -37,6 +37,11 @@ impl Default for InputPosition {
 }
 
 impl FrameInput {
+    /// Reads frames from the first byte, as those of a server come.
+    pub(super) fn expect_no_preface(&mut self) {
+        self.at = InputPosition::Head(0);
+    }
+
     /// Returns the bytes that are kept.
     pub(super) fn held_back(&self) -> usize {
         self.payload.len()

@@ -1,4 +1,4 @@
-//! Owns connections without I/O: the server's side.
+//! Owns connections without I/O, each side of them.
 //!
 //! The caller passes bytes of the peer to `receive` and gets events; it sends by methods, and writes `output` to the socket. No method
 //! waits, and none keeps a byte of a body: DATA is lent to the caller, and bodies that are sent are copied once, into the output, when
@@ -9,10 +9,11 @@
 //! - `send` writes messages, `schedule` decides whose DATA goes first.
 //! - `grants` opens windows as the caller takes bodies, `flood` bounds what makes work and asks for nothing.
 //!
-//! [`server`] is what only a server does.
+//! [`server`] and [`client`] are what only one side does.
 
 mod blocks;
 mod body_frame;
+mod client;
 mod connection_core;
 mod data;
 mod ended_streams;
@@ -34,6 +35,9 @@ mod stream_end;
 mod stream_event;
 mod stream_gone;
 
+pub use client::{
+    ClientConnection, ClientEvent, ClientLimits, RequestPseudoFields, RequestRefused,
+};
 pub use limits::{ConnectionLimits, FloodLimits};
 pub use server::{ConnectionEvent, ServerConnection};
 pub use stream_end::StreamEnd;

@@ -26,6 +26,12 @@ pub(super) trait ConnectionSide {
     /// Returns the state that both sides have.
     fn core(&mut self) -> &mut ConnectionCore;
 
+    /// Takes an event that earlier input has caused, beside those that were returned.
+    #[inline]
+    fn take_waiting_event<'a>(&mut self) -> Option<Self::SideEvent<'a>> {
+        None
+    }
+
     /// Acts on a whole block of fields.
     ///
     /// # Errors
@@ -68,6 +74,9 @@ pub(super) fn receive<'a, S: ConnectionSide>(
     input: &mut &'a [u8],
     now: Duration,
 ) -> Option<S::SideEvent<'a>> {
+    if let Some(event) = side.take_waiting_event() {
+        return Some(event);
+    }
     loop {
         let core = side.core();
         let event = match core.input.at {

@@ -188,7 +188,7 @@ impl ConnectionCore {
         };
         state.sending = SendState::Ended;
         match state.receiving {
-            ReceiveState::Body => {}
+            ReceiveState::Head(_) | ReceiveState::Body => {}
             ReceiveState::Ended => self.end_stream(stream),
             ReceiveState::Malformed(code) => self.reset(stream, code),
         }

@@ -2,6 +2,7 @@
 
 use crate::error_code::ErrorCode;
 use crate::priority::StreamPriority;
+use crate::response_head::RequestedContent;
 use crate::stream_id::StreamId;
 
 /// A stream that is not over.
@@ -30,9 +31,11 @@ pub(super) struct StreamState {
 /// The peer's side of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReceiveState {
+    /// The final head of a response follows.
+    Head(RequestedContent),
     /// A body, or trailers, follow.
     Body,
-    /// The request is whole.
+    /// The message is whole.
     Ended,
     /// The request is malformed: what comes is dropped, and the stream is reset with this code when it is answered.
     Malformed(ErrorCode),
@@ -61,6 +64,11 @@ pub(super) struct StreamSlab {
 impl StreamSlab {
     pub(super) fn len(&self) -> usize {
         self.open.len()
+    }
+
+    /// Returns the open stream with the greatest number.
+    pub(super) fn greatest(&self) -> Option<StreamId> {
+        self.open.last().map(|(id, _)| *id)
     }
 
     pub(super) fn is_empty(&self) -> bool {
