@@ -6,6 +6,8 @@
     reason = "each test uses a part, and says what is wrong by panicking"
 )]
 
+pub(crate) mod frames;
+
 use std::fmt::Write;
 use std::time::Duration;
 
