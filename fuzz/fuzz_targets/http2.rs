@@ -1,16 +1,15 @@
 //! Fuzzes connections of HTTP/2: every split of the input gives the same events and output, and what is sent are frames that decode.
 #![no_main]
 
+mod http2_frames;
+
 use std::collections::BTreeMap;
 use std::mem;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use http2_frames::check;
 use libfuzzer_sys::fuzz_target;
-use sluicegate_http2::frame::{
-    FrameFlags, FrameHead, FrameKind, PREFACE, ReceivedFrame, write_settings,
-};
-use sluicegate_http2::hpack::FieldDecoder;
+use sluicegate_http2::frame::{PREFACE, write_settings};
 use sluicegate_http2::{
     ConnectionEvent, ConnectionLimits, ExtendedConnect, FloodLimits, ServerConnection, StreamEnd,
     StreamId,
@@ -92,28 +91,6 @@ fn find(input: &[u8], step: usize) -> Found {
     }
     found.output.extend_from_slice(connection.output());
     found
-}
-
-/// Checks that these are whole frames, and that their blocks decode.
-fn check(output: &[u8]) {
-    let mut decoder = FieldDecoder::new(4096);
-    let mut rest = output;
-    while !rest.is_empty() {
-        let (head, behind) = rest.split_first_chunk().unwrap();
-        let head = FrameHead::parse(*head);
-        let (payload, behind) = behind.split_at(head.length as usize);
-        rest = behind;
-        if head.kind == FrameKind::DATA {
-            assert!(!payload.is_empty() || head.flags.has(FrameFlags::END_STREAM));
-            continue;
-        }
-        if let ReceivedFrame::Headers { fragment, .. } =
-            ReceivedFrame::parse(head, payload).unwrap()
-        {
-            let mut bytes = BytesMut::new();
-            decoder.decode(fragment, &mut bytes, |_, _| {}).unwrap();
-        }
-    }
 }
 
 fuzz_target!(|input: (u8, &[u8])| {
