@@ -1,0 +1,122 @@
+//! Fuzzes the client's side of HTTP/2: every split of a server's bytes gives the same events and output, and what is sent are frames that
+//! decode.
+#![no_main]
+
+mod http2_frames;
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::time::Duration;
+
+use http2_frames::check;
+use libfuzzer_sys::fuzz_target;
+use sluicegate_http2::frame::{PREFACE, write_settings};
+use sluicegate_http2::{
+    ClientConnection, ClientEvent, ClientLimits, ErrorCode, FloodLimits, RequestPseudoFields,
+    StreamEnd, StreamId,
+};
+
+/// Small, so that a short input reaches them.
+const LIMITS: ClientLimits = ClientLimits {
+    max_streams: 4,
+    first_streams: 3,
+    max_field_list: 512,
+    stream_window: 300,
+    connection_window: 65_535,
+    output_bytes: 200,
+    floods: FloodLimits {
+        control_frames: 20,
+        control_frames_per_second: 1,
+        control_frames_per_request: 4,
+        control_frames_per_data_frame: 1,
+        cancelled_streams: 4,
+        broken_streams: 4,
+        remembered_resets: 3,
+    },
+};
+
+/// What is found in an input.
+#[derive(Debug, Default, PartialEq)]
+struct Found {
+    events: Vec<String>,
+    /// The data of each stream; a full stop stands for the end.
+    bodies: BTreeMap<StreamId, Vec<u8>>,
+    output: Vec<u8>,
+}
+
+/// Sends a request, with a body that waits for windows unless the method is HEAD.
+fn send(connection: &mut ClientConnection, method: &[u8], found: &mut Found) {
+    let pseudo = RequestPseudoFields {
+        method,
+        scheme: Some(b"http"),
+        authority: Some(b"a.test"),
+        path: Some(b"/x"),
+        protocol: None,
+    };
+    let fields = [(&b"accept"[..], &b"fuzzed"[..]), (b"x-a", b"b")];
+    if let Ok(stream) = connection.send_request(pseudo, fields, StreamEnd::NotYet) {
+        let body = if method == b"HEAD" { 0 } else { 100 };
+        let _ = connection.send_data(stream, &vec![b'x'; body], StreamEnd::Here);
+    }
+    while let Some(stream) = connection.next_ready() {
+        let _ = connection.send_data(stream, b"yz", StreamEnd::Here);
+    }
+    found.output.extend_from_slice(connection.output());
+    connection.advance_output(usize::MAX);
+}
+
+/// Returns what is found in `input`, given in pieces of so many bytes.
+fn find(input: &[u8], step: usize) -> Found {
+    let mut connection = ClientConnection::new(LIMITS, Duration::ZERO);
+    let mut found = Found::default();
+    for method in [&b"GET"[..], b"POST", b"HEAD"] {
+        send(&mut connection, method, &mut found);
+    }
+    // By stream: how much a window grows depends on how much is released at once.
+    let mut unreleased = BTreeMap::new();
+    for mut piece in input.chunks(step) {
+        while let Some(event) = connection.receive(&mut piece, Duration::ZERO) {
+            match &event {
+                ClientEvent::Data { stream, data, end } => {
+                    *unreleased.entry(*stream).or_default() += data.len();
+                    let body = found.bodies.entry(*stream).or_default();
+                    body.extend_from_slice(data);
+                    body.extend_from_slice(if end.is_here() { b"." } else { b"" });
+                    continue;
+                }
+                ClientEvent::Response { stream, .. } => {
+                    for (stream, bytes) in mem::take(&mut unreleased) {
+                        connection.release(stream, bytes);
+                    }
+                    connection.ping(*b"are you?");
+                    if stream.number() % 8 == 7 {
+                        connection.reset(*stream, ErrorCode::CANCEL);
+                    }
+                    send(&mut connection, b"POST", &mut found);
+                }
+                ClientEvent::Unprocessed { .. } => send(&mut connection, b"GET", &mut found),
+                _ => {}
+            }
+            found.events.push(format!("{event:?}"));
+        }
+        assert!(piece.is_empty());
+        assert!(connection.open_streams() <= LIMITS.max_streams as usize);
+        assert!(connection.held_back() <= 2 * 16_384);
+    }
+    found.output.extend_from_slice(connection.output());
+    found
+}
+
+fuzz_target!(|input: (u8, &[u8])| {
+    let (step, frames) = input;
+    let mut bytes = Vec::new();
+    // Nearly all inputs would end at the first frame.
+    if step < 255 {
+        write_settings(&mut bytes, &[]);
+    }
+    bytes.extend_from_slice(frames);
+    let whole = find(&bytes, bytes.len().max(1));
+    check(whole.output.strip_prefix(PREFACE).unwrap());
+    assert_eq!(find(&bytes, usize::from(step).max(1)), whole);
+    assert_eq!(find(&bytes, 1), whole);
+});
