@@ -6,9 +6,9 @@
 )]
 
 mod client;
+mod wire;
 
-use std::io;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use h2::server::Builder;
 use proptest::prelude::*;
 use sluicegate_http2::frame::PREFACE;
 use sluicegate_http2::{ConnectionEvent, ConnectionLimits, RuleViolation, ServerConnection};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use wire::{ScriptedPeer, is_prefix};
 
 /// The bounds of both: neither refuses a stream for the number of others, which they count at different times.
 const MANY_STREAMS: ConnectionLimits = ConnectionLimits {
@@ -34,43 +34,6 @@ struct SeenRequest {
     stream: u32,
     head: String,
     body: Vec<u8>,
-}
-
-/// The bytes of a client that then waits for ever.
-struct ScriptedClient<'a>(&'a [u8]);
-
-impl AsyncRead for ScriptedClient<'_> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let (read, rest) = self.0.split_at(self.0.len().min(into.remaining()));
-        if read.is_empty() {
-            return Poll::Pending;
-        }
-        into.put_slice(read);
-        self.0 = rest;
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for ScriptedClient<'_> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Poll::Ready(Ok(bytes.len()))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
 }
 
 /// Returns the requests that the connection finds, none of which is answered, and the rule that ends it, if any.
@@ -118,7 +81,7 @@ fn theirs(input: &[u8]) -> Vec<SeenRequest> {
         .max_header_list_size(MANY_STREAMS.max_field_list)
         .initial_window_size(MANY_STREAMS.stream_window)
         .initial_connection_window_size(MANY_STREAMS.connection_window);
-    let mut handshake = pin!(builder.handshake::<_, Bytes>(ScriptedClient(input)));
+    let mut handshake = pin!(builder.handshake::<_, Bytes>(ScriptedPeer::new(input)));
     let Poll::Ready(Ok(mut connection)) = handshake.as_mut().poll(&mut context) else {
         return Vec::new();
     };
@@ -149,11 +112,6 @@ fn read_body(stream: &mut RecvStream, into: &mut Vec<u8>) {
     while let Poll::Ready(Some(Ok(bytes))) = stream.poll_data(&mut context) {
         into.extend_from_slice(&bytes);
     }
-}
-
-/// Returns whether one of the two begins with the other.
-fn is_prefix(one: &[u8], other: &[u8]) -> bool {
-    one.starts_with(other) || other.starts_with(one)
 }
 
 /// Goal: the comparison compares something. Method: requests that keep all rules, with a body.
