@@ -17,17 +17,11 @@ use client::frames::wrong_frame;
 use client::{LIMITS, settings};
 use exchange::{Message, message, read_fields};
 use origin::frames::frames;
-use origin::{CLIENT_LIMITS, describe_event};
+use origin::{CLIENT_LIMITS, MANY_STREAMS, describe_event};
 use proptest::prelude::*;
 use sluicegate_http2::{
-    ClientConnection, ClientEvent, ClientLimits, ConnectionEvent, RequestPseudoFields,
-    ServerConnection, StreamEnd, StreamId,
-};
-
-/// The bounds of a client that need not wait for the settings.
-const MANY_STREAMS: ClientLimits = ClientLimits {
-    first_streams: 8,
-    ..CLIENT_LIMITS
+    ClientConnection, ClientEvent, ConnectionEvent, RequestPseudoFields, ServerConnection,
+    StreamEnd, StreamId,
 };
 
 /// Returns the pseudo-fields of a request.

@@ -30,6 +30,12 @@ pub(crate) const CLIENT_LIMITS: ClientLimits = ClientLimits {
     floods: LIMITS.floods,
 };
 
+/// The bounds of a client that need not wait for the settings.
+pub(crate) const MANY_STREAMS: ClientLimits = ClientLimits {
+    first_streams: 8,
+    ..CLIENT_LIMITS
+};
+
 /// A client's connection, and the decoder of what it sends.
 pub(crate) struct Origin {
     pub(crate) connection: ClientConnection,

@@ -1,18 +1,28 @@
 //! Gives the h2 crate the bytes of a peer.
 #![allow(dead_code, reason = "each test uses a part")]
 
+use std::cell::Cell;
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The bytes of a peer that then waits for ever.
-pub(crate) struct ScriptedPeer<'a>(&'a [u8]);
+pub(crate) struct ScriptedPeer<'a> {
+    bytes: &'a [u8],
+    may_send: Rc<Cell<bool>>,
+}
 
 impl<'a> ScriptedPeer<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self(bytes)
+        Self::waiting(bytes, Rc::new(Cell::new(true)))
+    }
+
+    /// Returns a peer that sends nothing until it may.
+    pub(crate) fn waiting(bytes: &'a [u8], may_send: Rc<Cell<bool>>) -> Self {
+        Self { bytes, may_send }
     }
 }
 
@@ -22,12 +32,12 @@ impl AsyncRead for ScriptedPeer<'_> {
         _: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let (read, rest) = self.0.split_at(self.0.len().min(into.remaining()));
-        if read.is_empty() {
+        let (read, rest) = self.bytes.split_at(self.bytes.len().min(into.remaining()));
+        if read.is_empty() || !self.may_send.get() {
             return Poll::Pending;
         }
         into.put_slice(read);
-        self.0 = rest;
+        self.bytes = rest;
         Poll::Ready(Ok(()))
     }
 }
