@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::Value;
 
-use super::FAILED;
+use super::exit_code::FAILED;
 use super::gateway_target::{TargetError, of_url};
 use crate::config::WrittenConfig;
 

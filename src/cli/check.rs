@@ -11,8 +11,9 @@ use sluicegate_limiter::StateDir;
 
 use super::against::AgainstGateway;
 use super::config_file::ConfigFile;
+use super::exit_code::{CHANGES, FAILED, SUCCESS, USAGE};
 use super::gateway_target::TargetError;
-use super::{CHANGES, FAILED, SUCCESS, USAGE, print, tell};
+use super::{print, tell};
 use crate::budgets::OpenFiles;
 use crate::config::rules::{AccessLogTarget, AuditLogTarget, Rules};
 use crate::config::{self, Loaded, MADE_BY_UNIT, MemoryPlan, Problem, Problems, Severity};

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{USAGE, tell};
+use super::exit_code::USAGE;
+use super::tell;
 
 /// The configuration of the packaged service.
 const PACKAGED: &str = "/etc/sluicegate/gateway.toml";

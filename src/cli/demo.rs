@@ -15,7 +15,8 @@ use pingora::server::Server;
 use pingora::services::listening::Service;
 use sluicegate_decide::route;
 
-use super::{FAILED, tell};
+use super::exit_code::FAILED;
+use super::tell;
 use crate::config;
 use crate::record::live_view::ColorMode;
 use crate::record::{AccessLog, RequestRecorder};

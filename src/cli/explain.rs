@@ -7,7 +7,8 @@ use clap::Args;
 use sluicegate_decide::route;
 
 use super::config_file::ConfigFile;
-use super::{FAILED, SUCCESS, USAGE, print, tell};
+use super::exit_code::{FAILED, SUCCESS, USAGE};
+use super::{print, tell};
 use crate::config;
 use crate::explain::{ConfigExplanation, RequestQuestion};
 

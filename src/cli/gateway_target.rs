@@ -7,8 +7,9 @@ use clap::Args;
 use serde_json::Value;
 use sluicegate_decide::route;
 
+use super::NO_ADMIN;
 use super::config_file::named_or_packaged;
-use super::{FAILED, NO_ADMIN, USAGE};
+use super::exit_code::{FAILED, USAGE};
 use crate::admin_client::AdminClient;
 use crate::config;
 use crate::config::rules::{AdminTokens, Rules};

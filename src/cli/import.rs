@@ -9,7 +9,8 @@ use sluicegate_decide::route;
 use sluicegate_import::bounds::INPUT_BYTES;
 use sluicegate_import::{Format, Imported, IncludedFile, IncludedFiles, import};
 
-use super::{FAILED, INCOMPLETE, SUCCESS, USAGE, tell};
+use super::exit_code::{FAILED, INCOMPLETE, SUCCESS, USAGE};
+use super::tell;
 use crate::config::{self, Severity};
 
 /// The names of the standard streams in reports.

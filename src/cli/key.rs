@@ -8,8 +8,9 @@ use std::time::Duration;
 use clap::Args;
 
 use super::config_file::{is_config_name, named_or_packaged};
+use super::exit_code::{FAILED, SUCCESS, USAGE};
 use super::gateway_target::{encoded, of_config};
-use super::{FAILED, SUCCESS, USAGE, print, tell};
+use super::{print, tell};
 
 /// The timeout of each step: the gateway may query its store.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -10,7 +10,8 @@ use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use super::{Arguments, FAILED, SUCCESS, tell};
+use super::exit_code::{FAILED, SUCCESS};
+use super::{Arguments, tell};
 
 /// Writes the man page to the standard output: one page, with the help of each command in a section of its own.
 pub(super) fn man() -> u8 {

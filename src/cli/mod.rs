@@ -4,6 +4,7 @@ mod against;
 mod check;
 mod config_file;
 mod demo;
+mod exit_code;
 mod explain;
 mod gateway_target;
 mod import;
@@ -30,19 +31,9 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use self::config_file::ConfigFile;
+use self::exit_code::{SUCCESS, USAGE};
 use crate::server::StartMode;
 use crate::terminal_text::printable_lines;
-
-/// The exit code of success.
-const SUCCESS: u8 = 0;
-/// The exit code of a failure outside the configuration.
-const FAILED: u8 = 1;
-/// The exit code of an import of which a part is to be filled in.
-const INCOMPLETE: u8 = 2;
-/// The exit code where a configuration differs from the one in force.
-const CHANGES: u8 = 2;
-/// The exit code of bad configuration or usage; EX_USAGE of sysexits.h.
-const USAGE: u8 = 64;
 
 /// The error where the running gateway has no admin listener.
 const NO_ADMIN: &str = "sluicegate: [admin] address is \"off\", so the running gateway cannot be asked; \

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::exit_code::{FAILED, SUCCESS};
 use super::gateway_target::of_config;
-use super::{FAILED, SUCCESS, tell};
+use super::tell;
 
 /// The timeout of the answer.
 const PATIENCE: Duration = Duration::from_secs(2);

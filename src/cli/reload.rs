@@ -11,8 +11,9 @@ use serde_json::Value;
 use sluicegate_base::bounds::RELOAD_PATIENCE;
 
 use super::config_file::ConfigFile;
+use super::exit_code::{CHANGES, FAILED, SUCCESS};
 use super::gateway_target::of_config;
-use super::{CHANGES, FAILED, SUCCESS, tell};
+use super::tell;
 use crate::admin_client::{AdminClient, AdminError};
 
 /// The extra time beyond the gateway's own timeout for a reload.

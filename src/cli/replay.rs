@@ -9,8 +9,9 @@ use sluicegate_access_log::{LogFormat, TimeSpread};
 use sluicegate_decide::route;
 
 use super::config_file::{is_config_name, named_or_packaged};
+use super::exit_code::{FAILED, SUCCESS, USAGE};
 use super::progress::ProgressBar;
-use super::{FAILED, SUCCESS, USAGE, print, tell};
+use super::{print, tell};
 use crate::config;
 use crate::replay::{DecisionLog, HtmlReport, ReplayConfig, ReplayRun};
 

@@ -10,8 +10,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sluicegate_decide::temporary_rules::{RateFactor, RuleTarget};
 
+use super::exit_code::{FAILED, SUCCESS, USAGE};
 use super::gateway_target::{RunningGateway, TargetError, encoded, failed, send};
-use super::{FAILED, SUCCESS, USAGE, print, tell};
+use super::{print, tell};
 use crate::terminal_text::printable;
 
 /// The timeout of each answer: the gateway writes a file.

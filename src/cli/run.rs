@@ -5,8 +5,9 @@ use std::path::Path;
 use sluicegate_decide::route;
 use tracing::Level;
 
+use super::exit_code::{FAILED, USAGE};
 use super::process_log::ProcessLog;
-use super::{FAILED, USAGE, tell};
+use super::tell;
 use crate::config::{self, Loaded};
 use crate::server::{self, StartMode};
 

@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use super::{FAILED, SUCCESS, tell};
+use super::exit_code::{FAILED, SUCCESS};
+use super::tell;
 use crate::config;
 
 /// Writes the JSON Schema of the configuration to the standard output.

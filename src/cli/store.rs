@@ -5,7 +5,8 @@ use std::path::Path;
 
 use sluicegate_decide::route;
 
-use super::{FAILED, SUCCESS, USAGE, tell};
+use super::exit_code::{FAILED, SUCCESS, USAGE};
+use super::tell;
 use sluicegate_redis_link::check::Severity;
 
 use crate::config;

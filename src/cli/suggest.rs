@@ -9,9 +9,10 @@ use ipnet::IpNet;
 use sluicegate_access_log::{LogFormat, TimeSpread};
 use sluicegate_decide::route;
 
+use super::exit_code::{FAILED, SUCCESS, USAGE};
 use super::gateway_target::of_url;
 use super::progress::ProgressBar;
-use super::{FAILED, SUCCESS, USAGE, print, tell};
+use super::{print, tell};
 use crate::config;
 use crate::config::rules::Rules;
 use crate::replay::{

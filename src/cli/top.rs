@@ -7,8 +7,9 @@ use std::time::Duration;
 use clap::Args;
 use sluicegate_base::clock;
 
+use super::exit_code::{FAILED, SUCCESS};
 use super::gateway_target::{TargetError, of_config, of_url};
-use super::{FAILED, SUCCESS, print, tell};
+use super::{print, tell};
 use crate::admin_client::AdminClient;
 use crate::top::{ColorPalette, GatewayFeed, TopReport, TopState, run_screen, text};
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::Value;
 
+use super::exit_code::{FAILED, SUCCESS, USAGE};
 use super::gateway_target::{RunningGateway, encoded, send};
-use super::{FAILED, SUCCESS, USAGE, tell};
+use super::tell;
 use crate::explain::counted;
 
 /// The timeout of the answer: a large table is walked, and the store may have each key.

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use sluicegate_decide::route;
 
-use super::{FAILED, SUCCESS, USAGE, tell};
+use super::exit_code::{FAILED, SUCCESS, USAGE};
+use super::tell;
 use crate::config;
 use crate::server::NO_UPGRADE_SOCKET;
 use crate::server::upgrade::ask;
