@@ -13,7 +13,7 @@ use super::against::AgainstGateway;
 use super::config_file::ConfigFile;
 use super::exit_code::{CHANGES, FAILED, SUCCESS, USAGE};
 use super::gateway_target::TargetError;
-use super::{print, tell};
+use super::output::{print, tell};
 use crate::budgets::OpenFiles;
 use crate::config::rules::{AccessLogTarget, AuditLogTarget, Rules};
 use crate::config::{self, Loaded, MADE_BY_UNIT, MemoryPlan, Problem, Problems, Severity};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::exit_code::USAGE;
-use super::tell;
+use super::output::tell;
 
 /// The configuration of the packaged service.
 const PACKAGED: &str = "/etc/sluicegate/gateway.toml";

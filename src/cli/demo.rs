@@ -16,7 +16,7 @@ use pingora::services::listening::Service;
 use sluicegate_decide::route;
 
 use super::exit_code::FAILED;
-use super::tell;
+use super::output::tell;
 use crate::config;
 use crate::record::live_view::ColorMode;
 use crate::record::{AccessLog, RequestRecorder};

@@ -8,7 +8,7 @@ use sluicegate_decide::route;
 
 use super::config_file::ConfigFile;
 use super::exit_code::{FAILED, SUCCESS, USAGE};
-use super::{print, tell};
+use super::output::{print, tell};
 use crate::config;
 use crate::explain::{ConfigExplanation, RequestQuestion};
 

@@ -10,7 +10,7 @@ use sluicegate_import::bounds::INPUT_BYTES;
 use sluicegate_import::{Format, Imported, IncludedFile, IncludedFiles, import};
 
 use super::exit_code::{FAILED, INCOMPLETE, SUCCESS, USAGE};
-use super::tell;
+use super::output::tell;
 use crate::config::{self, Severity};
 
 /// The names of the standard streams in reports.

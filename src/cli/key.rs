@@ -10,7 +10,7 @@ use clap::Args;
 use super::config_file::{is_config_name, named_or_packaged};
 use super::exit_code::{FAILED, SUCCESS, USAGE};
 use super::gateway_target::{encoded, of_config};
-use super::{print, tell};
+use super::output::{print, tell};
 
 /// The timeout of each step: the gateway may query its store.
 const PATIENCE: Duration = Duration::from_secs(5);

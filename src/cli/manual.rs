@@ -10,8 +10,9 @@ use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
+use super::Arguments;
 use super::exit_code::{FAILED, SUCCESS};
-use super::{Arguments, tell};
+use super::output::tell;
 
 /// Writes the man page to the standard output: one page, with the help of each command in a section of its own.
 pub(super) fn man() -> u8 {

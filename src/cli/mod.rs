@@ -10,6 +10,7 @@ mod gateway_target;
 mod import;
 mod key;
 mod manual;
+mod output;
 mod ping;
 mod process_log;
 mod progress;
@@ -24,7 +25,6 @@ mod top;
 mod unban;
 mod upgrade;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -33,7 +33,6 @@ use clap_complete::Shell;
 use self::config_file::ConfigFile;
 use self::exit_code::{SUCCESS, USAGE};
 use crate::server::StartMode;
-use crate::terminal_text::printable_lines;
 
 /// The error where the running gateway has no admin listener.
 const NO_ADMIN: &str = "sluicegate: [admin] address is \"off\", so the running gateway cannot be asked; \
@@ -183,18 +182,4 @@ pub fn main() -> ExitCode {
         }
     };
     ExitCode::from(code)
-}
-
-/// Writes a text to the standard output. Texts of clients and of other operators in it do not act on the terminal.
-fn print(text: &str) -> std::io::Result<()> {
-    std::io::stdout().write_all(printable_lines(text).as_bytes())
-}
-
-/// Writes a line for the operator to the standard error. Texts of clients and of other operators in it do not act on the terminal.
-#[expect(
-    clippy::print_stderr,
-    reason = "the command line talks to its operator"
-)]
-fn tell(message: &dyn std::fmt::Display) {
-    eprintln!("{}", printable_lines(&message.to_string()));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::exit_code::{FAILED, SUCCESS};
 use super::gateway_target::of_config;
-use super::tell;
+use super::output::tell;
 
 /// The timeout of the answer.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -25,7 +25,7 @@ use tracing_subscriber::layer::SubscriberExt;
 
 use self::levels::BadLevels;
 use self::line::{ProcessLogFormat, ProcessLogLine, json};
-use super::tell;
+use super::output::tell;
 
 const LEVELS: &str = "SLUICEGATE_LOG";
 const FORMAT: &str = "SLUICEGATE_LOG_FORMAT";

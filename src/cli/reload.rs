@@ -13,7 +13,7 @@ use sluicegate_base::bounds::RELOAD_PATIENCE;
 use super::config_file::ConfigFile;
 use super::exit_code::{CHANGES, FAILED, SUCCESS};
 use super::gateway_target::of_config;
-use super::tell;
+use super::output::tell;
 use crate::admin_client::{AdminClient, AdminError};
 
 /// The extra time beyond the gateway's own timeout for a reload.

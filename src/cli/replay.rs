@@ -10,8 +10,8 @@ use sluicegate_decide::route;
 
 use super::config_file::{is_config_name, named_or_packaged};
 use super::exit_code::{FAILED, SUCCESS, USAGE};
+use super::output::{print, tell};
 use super::progress::ProgressBar;
-use super::{print, tell};
 use crate::config;
 use crate::replay::{DecisionLog, HtmlReport, ReplayConfig, ReplayRun};
 

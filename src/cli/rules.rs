@@ -12,7 +12,7 @@ use sluicegate_decide::temporary_rules::{RateFactor, RuleTarget};
 
 use super::exit_code::{FAILED, SUCCESS, USAGE};
 use super::gateway_target::{RunningGateway, TargetError, encoded, failed, send};
-use super::{print, tell};
+use super::output::{print, tell};
 use crate::terminal_text::printable;
 
 /// The timeout of each answer: the gateway writes a file.

@@ -6,8 +6,8 @@ use sluicegate_decide::route;
 use tracing::Level;
 
 use super::exit_code::{FAILED, USAGE};
+use super::output::tell;
 use super::process_log::ProcessLog;
-use super::tell;
 use crate::config::{self, Loaded};
 use crate::server::{self, StartMode};
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::exit_code::{FAILED, SUCCESS};
-use super::tell;
+use super::output::tell;
 use crate::config;
 
 /// Writes the JSON Schema of the configuration to the standard output.

@@ -6,7 +6,7 @@ use std::path::Path;
 use sluicegate_decide::route;
 
 use super::exit_code::{FAILED, SUCCESS, USAGE};
-use super::tell;
+use super::output::tell;
 use sluicegate_redis_link::check::Severity;
 
 use crate::config;

@@ -11,8 +11,8 @@ use sluicegate_decide::route;
 
 use super::exit_code::{FAILED, SUCCESS, USAGE};
 use super::gateway_target::of_url;
+use super::output::{print, tell};
 use super::progress::ProgressBar;
-use super::{print, tell};
 use crate::config;
 use crate::config::rules::Rules;
 use crate::replay::{

@@ -9,7 +9,7 @@ use sluicegate_base::clock;
 
 use super::exit_code::{FAILED, SUCCESS};
 use super::gateway_target::{TargetError, of_config, of_url};
-use super::{print, tell};
+use super::output::{print, tell};
 use crate::admin_client::AdminClient;
 use crate::top::{ColorPalette, GatewayFeed, TopReport, TopState, run_screen, text};
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::exit_code::{FAILED, SUCCESS, USAGE};
 use super::gateway_target::{RunningGateway, encoded, send};
-use super::tell;
+use super::output::tell;
 use crate::explain::counted;
 
 /// The timeout of the answer: a large table is walked, and the store may have each key.

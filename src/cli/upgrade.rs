@@ -5,7 +5,7 @@ use std::path::Path;
 use sluicegate_decide::route;
 
 use super::exit_code::{FAILED, SUCCESS, USAGE};
-use super::tell;
+use super::output::tell;
 use crate::config;
 use crate::server::NO_UPGRADE_SOCKET;
 use crate::server::upgrade::ask;
