@@ -7,7 +7,6 @@ use clap::Args;
 use serde_json::Value;
 use sluicegate_decide::route;
 
-use super::NO_ADMIN;
 use super::config_file::named_or_packaged;
 use super::exit_code::{FAILED, USAGE};
 use crate::admin_client::AdminClient;
@@ -17,6 +16,10 @@ use crate::listener::reachable;
 
 /// The URL of a gateway that listens where the default configuration says.
 const DEFAULT_URL: &str = "http://127.0.0.1:9180";
+
+/// The error where the running gateway has no admin listener.
+const NO_ADMIN: &str = "sluicegate: [admin] address is \"off\", so the running gateway cannot be asked; \
+     write an address, and restart it once";
 
 /// The reason why a gateway cannot be asked, with the exit code for it.
 pub(super) type TargetError = (u8, String);

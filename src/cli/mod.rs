@@ -34,10 +34,6 @@ use self::config_file::ConfigFile;
 use self::exit_code::{SUCCESS, USAGE};
 use crate::server::StartMode;
 
-/// The error where the running gateway has no admin listener.
-const NO_ADMIN: &str = "sluicegate: [admin] address is \"off\", so the running gateway cannot be asked; \
-     write an address, and restart it once";
-
 /// An L7 reverse proxy and edge gateway that decides, per route and per client, how much may pass.
 #[derive(Parser)]
 #[command(name = "sluicegate", version)]
