@@ -7,7 +7,7 @@ use tracing::{info, warn};
 use crate::budgets::{ConnectionCaps, OpenFiles, OwnFiles, RequestCaps};
 use crate::config::rules::Rules;
 
-use super::StartError;
+use super::start_error::StartError;
 
 /// Logs the caps, and the settings that exceed them.
 pub(super) fn log_room(

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tracing::{info, warn};
 
 use super::drain::save_log;
+use super::start_error::NO_UPGRADE_SOCKET;
 use super::upgrade::UpgradeServer;
 use crate::process::GatewayProcess;
 use crate::supervisor;
@@ -113,8 +114,7 @@ impl SignalTargets {
     /// time, and without one nothing ends.
     fn make_way(&self) {
         if self.upgrades == UpgradePolicy::Impossible {
-            let why = super::NO_UPGRADE_SOCKET;
-            info!("SIGQUIT: draining, because no upgrade is possible; {why}");
+            info!("SIGQUIT: draining, because no upgrade is possible; {NO_UPGRADE_SOCKET}");
             return self.drain();
         }
         info!("SIGQUIT: waiting for a new process, `sluicegate run --upgrade`");

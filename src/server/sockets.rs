@@ -17,7 +17,7 @@ use std::time::Duration;
 use sluicegate_base::bounds::{CLIENT_UNSENT, LEAST_UNACKNOWLEDGED, LISTEN_BACKLOG};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use super::StartError;
+use super::start_error::StartError;
 
 /// Listening sockets by the address that the configuration gives them.
 pub(super) type ListenerMap = BTreeMap<SocketAddr, TcpListener>;

@@ -13,8 +13,8 @@ use sluicegate_decide::state::CounterHandover;
 use super::handover::HandoverReader;
 use super::line::UpgradeChannel;
 use super::{GATEWAYS, TAKE};
-use crate::server::StartError;
 use crate::server::sockets::ListenerMap;
+use crate::server::start_error::StartError;
 
 /// A handover that has begun.
 pub(in crate::server) struct PendingTakeover(UpgradeChannel);
