@@ -42,6 +42,18 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
+/// Returns an item without the attributes before it, such as `#[cfg(unix)]`.
+fn without_attributes(item: &str) -> &str {
+    let mut item = item.trim_start();
+    while let Some(attribute) = item.strip_prefix("#[") {
+        let Some(end) = attribute.find(']') else {
+            break;
+        };
+        item = attribute[end + 1..].trim_start();
+    }
+    item
+}
+
 /// Expands `a::{b, c::d}` into paths, each with the name that it ends with or is renamed to.
 fn expand(tree: &str, before: &[String], found: &mut Vec<(Vec<String>, String)>) {
     let tree = tree.trim();
@@ -124,7 +136,7 @@ impl Modules {
                     && code[..start]
                         .rsplit([';', '}'])
                         .next()
-                        .is_some_and(|it| it.trim().starts_with("pub"));
+                        .is_some_and(|it| without_attributes(it).starts_with("pub"));
                 let mut trees = Vec::new();
                 expand(&code[at..end], &[], &mut trees);
                 for (path, name) in trees {
@@ -304,7 +316,7 @@ fn paths_are_followed_to_the_file_that_defines_a_name() {
         file("lib.rs", "mod a;\nmod b;\n"),
         file(
             "a/mod.rs",
-            "mod one;\nmod two;\npub use one::{One, Other as Another};\nuse two::Two;\n",
+            "mod one;\nmod two;\n#[cfg(unix)]\npub use one::{One, Other as Another};\nuse two::Two;\n",
         ),
         file(
             "a/one.rs",
