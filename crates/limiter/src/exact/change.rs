@@ -5,9 +5,10 @@ use crate::rate::{Period, Rates};
 use crate::status::KeyPlacement;
 use crate::table::tag::Tag;
 
-use super::control::{ControlWord, LogEra, SpillState};
+use super::control::{ControlWord, SpillState};
 use super::evaluate::{ComputedAnswer, LogOutcome, LogTime, longest};
-use super::log::{EntryTimes, Log, LogView, LostRace};
+use super::inherited_entries::{EntryTimes, InheritedEntries};
+use super::log::{Log, LogView, LostRace};
 use super::{LogTable, wait};
 
 /// A change to a log.
@@ -23,12 +24,6 @@ pub(super) enum LogChange<'c> {
     Absorb(&'c InheritedEntries),
     /// Have these entries and no others; a log that several keys share has at each age the later one.
     Adopt(&'c InheritedEntries),
-}
-
-/// Entries with what is known of those that they leave out.
-pub(super) struct InheritedEntries {
-    pub(super) moments: EntryTimes,
-    pub(super) spill: SpillState,
 }
 
 /// The result of a change.
@@ -128,29 +123,6 @@ impl LogChange<'_> {
                 let joined = (0..longer).filter_map(|_| latest(old.next(), told.next()));
                 InheritedEntries::of(joined, log.spill, size)
             }
-        }
-    }
-}
-
-impl InheritedEntries {
-    /// The latest moment; the epoch, if there is none.
-    pub(super) fn latest(&self) -> u64 {
-        self.moments.first().copied().unwrap_or(0)
-    }
-
-    /// The latest of these moments, the latest first; no more than a log of `size` takes.
-    pub(super) fn of(moments: impl Iterator<Item = u64>, spill: SpillState, size: u32) -> Self {
-        let mut moments = moments.fuse();
-        let kept: EntryTimes = moments.by_ref().take(size as usize).collect();
-        let era = LogEra::of(kept.first().copied().unwrap_or(0));
-        let left_out = moments.next().is_some();
-        Self {
-            moments: kept
-                .into_iter()
-                // Older than any period, counted from the latest.
-                .take_while(|moment| *moment >= era.first_told())
-                .collect(),
-            spill: if left_out { SpillState::Some } else { spill },
         }
     }
 }

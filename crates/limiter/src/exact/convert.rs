@@ -21,9 +21,10 @@ use crate::table::overflow_filter::OverflowFilter;
 use crate::table::{self, Table};
 use crate::time::Timestamp;
 
-use super::change::{InheritedEntries, LogChange};
+use super::change::LogChange;
 use super::control::SpillState;
 use super::evaluate::{LogTime, NANOS_PER_MILLI, longest};
+use super::inherited_entries::InheritedEntries;
 use super::insert::SlotInheritance;
 use super::log::LogView;
 use super::migrate::settled;

@@ -29,26 +29,15 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use arrayvec::ArrayVec;
-
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::tag::Tag;
 
-use super::change::InheritedEntries;
 use super::control::{ControlWord, LogEra, LogExtent, SpillState};
+use super::inherited_entries::InheritedEntries;
 
 /// A unit of the generation in a tag word. It changes when a claim is broken off, so that a late write of the claimer
 /// finds another word.
 const GENERATION: u64 = 1;
-
-/// Moments of entries, the latest first.
-pub(super) type EntryTimes = ArrayVec<u64, MOST_MOMENTS>;
-
-#[cfg(not(loom))]
-const MOST_MOMENTS: usize = crate::rate::MAX_ENTRIES;
-/// Loom's threads have small stacks.
-#[cfg(loom)]
-const MOST_MOMENTS: usize = 4;
 
 /// Another thread changed the log; the caller holds it no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -60,6 +60,7 @@ mod change;
 mod control;
 mod convert;
 mod evaluate;
+mod inherited_entries;
 mod insert;
 mod layout;
 mod log;

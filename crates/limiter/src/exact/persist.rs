@@ -27,9 +27,9 @@ use super::layout::LogShape;
 #[cfg(feature = "mmap")]
 use super::{
     LogMemory,
-    change::InheritedEntries,
     control::SpillState,
     evaluate::{LogTime, longest, millis},
+    inherited_entries::InheritedEntries,
     shape_for,
 };
 #[cfg(feature = "mmap")]

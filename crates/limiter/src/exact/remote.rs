@@ -15,9 +15,10 @@ use crate::remote_state::{LogEntry, RateState, RemoteState};
 use crate::status::{AskOutcome, KeyPlacement, NEVER, RateStatus};
 use crate::time::Timestamp;
 
-use super::change::{InheritedEntries, LogChange, LogUpdate};
+use super::change::{LogChange, LogUpdate};
 use super::control::SpillState;
 use super::evaluate::LogTime;
+use super::inherited_entries::InheritedEntries;
 use super::insert::SlotInheritance;
 use super::{ComputedAnswer, LogTable};
 
