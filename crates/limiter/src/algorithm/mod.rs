@@ -40,10 +40,12 @@ impl Word {
     /// Never charged.
     pub(crate) const UNUSED: Self = Self(0);
 
+    #[inline(always)]
     pub(crate) const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
+    #[inline(always)]
     pub(crate) const fn bits(self) -> u64 {
         self.0
     }

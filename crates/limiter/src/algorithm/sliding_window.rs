@@ -87,9 +87,9 @@ struct WindowSnapshot {
 impl Word {
     #[inline(always)]
     fn snapshot(self) -> Option<WindowSnapshot> {
-        let field = |shift: u32| ((self.0 >> shift) & COUNT_MASK) as u32;
+        let field = |shift: u32| ((self.bits() >> shift) & COUNT_MASK) as u32;
         (self != Self::UNUSED).then(|| WindowSnapshot {
-            stamp: (self.0 >> (2 * COUNT_BITS)) as u32,
+            stamp: (self.bits() >> (2 * COUNT_BITS)) as u32,
             previous: field(COUNT_BITS),
             current: field(0),
         })
@@ -106,7 +106,7 @@ impl Word {
     fn pack(stamp: u32, previous: u32, current: u32) -> Self {
         let count = |count: u32| u64::from(count.min(MAX_COUNT));
         let stamp = u64::from(stamp) << (2 * COUNT_BITS);
-        Self(stamp | count(previous) << COUNT_BITS | count(current))
+        Self::from_bits(stamp | count(previous) << COUNT_BITS | count(current))
     }
 }
 
