@@ -11,7 +11,7 @@
 //! Starts go round after 2^39 ms, 17 years; one up to a day ahead is a clock that stepped back, any other is past. Counts
 //! stop at 2^24 − 1. The highest bit says that the word was charged, so 0 says "never used".
 
-use super::Word;
+use super::word::Word;
 use crate::time::Timestamp;
 
 const NANOS_PER_MILLI: u64 = 1_000_000;

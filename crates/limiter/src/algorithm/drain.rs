@@ -34,7 +34,7 @@
 
 use std::time::Duration;
 
-use super::{RateCharge, Word};
+use super::word::{RateCharge, Word};
 use crate::cost::Cost;
 use crate::rate::{MAX_COUNT, MAX_PERIOD, Rate};
 use crate::status::{NEVER, RateStatus};

@@ -23,7 +23,7 @@ use std::time::Duration;
 use super::begun_window::{BegunWindow, CountsSince, MOST, millis};
 use super::key_phase::KeyPhase;
 use super::peak::RatePeak;
-use super::{RateCharge, Word};
+use super::word::{RateCharge, Word};
 use crate::cost::Cost;
 use crate::rate::{Period, Rate};
 use crate::status::{NEVER, RateStatus};

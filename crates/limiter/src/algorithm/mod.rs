@@ -17,6 +17,7 @@ pub(crate) mod sliding_window;
 #[cfg(any(test, feature = "mmap"))]
 mod state_id;
 mod token_bucket;
+mod word;
 
 use std::time::Duration;
 
@@ -31,36 +32,7 @@ pub use calendar::{CalendarUnit, CalendarZone, ZoneError};
 use fixed_window::WindowGrid;
 use key_phase::KeyPhase;
 pub use policy::{Algorithm, Alignment, Policy, PolicyError, Refill};
-
-/// The packed state of one rate for one key; what its bits mean is its algorithm's business.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Word(u64);
-
-impl Word {
-    /// Never charged.
-    pub(crate) const UNUSED: Self = Self(0);
-
-    #[inline(always)]
-    pub(crate) const fn from_bits(bits: u64) -> Self {
-        Self(bits)
-    }
-
-    #[inline(always)]
-    pub(crate) const fn bits(self) -> u64 {
-        self.0
-    }
-}
-
-/// A charge of one rate, as an undo needs to know it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RateCharge {
-    /// The part to take back.
-    pub(crate) cost: Cost,
-    /// The word as the charge left it.
-    pub(crate) left: Word,
-    /// Time of the charge.
-    pub(crate) made: Timestamp,
-}
+pub(crate) use word::{RateCharge, Word};
 
 /// A rate with its algorithm.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,8 @@
 
 use crate::time::Timestamp;
 
-use super::{RateAt, Word};
+use super::RateAt;
+use super::word::Word;
 
 /// The largest use that a word proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -50,7 +50,7 @@
 
 use std::time::Duration;
 
-use super::{RateCharge, Word};
+use super::word::{RateCharge, Word};
 use crate::cost::Cost;
 use crate::rate::{MAX_COUNT, Rate};
 use crate::status::{NEVER, RateStatus};

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use super::begun_window::{BegunWindow, CountsSince, millis};
 use super::peak::RatePeak;
-use super::{RateCharge, Word};
+use super::word::{RateCharge, Word};
 use crate::cost::Cost;
 use crate::rate::Rate;
 use crate::status::{NEVER, RateStatus};
