@@ -31,6 +31,7 @@ use begun_window::CountsSince;
 pub use calendar::{CalendarUnit, CalendarZone, ZoneError};
 use fixed_window::WindowGrid;
 use key_phase::KeyPhase;
+use peak::RatePeak;
 pub use policy::{Algorithm, Alignment, Policy, PolicyError, Refill};
 pub(crate) use word::{RateCharge, Word};
 
@@ -295,6 +296,16 @@ impl RateAt {
     /// Units used by now, rounded as decisions round them.
     pub(crate) fn used_units(&self, word: Word) -> u64 {
         with_rate_at!(self, rate_at => rate_at.used_units(word))
+    }
+
+    /// The largest use that the word proves, whether it still counts or not; `None` if there is none.
+    pub(crate) fn peak(&self, word: Word) -> Option<RatePeak> {
+        match self {
+            Self::Sliding(rate_at) => rate_at.peak(word),
+            Self::Window(rate_at) => rate_at.peak(word),
+            Self::Interval(rate_at) => rate_at.peak(word),
+            Self::Drain(rate_at) => RatePeak::new(rate_at.used_units(word), self.now()),
+        }
     }
 
     /// `word` and `other` together, both words of this rate.

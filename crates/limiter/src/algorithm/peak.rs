@@ -1,12 +1,9 @@
-//! Reads the largest use that a word proves, after the fact.
+//! Holds the largest use that a word proves, after the fact.
 //!
 //! A use grows with a charge and shrinks with time, so a key is fullest right after a charge. The words of windows and of buckets that are
 //! refilled at intervals say what was used then, even when it no longer counts. The word of a debt does not: its peak is what is owed now.
 
 use crate::time::Timestamp;
-
-use super::RateAt;
-use super::word::Word;
 
 /// The largest use that a word proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,17 +26,5 @@ impl RatePeak {
         let end = u64::try_from(end_millis).unwrap_or(0);
         let end = Timestamp::from_nanos(end.saturating_mul(1_000_000));
         Self::new(units.into(), end.min(now))
-    }
-}
-
-impl RateAt {
-    /// The largest use that the word proves, whether it still counts or not; `None` if there is none.
-    pub(crate) fn peak(&self, word: Word) -> Option<RatePeak> {
-        match self {
-            Self::Sliding(rate_at) => rate_at.peak(word),
-            Self::Window(rate_at) => rate_at.peak(word),
-            Self::Interval(rate_at) => rate_at.peak(word),
-            Self::Drain(rate_at) => RatePeak::new(rate_at.used_units(word), self.now()),
-        }
     }
 }
