@@ -8,7 +8,7 @@ use crate::cost::Cost;
 use crate::key::KeyHash;
 use crate::rate::Rates;
 use crate::status::KeyPlacement;
-use crate::table::migrate::overlapping;
+use crate::table::layout::overlapping;
 use crate::table::tag::Tag;
 use crate::time::Timestamp;
 

@@ -153,6 +153,19 @@ pub(crate) fn scale(point: u64, n: usize) -> usize {
     ((u128::from(point) * n as u128) >> 64) as usize
 }
 
+/// The buckets of a table with `others` that take keys from the part of the hashes that bucket `bucket_index` of `buckets` has.
+pub(crate) fn overlapping(
+    bucket_index: usize,
+    buckets: usize,
+    others: usize,
+) -> std::ops::Range<usize> {
+    let point = |bucket_index: usize| bucket_index as u128 * others as u128;
+    let first = point(bucket_index) / buckets as u128;
+    let end = point(bucket_index + 1).div_ceil(buckets as u128);
+    // Both at most `others`.
+    first as usize..end as usize
+}
+
 /// One half of a bucket, by its first slot and its last.
 #[derive(Clone, Copy)]
 pub(super) struct BucketHalf {
@@ -290,5 +303,34 @@ impl<'t, const K: usize> Bucket<'t, K> {
     #[inline]
     pub(super) fn state(&self, slot: usize, rate: usize) -> &'t AtomicU64 {
         self.word(Self::FIRST_SLOT + slot * Self::SLOT_WORDS + 1 + rate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::overlapping;
+
+    /// Goal: no old bucket is forgotten, whatever the sizes. Method: every pair of sizes up to 40, ends against
+    /// neighbors.
+    #[test]
+    fn parts_of_the_hashes_cover_each_other() {
+        const MOST: usize = if cfg!(miri) { 8 } else { 40 };
+        for buckets in 1..MOST {
+            for others in 1..MOST {
+                assert_eq!(overlapping(0, buckets, others).start, 0);
+                assert_eq!(overlapping(buckets - 1, buckets, others).end, others);
+                for bucket_index in 1..buckets {
+                    let (before, here) = (
+                        overlapping(bucket_index - 1, buckets, others),
+                        overlapping(bucket_index, buckets, others),
+                    );
+                    assert!(
+                        here.start <= before.end
+                            && here.start + 1 >= before.end
+                            && !here.is_empty()
+                    );
+                }
+            }
+        }
     }
 }

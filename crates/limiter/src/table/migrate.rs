@@ -12,6 +12,7 @@ use crate::rate::{MAX_RATES, Period};
 use crate::sync::Ordering;
 use crate::time::Timestamp;
 
+use super::layout::overlapping;
 use super::lock::settled_owner;
 use super::tag::SlotOwner;
 use super::update::revise;
@@ -161,48 +162,6 @@ impl<const K: usize> Table<K> {
                 }
             } else if self.change_overflow_unless_resident(at, rates_at, change) {
                 return SlotRef::Overflow(at.candidate_buckets);
-            }
-        }
-    }
-}
-
-/// The buckets of a table with `others` that take keys from the part of the hashes that bucket `bucket_index` of `buckets` has.
-pub(crate) fn overlapping(
-    bucket_index: usize,
-    buckets: usize,
-    others: usize,
-) -> std::ops::Range<usize> {
-    let point = |bucket_index: usize| bucket_index as u128 * others as u128;
-    let first = point(bucket_index) / buckets as u128;
-    let end = point(bucket_index + 1).div_ceil(buckets as u128);
-    // Both at most `others`.
-    first as usize..end as usize
-}
-
-#[cfg(test)]
-mod tests {
-    use super::overlapping;
-
-    /// Goal: no old bucket is forgotten, whatever the sizes. Method: every pair of sizes up to 40, ends against
-    /// neighbors.
-    #[test]
-    fn parts_of_the_hashes_cover_each_other() {
-        const MOST: usize = if cfg!(miri) { 8 } else { 40 };
-        for buckets in 1..MOST {
-            for others in 1..MOST {
-                assert_eq!(overlapping(0, buckets, others).start, 0);
-                assert_eq!(overlapping(buckets - 1, buckets, others).end, others);
-                for bucket_index in 1..buckets {
-                    let (before, here) = (
-                        overlapping(bucket_index - 1, buckets, others),
-                        overlapping(bucket_index, buckets, others),
-                    );
-                    assert!(
-                        here.start <= before.end
-                            && here.start + 1 >= before.end
-                            && !here.is_empty()
-                    );
-                }
             }
         }
     }

@@ -44,8 +44,7 @@ use crate::rate::Period;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
 
-use super::layout::scale;
-use super::migrate::overlapping;
+use super::layout::{overlapping, scale};
 use super::tag::Tag;
 
 /// Tells the layout of words with such a filter behind them from others. Another arrangement takes another number than 1.
