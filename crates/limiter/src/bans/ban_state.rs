@@ -22,7 +22,7 @@
 use std::time::Duration;
 
 use crate::algorithm::Word;
-use crate::table::single_word::SlotWeight;
+use crate::table::slot_weight::SlotWeight;
 use crate::time::Timestamp;
 
 use super::ActiveBan;

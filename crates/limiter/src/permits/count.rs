@@ -20,7 +20,7 @@
 
 use crate::algorithm::Word;
 use crate::status::KeyPlacement;
-use crate::table::single_word::SlotWeight;
+use crate::table::slot_weight::SlotWeight;
 
 use super::concurrency::Concurrency;
 

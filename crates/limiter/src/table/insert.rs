@@ -11,7 +11,7 @@ use crate::sync::Ordering;
 
 use super::layout::{Bucket, MOST_SLOTS, TableMemory};
 use super::lock::{BucketLock, give_back, settled_owner};
-use super::single_word::SlotWeight;
+use super::slot_weight::SlotWeight;
 use super::tag::{SlotOwner, Tag};
 use super::update::swap;
 use super::{ChargeOutcome, KeyAddress, KeyState, MadeCharge, SlotPlace, Table, WordChange};

@@ -47,6 +47,7 @@ mod peaks;
 #[cfg(any(test, feature = "mmap"))]
 mod recover;
 pub(crate) mod single_word;
+pub(crate) mod slot_weight;
 pub(crate) mod stats;
 pub(crate) mod tag;
 mod update;

@@ -13,7 +13,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::algorithm::{RateAt, Word};
+use crate::algorithm::Word;
 use crate::sync::{AtomicU64, Ordering};
 
 use super::insert::ClaimTrace;
@@ -21,29 +21,11 @@ use super::insert::ClaimTrace;
 use super::layout::scale;
 use super::layout::{Bucket, TableMemory};
 use super::lock::BucketLock;
+use super::slot_weight::SlotWeight;
 use super::stats::StatCounters;
 use super::tag::SlotOwner;
 use super::update::{revise, swap};
 use super::{KeyAddress, SlotRef, SlotSearch, Table};
-
-/// Says what a word weighs.
-pub(crate) trait SlotWeight {
-    /// Returns whether its slot must stay with its key.
-    fn owes(&self, word: Word) -> bool;
-
-    /// The units that it counts.
-    fn used_units(&self, word: Word) -> u64;
-}
-
-impl SlotWeight for RateAt {
-    fn owes(&self, word: Word) -> bool {
-        self.owes(word)
-    }
-
-    fn used_units(&self, word: Word) -> u64 {
-        self.used_units(word)
-    }
-}
 
 /// The bucket of a key's two that it lives in.
 #[derive(Clone, Copy, PartialEq, Eq)]

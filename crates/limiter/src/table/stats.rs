@@ -10,7 +10,7 @@ use super::key_ages::KeyAges;
 use super::layout::Bucket;
 use super::lock::settled_owner;
 use super::overflow_period::{LatestOverflow, OverflowPeriod};
-use super::single_word::SlotWeight;
+use super::slot_weight::SlotWeight;
 use super::tag::SlotOwner;
 
 /// Most buckets that one estimate reads: 16 to 32 MB of memory, some ten milliseconds. A table of the default capacity is counted whole.
