@@ -6,7 +6,8 @@ use std::sync::Arc;
 use sluicegate_base::address::AddressPrefix;
 
 use super::pending_queue::AttemptWait;
-use super::pool::{PickRequest, PickResult, ServerPool};
+use super::pick_request::PickRequest;
+use super::pool::{PickResult, ServerPool};
 use sluicegate_decide::admission::Admitted;
 
 /// The pool of an admitted request. Nothing else picks a server.

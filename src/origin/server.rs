@@ -17,7 +17,7 @@ use super::connections::{ConnectionClosing, ConnectionSearch, Connections, Group
 use super::failure::{AttemptFailure, AttemptOutcome};
 use super::idle::IdleLocation;
 use super::pending_queue::{AttemptWait, OriginQueues, PendingQueue};
-use super::pool::PickRequest;
+use super::pick_request::PickRequest;
 use super::server_state::{AttemptStage, HealthChecking, ServerState, ShareMille};
 use super::server_status::ServerStatus;
 use super::unverified_tls::UnverifiedTls;

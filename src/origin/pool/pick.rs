@@ -9,34 +9,17 @@ use sluicegate_base::address::{AddressPrefix, PrefixBits, prefix};
 use sluicegate_limiter::Timestamp;
 
 use super::ServerPool;
-use crate::config::rules::{Balance, OriginAddress};
+use crate::config::rules::Balance;
 use crate::origin::adaptive_limit::LimitRefusal;
 use crate::origin::balancer::PickContext;
 use crate::origin::client_counts::ClientTag;
 use crate::origin::pending_queue::AttemptWait;
+use crate::origin::pick_request::PickRequest;
 use crate::origin::server::ServerPermit;
 use sluicegate_decide::admission::{KeySeed, RequestFacts};
 
 /// The networks by which an adaptive limit counts clients: what a provider gives to one customer or less.
 const CLIENT_NETWORK: PrefixBits = PrefixBits { v4: 24, v6: 56 };
-
-/// The input of a pick. Owns all its values, so that a request can wait with it.
-#[derive(Clone, Debug, Default)]
-pub struct PickRequest {
-    /// The time of the pick.
-    pub now: Timestamp,
-    /// Servers that failed the request already.
-    pub failed: FailedServers,
-    /// The result of [`ServerPool::client_tag`] for the request.
-    pub client: ClientTag,
-    /// The result of [`ServerPool::spread`] for the request.
-    pub spread: Option<u64>,
-    /// The tag that the client's sticky cookie has.
-    pub sticky: Option<u64>,
-}
-
-/// Servers that failed one request: at most one for each of its attempts. Most requests have none, and pay for no room.
-pub type FailedServers = Vec<OriginAddress>;
 
 /// The result of a pick.
 #[derive(Debug)]

@@ -15,7 +15,9 @@ use sluicegate_limiter::Seed;
 use super::*;
 use crate::config::rules::OriginAddress;
 use crate::config::{Environment, no_review, parse_in};
-use crate::origin::{AttemptFailure, AttemptOutcome, AttemptWait, ClientTag, ServerStatus};
+use crate::origin::{
+    AttemptFailure, AttemptOutcome, AttemptWait, ClientTag, PickRequest, ServerStatus,
+};
 
 /// A resolver that maps every name to the first port of this machine, but for names that begin with `dead.`.
 struct Still;
