@@ -29,8 +29,8 @@ use crate::failure::{
 };
 use crate::origin::{
     AttemptExcuse, AttemptFailure, AttemptWait, ChannelSecurity, ConnectError, FieldEdit,
-    LatestFailure, LimitRefusal, OriginServer, PickRequest, PickResult, ServerPool, UploadPart,
-    cookie_for, tag_in,
+    LatestFailure, LimitRefusal, OriginServer, PickRequest, PickResult, ServerPermit, ServerPool,
+    UploadPart, cookie_for, tag_in,
 };
 use crate::process::SharedState;
 
@@ -207,7 +207,7 @@ async fn begin(
     request: AttemptRequest<'_>,
     forwarded: &mut ForwardedRequest,
     context: &mut Context,
-) -> PickResult {
+) -> PickResult<ServerPermit> {
     context.cause = None;
     // The first attempt follows the decision at once; a clock is read for the others only.
     let now = match forwarded.attempt_count {
@@ -242,7 +242,7 @@ async fn wait_for_connection(
     forwarded: &mut ForwardedRequest,
     context: &Context,
     mut wait: Box<AttemptWait>,
-) -> PickResult {
+) -> PickResult<ServerPermit> {
     wait.refused = false;
     // An origin with a bound on connections has a queue.
     let Some(mut permit) = forwarded.attempt.permit.take() else {

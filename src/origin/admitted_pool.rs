@@ -8,6 +8,7 @@ use sluicegate_base::address::AddressPrefix;
 use super::pending_queue::AttemptWait;
 use super::pick_request::PickRequest;
 use super::pool::{PickResult, ServerPool};
+use super::server::ServerPermit;
 use sluicegate_decide::admission::Admitted;
 
 /// The pool of an admitted request. Nothing else picks a server.
@@ -22,13 +23,13 @@ impl AdmittedPool {
 
     /// Picks a server for a new attempt, and takes a permit there.
     #[must_use]
-    pub fn choose(&self, request: &PickRequest) -> PickResult {
+    pub fn choose(&self, request: &PickRequest) -> PickResult<ServerPermit> {
         self.0.choose(request)
     }
 
     /// Picks a server as [`choose`](Self::choose) does, for a request that has waited already.
     #[must_use]
-    pub fn find(&self, request: &PickRequest) -> PickResult {
+    pub fn find(&self, request: &PickRequest) -> PickResult<ServerPermit> {
         self.0.find(request)
     }
 
@@ -39,7 +40,7 @@ impl AdmittedPool {
         wait: &mut AttemptWait,
         client: AddressPrefix,
         request: impl Fn() -> PickRequest,
-    ) -> PickResult {
+    ) -> PickResult<ServerPermit> {
         self.0.wait(wait, client, request).await
     }
 }

@@ -139,13 +139,13 @@ impl PendingQueue {
     /// Waits until it is the turn of this request of `client` and `choose` finds a place, or no server at all. Returns
     /// [`PickResult::Full`] where too many wait already, where it gives way to another request, or at the end of `wait`. `has_room`
     /// returns whether there is a place for one more.
-    pub async fn wait(
+    pub async fn wait<P>(
         self: &Arc<Self>,
         wait: &mut AttemptWait,
         client: AddressPrefix,
         has_room: impl Fn() -> bool,
-        choose: impl FnMut() -> PickResult,
-    ) -> PickResult {
+        choose: impl FnMut() -> PickResult<P>,
+    ) -> PickResult<P> {
         let (chosen, turn) = self.wait_in_order(wait, client, choose).await;
         if matches!(chosen, PickResult::Full) {
             self.refuse();
@@ -163,12 +163,12 @@ impl PendingQueue {
         chosen
     }
 
-    async fn wait_in_order(
+    async fn wait_in_order<P>(
         self: &Arc<Self>,
         wait: &mut AttemptWait,
         client: AddressPrefix,
-        mut choose: impl FnMut() -> PickResult,
-    ) -> (PickResult, Option<QueueTurn>) {
+        mut choose: impl FnMut() -> PickResult<P>,
+    ) -> (PickResult<P>, Option<QueueTurn>) {
         let end = wait.end(self);
         let mut wakes = self.line().wakes;
         if wait.slot.is_none() {

@@ -21,11 +21,11 @@ use sluicegate_decide::admission::{KeySeed, RequestFacts};
 /// The networks by which an adaptive limit counts clients: what a provider gives to one customer or less.
 const CLIENT_NETWORK: PrefixBits = PrefixBits { v4: 24, v6: 56 };
 
-/// The result of a pick.
+/// The result of a pick, with a permit of the type `P`.
 #[derive(Debug)]
-pub enum PickResult {
+pub enum PickResult<P> {
     /// A permit at a server.
-    Server(ServerPermit),
+    Server(P),
     /// Servers are in service, but at their bound on requests.
     Full,
     /// No server is in service.
@@ -64,7 +64,7 @@ impl ServerPool {
     }
 
     /// Picks a server for a new attempt, and takes a permit there.
-    pub(in crate::origin) fn choose(&self, request: &PickRequest) -> PickResult {
+    pub(in crate::origin) fn choose(&self, request: &PickRequest) -> PickResult<ServerPermit> {
         if request.failed.is_empty() && self.rules.retry.is_some() {
             self.budget.earn();
         }
@@ -82,7 +82,7 @@ impl ServerPool {
         wait: &mut AttemptWait,
         client: AddressPrefix,
         request: impl Fn() -> PickRequest,
-    ) -> PickResult {
+    ) -> PickResult<ServerPermit> {
         match &self.queue {
             Some(queue) => {
                 // Where connections are counted, the next request is woken when this one has its connection, so that they keep
@@ -111,7 +111,7 @@ impl ServerPool {
     }
 
     /// Picks a server as [`choose`](Self::choose) does, for a request that has waited already.
-    pub(in crate::origin) fn find(&self, request: &PickRequest) -> PickResult {
+    pub(in crate::origin) fn find(&self, request: &PickRequest) -> PickResult<ServerPermit> {
         let set = self.servers.load();
         let mut terms = PickContext {
             balance: &self.rules.balance,

@@ -90,14 +90,14 @@ fn request(millis: u64) -> PickRequest {
     }
 }
 
-fn held(choice: PickResult) -> ServerPermit {
+fn held(choice: PickResult<ServerPermit>) -> ServerPermit {
     match choice {
         PickResult::Server(held) => held,
         other => panic!("{other:?}"),
     }
 }
 
-fn port(choice: PickResult) -> u16 {
+fn port(choice: PickResult<ServerPermit>) -> u16 {
     port_of(&held(choice).server)
 }
 
