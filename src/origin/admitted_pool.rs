@@ -7,7 +7,8 @@ use sluicegate_base::address::AddressPrefix;
 
 use super::pending_queue::AttemptWait;
 use super::pick_request::PickRequest;
-use super::pool::{PickResult, ServerPool};
+use super::pick_result::PickResult;
+use super::pool::ServerPool;
 use super::server::ServerPermit;
 use sluicegate_decide::admission::Admitted;
 

@@ -26,7 +26,7 @@ use sluicegate_base::address::AddressPrefix;
 use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::Instant;
 
-use super::pool::PickResult;
+use super::pick_result::PickResult;
 use super::waiting_order::{QueueTicket, WaitingOrder};
 use crate::config::rules::CircuitBreakerRules;
 use crate::timer;

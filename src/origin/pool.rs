@@ -34,8 +34,6 @@ use sluicegate_decide::admission::KeySeed;
 
 use server_set::ServerSet;
 
-pub use pick::PickResult;
-
 /// The servers of one `[origin.NAME]`. A reload that leaves its rules alone keeps the pool; where they changed, the remaining servers keep
 /// their state.
 pub struct ServerPool {

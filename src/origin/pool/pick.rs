@@ -15,22 +15,12 @@ use crate::origin::balancer::PickContext;
 use crate::origin::client_counts::ClientTag;
 use crate::origin::pending_queue::AttemptWait;
 use crate::origin::pick_request::PickRequest;
+use crate::origin::pick_result::PickResult;
 use crate::origin::server::ServerPermit;
 use sluicegate_decide::admission::{KeySeed, RequestFacts};
 
 /// The networks by which an adaptive limit counts clients: what a provider gives to one customer or less.
 const CLIENT_NETWORK: PrefixBits = PrefixBits { v4: 24, v6: 56 };
-
-/// The result of a pick, with a permit of the type `P`.
-#[derive(Debug)]
-pub enum PickResult<P> {
-    /// A permit at a server.
-    Server(P),
-    /// Servers are in service, but at their bound on requests.
-    Full,
-    /// No server is in service.
-    None,
-}
 
 impl ServerPool {
     /// Returns the hash that the request is spread by, where the balance uses a key; `None` where it does not, or the request lacks the

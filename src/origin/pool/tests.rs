@@ -16,7 +16,7 @@ use super::*;
 use crate::config::rules::OriginAddress;
 use crate::config::{Environment, no_review, parse_in};
 use crate::origin::{
-    AttemptFailure, AttemptOutcome, AttemptWait, ClientTag, PickRequest, ServerStatus,
+    AttemptFailure, AttemptOutcome, AttemptWait, ClientTag, PickRequest, PickResult, ServerStatus,
 };
 
 /// A resolver that maps every name to the first port of this machine, but for names that begin with `dead.`.
