@@ -8,7 +8,7 @@ use std::fs;
 use super::{Complaints, Source, assert_none, files, root};
 
 /// The longest circle of each folder of sources; the aim is 4. Only ever lower them.
-const LONGEST: &[(&str, usize)] = &[("src", 5)];
+const LONGEST: &[(&str, usize)] = &[];
 /// The longest circle of every other folder.
 const MAX_CIRCLE: usize = 4;
 /// The longest chain of modules that hand a name on.

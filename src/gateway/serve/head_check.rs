@@ -5,7 +5,7 @@ use sluicegate_http1::{
     AnsweredMethod, BodyFraming, ChunkDecoder, KnownField, ResponseHead, RuleViolation,
 };
 
-use super::CHUNK_LIMITS;
+use super::chunk_limits::CHUNK_LIMITS;
 use crate::failure::HeadFailure;
 
 /// Checks the chunks that came with the head of a response to `method`: a malformed one is a failure of which the client gets 502, since

@@ -7,6 +7,7 @@ mod after_response;
 mod attempt_io;
 mod body_change;
 mod cached;
+mod chunk_limits;
 mod client;
 mod exchange;
 mod forward;
@@ -36,10 +37,9 @@ use http::Method;
 use pingora::server::ShutdownWatch;
 use sluicegate_base::received::ReceivedHead;
 
-use sluicegate_base::bounds;
 use sluicegate_decide::outcome::{CacheUse, RequestDisposition};
 use sluicegate_decide::response::GatewayProblem;
-use sluicegate_http1::{BodyFraming, ChunkLimits};
+use sluicegate_http1::BodyFraming;
 
 use super::answer::OwnAnswer;
 use super::context::Context;
@@ -56,6 +56,7 @@ use crate::name_case::ReceivedNames;
 use crate::snapshot::Snapshot;
 
 pub(super) use cached::CacheTransaction;
+pub(crate) use chunk_limits::CHUNK_LIMITS;
 pub use client::{ConnectionFacts, RequestClient};
 pub use head_writer::AnswerHead;
 pub(super) use head_writer::write_field;
@@ -64,14 +65,6 @@ use exchange::ClientExchange;
 use received::ReceivedRequest;
 use served::ServedRequest;
 use session::ProxySession;
-
-/// The bounds of what a chunked body has beside its data.
-pub(crate) const CHUNK_LIMITS: ChunkLimits = ChunkLimits {
-    overhead: bounds::CHUNK_OVERHEAD,
-    trailer: bounds::TRAILER_BYTES,
-    // Their bytes bound them.
-    trailer_fields: bounds::TRAILER_BYTES,
-};
 
 /// A request whose limits were evaluated, or that ends before them.
 pub struct DecidedRequest {

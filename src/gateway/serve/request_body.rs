@@ -18,7 +18,7 @@ use sluicegate_base::{bounds, clock};
 use sluicegate_http1::{BodyFraming, BodyPiece, BodyReader, LAST_CHUNK, LINE_END, chunk_line};
 use sluicegate_limiter::Timestamp;
 
-use super::CHUNK_LIMITS;
+use super::chunk_limits::CHUNK_LIMITS;
 use crate::budgets::BytesPermit;
 use crate::config::rules::ServerRules;
 use crate::failure::{ClientFailure, Result};

@@ -4,8 +4,8 @@ use bytes::{Buf, BytesMut};
 use sluicegate_base::reported_cost::CostReader;
 use sluicegate_http1::{BodyFraming, BodyPiece, BodyReader, RuleViolation};
 
-use super::CHUNK_LIMITS;
 use super::cached::BodyTap;
+use super::chunk_limits::CHUNK_LIMITS;
 use super::request_body::{write_last_chunk, write_piece};
 use crate::failure::{OriginFailure, RequestFailure, Result};
 use crate::gateway::shape::ChargedEncoder;
