@@ -17,8 +17,8 @@ use sluicegate_http1::BodyFraming;
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
-use super::ConnectionState;
 use super::client::RequestClient;
+use super::connection_state::ConnectionState;
 use super::head_writer::{
     AnswerHead, ConnectionPersistence, NO_OTHERS, ResponseParts, WriteOthers,
 };

@@ -9,6 +9,7 @@ mod body_change;
 mod cached;
 mod chunk_limits;
 mod client;
+mod connection_state;
 mod exchange;
 mod forward;
 mod head_check;
@@ -58,6 +59,7 @@ use crate::snapshot::Snapshot;
 pub(super) use cached::CacheTransaction;
 pub(crate) use chunk_limits::CHUNK_LIMITS;
 pub use client::{ConnectionFacts, RequestClient};
+pub use connection_state::ConnectionState;
 pub use head_writer::AnswerHead;
 pub(super) use head_writer::write_field;
 
@@ -128,17 +130,6 @@ pub enum ServingCourse {
     AtOnce(AnsweredRequest),
     /// It may wait: for its body, a store, a delay or an origin.
     Waits(DecidedRequest),
-}
-
-/// The state of a client's connection after a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectionState {
-    /// It may carry another request.
-    Reusable,
-    /// It ends.
-    Ended,
-    /// It ends after unread bytes of the client are dropped, so that no reset overtakes the answer.
-    Lingering,
 }
 
 impl Gateway {

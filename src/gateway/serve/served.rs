@@ -3,9 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
+use super::Gateway;
 use super::client::RequestClient;
+use super::connection_state::ConnectionState;
 use super::exchange::ClientExchange;
-use super::{ConnectionState, Gateway};
 use crate::failure::{GatewayFailure, RequestFailure};
 use crate::gateway::context::Context;
 use crate::gateway::forwarded::ForwardedRequest;
