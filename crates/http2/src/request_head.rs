@@ -26,19 +26,24 @@ pub enum ExtendedConnect {
 #[derive(Debug, Default)]
 pub struct RequestHead {
     fields: FieldLines,
-    pseudo: PseudoFields,
+    pseudo: PseudoFieldPlaces,
     content_length: Option<u64>,
     priority: Option<StreamPriority>,
 }
 
-/// The places of the values of pseudo-fields.
+/// The places of the values of pseudo-fields in the bytes of a head.
 #[derive(Clone, Debug, Default)]
-struct PseudoFields {
-    method: Option<Range<usize>>,
-    scheme: Option<Range<usize>>,
-    authority: Option<Range<usize>>,
-    path: Option<Range<usize>>,
-    protocol: Option<Range<usize>>,
+pub struct PseudoFieldPlaces {
+    /// The place of `:method`.
+    pub method: Option<Range<usize>>,
+    /// The place of `:scheme`.
+    pub scheme: Option<Range<usize>>,
+    /// The place of `:authority`.
+    pub authority: Option<Range<usize>>,
+    /// The place of `:path`.
+    pub path: Option<Range<usize>>,
+    /// The place of `:protocol`.
+    pub protocol: Option<Range<usize>>,
 }
 
 impl RequestHead {
@@ -84,10 +89,10 @@ impl RequestHead {
         &self.fields
     }
 
-    /// Returns the fields alone. The values of pseudo-fields remain in their bytes.
+    /// Returns the fields, and the places of pseudo-fields in their bytes.
     #[must_use]
-    pub fn into_fields(self) -> FieldLines {
-        self.fields
+    pub fn into_parts(self) -> (FieldLines, PseudoFieldPlaces) {
+        (self.fields, self.pseudo)
     }
 
     /// Returns the priority that the field `priority` names, RFC 9218 §5.
@@ -272,7 +277,9 @@ mod tests {
             head.fields().iter().last(),
             Some((&b"cookie"[..], &b"a=b"[..]))
         );
-        let (bytes, places) = head.into_fields().into_parts();
+        let (fields, pseudo) = head.into_parts();
+        let (bytes, places) = fields.into_parts();
+        assert_eq!(bytes[pseudo.path.unwrap()], b"/x?y"[..]);
         let lines = b"content-length: 7\r\npriority: u=1, i\r\ncookie: a=b\r\n";
         assert_eq!(bytes[places[0].name.start..], lines[..]);
     }

@@ -72,6 +72,12 @@ impl ServerConnection {
         self.core.write_first_settings(&settings[..count]);
     }
 
+    /// Returns whether the preface of the client has come, with its SETTINGS, RFC 9113 §3.4.
+    #[must_use]
+    pub fn has_received_preface(&self) -> bool {
+        self.core.input.has_begun
+    }
+
     /// Returns whether the client has begun a stream.
     #[must_use]
     pub fn has_begun(&self) -> bool {
