@@ -52,7 +52,8 @@ impl ReusableTimeout {
         .await
     }
 
-    fn is_over(&mut self, deadline: Instant, context: &mut Context<'_>) -> bool {
+    /// Returns whether this deadline has passed. Before that the task that asks is woken at the deadline.
+    pub(crate) fn is_over(&mut self, deadline: Instant, context: &mut Context<'_>) -> bool {
         if self.is_set(deadline, context.waker()) {
             return false;
         }

@@ -5,7 +5,6 @@
 //! Each budget has a maximum for the whole process and a share per client, which is a number of the client's account
 //! ([`ClientAccount`]). A permit takes from a budget and returns to it when it is dropped.
 
-pub(crate) mod cancelled_streams;
 mod client_accounts;
 mod client_bytes;
 mod client_streams;

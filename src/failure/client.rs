@@ -27,6 +27,8 @@ pub enum ClientFailure {
     BodyTooLarge,
     /// Two parsers could read its body in two ways.
     MalformedBody(RuleViolation),
+    /// Its stream breaks a rule of HTTP/2 behind the head, as with a body of another length than the announced one.
+    MalformedStream,
     /// HTTP/2, which the origin speaks, cannot carry its head.
     NotForHttp2,
 }
@@ -44,6 +46,7 @@ impl ClientFailure {
             Self::Stalled => Some(GatewayProblem::BodyTimeout),
             Self::BodyTooLarge => Some(GatewayProblem::BodyTooLarge),
             Self::MalformedBody(rule) => Some(GatewayProblem::BadRequest((*rule).into())),
+            Self::MalformedStream => Some(GatewayProblem::BadRequest(HttpViolation::Http2)),
             Self::NotForHttp2 => Some(GatewayProblem::BadRequest(HttpViolation::Other)),
         }
     }
@@ -70,6 +73,7 @@ impl fmt::Display for ClientFailure {
             Self::BodyTooLarge => GatewayProblem::BodyTooLarge.detail(),
             Self::MalformedBody(RuleViolation::Trailer) => "the trailer of the body is too long",
             Self::MalformedBody(_) => "the chunks of the body can be read in two ways",
+            Self::MalformedStream => HttpViolation::Http2.detail(),
             Self::NotForHttp2 => HttpViolation::Other.detail(),
         })
     }

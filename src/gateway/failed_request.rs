@@ -2,7 +2,6 @@
 
 use http::HeaderMap;
 use sluicegate_base::received::ReceivedHead;
-use sluicegate_decide::outcome::RequestDisposition;
 use sluicegate_decide::response::GatewayProblem;
 
 use super::Gateway;
@@ -21,17 +20,13 @@ impl Gateway {
             let what = format_args!("request {id}: the gateway failed: {cause}");
             self.0.recorder.notices.fail(&what);
         }
-        let disposition = failure.disposition();
-        context.disposition = Some(disposition);
+        context.disposition = Some(failure.disposition());
         context.cause = match failure {
             RequestFailure::Client(_) => Some(Cause::of(None, failure)),
             RequestFailure::Gateway(failure) => Some(Cause::of(failure.kind(), failure)),
             // Its attempts noted it.
             RequestFailure::Origin(_) => context.cause.take(),
         };
-        if disposition == RequestDisposition::ClientGone {
-            crate::budgets::cancelled_streams::note_given_up();
-        }
     }
 }
 

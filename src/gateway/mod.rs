@@ -50,8 +50,8 @@ pub use request_head::RequestHead;
 pub use rls::CallFault;
 pub(crate) use serve::CHUNK_LIMITS;
 pub use serve::{
-    AnswerHead, AnsweredRequest, ConnectionFacts, ConnectionState, DecidedRequest, RequestClient,
-    ServingCourse,
+    AnswerHead, AnsweredRequest, ConnectionFacts, ConnectionState, DecidedRequest, Http2Fields,
+    RequestClient, ServingCourse, UnreadableHead,
 };
 pub(crate) use wait::closed as connection_closed;
 

@@ -2,8 +2,6 @@
 //!
 //! It copies heads of frames alone, and passes payloads on as they are.
 
-/// The length of the preface that a client sends before its first frame, RFC 9113 §3.4.
-const PREFACE: usize = 24;
 /// Bytes of length, type, flags and stream.
 const FRAME_HEAD: usize = 9;
 /// The type of frames whose payload may be padded without being fields, RFC 9113 §6.1.
@@ -48,14 +46,6 @@ pub(crate) struct FrameReader {
 }
 
 impl FrameReader {
-    /// Returns the position before the preface of a client, which counts as one frame.
-    pub(crate) fn of_client() -> Self {
-        Self {
-            left: PREFACE,
-            ..Self::of_server()
-        }
-    }
-
     /// Returns the position before the first frame of a server.
     pub(crate) fn of_server() -> Self {
         Self {
@@ -103,11 +93,6 @@ impl FrameReader {
                 sink.end(kind, flags);
             }
         }
-    }
-
-    /// Returns the bytes of the frame whose end has not come.
-    pub(crate) fn held_back(&self) -> usize {
-        if self.is_between() { 0 } else { self.kept }
     }
 
     /// Returns whether a frame has ended, and no other has begun.
@@ -172,31 +157,6 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: nothing is held back at the end of a frame, and all of it before, whatever the pieces. Method: frames of any kind and
-        /// length behind a preface, cut anywhere.
-        #[test]
-        fn whole_frames_hold_nothing_back(
-            frames in proptest::collection::vec((0_u8..12, any::<u8>(), 0_usize..40), 1..6),
-            piece in 1_usize..30,
-        ) {
-            let mut reader = FrameReader::of_client();
-            let found = &mut Found::default();
-            reader.receive(&[0; PREFACE - 1], found);
-            prop_assert_eq!(reader.held_back(), PREFACE - 1);
-            reader.receive(&[0], found);
-            prop_assert_eq!(reader.held_back(), 0);
-            for (kind, flags, payload) in frames {
-                let bytes = frame(kind, flags, payload);
-                let mut came = 0;
-                for some in bytes.chunks(piece) {
-                    reader.receive(some, found);
-                    came += some.len();
-                    let kept = if came == bytes.len() { 0 } else { came };
-                    prop_assert_eq!(reader.held_back(), kept);
-                }
-            }
-        }
-
         /// Goal: each frame begins and ends once, with the length of what it carries and all of its payload, whatever the pieces. Method:
         /// frames of any kind and length, padded ones of DATA among them, cut anywhere.
         #[test]

@@ -48,7 +48,7 @@ pub(super) enum NextHead {
 }
 
 /// Time without bytes of a client after which its connection counts as idle, and gives the memory back in which it serves requests.
-const IDLE_AFTER: Duration = Duration::from_secs(1);
+pub(super) const IDLE_AFTER: Duration = Duration::from_secs(1);
 
 /// The result of one read.
 enum Wait {

@@ -8,17 +8,15 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::RecvStream;
-use h2::server::SendResponse;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, StatusCode};
 use pingora::server::ShutdownWatch;
+use sluicegate_base::received::ReceivedHead;
 use sluicegate_decide::response::{GrpcDialect, GrpcStatus};
 use tokio::time::timeout;
 
 use super::grpc_health::ServingStatus;
-use super::http2_stream::Http2Stream;
-use super::receive_window::BodyWindow;
+use super::http2::Http2Stream;
 use crate::body_end::BodyEnd;
 use crate::failure::ClientFailure;
 use crate::gateway::{ConnectionFacts, Gateway, RequestClient};
@@ -45,27 +43,22 @@ impl CallEnd {
     }
 }
 
-/// Serves one call.
+/// Serves the call with this head.
 pub(super) async fn serve(
     gateway: &Gateway,
     facts: &ConnectionFacts,
     shutdown: &ShutdownWatch,
-    (request, respond, window): (Request<RecvStream>, SendResponse<Bytes>, Option<BodyWindow>),
+    head: &ReceivedHead,
+    stream: &mut Http2Stream,
 ) {
-    let (head, body) = request.into_parts();
-    let (read_timeout, write_timeout) = {
-        let rules = &gateway.0.snapshot().rules.server;
-        (rules.client_read_timeout, rules.client_write_timeout)
-    };
-    let account = facts.account.clone();
-    let mut stream = Http2Stream::new((body, respond, window), account, None, write_timeout);
+    let read_timeout = gateway.0.snapshot().rules.server.client_read_timeout;
     let media_type = head.headers.get(CONTENT_TYPE);
     let dialect = media_type.and_then(|media_type| GrpcDialect::named(media_type.as_bytes()));
     // Nobody is left to be told of an answer that cannot be sent.
     let _ = if dialect != Some(GrpcDialect::Http2) {
-        send_unsupported(&mut stream)
+        send_unsupported(stream)
     } else if head.uri.path() == HEALTH_WATCH {
-        watch(gateway, shutdown, &mut stream, read_timeout).await
+        watch(gateway, shutdown, stream, read_timeout).await
     } else {
         let call = GrpcCall {
             gateway,
@@ -73,9 +66,9 @@ pub(super) async fn serve(
             shutdown,
             method: head.uri.path(),
         };
-        match call.answer(&mut stream, read_timeout).await {
-            Ok(message) => send(&mut stream, &message).await,
-            Err(end) => send_end(&mut stream, &end),
+        match call.answer(stream, read_timeout).await {
+            Ok(message) => send(stream, &message).await,
+            Err(end) => send_end(stream, &end),
         }
     };
 }
@@ -210,10 +203,9 @@ async fn send(stream: &mut Http2Stream, message: &[u8]) -> Result<(), ClientFail
 
 /// Begins an answer that has messages.
 fn begin_messages(stream: &mut Http2Stream) -> Result<(), ClientFailure> {
-    let mut head = Response::new(());
-    let [(name, media_type), ..] = GrpcDialect::Http2.fields(GrpcStatus::OK, "");
-    head.headers_mut().insert(name, media_type);
-    Ok(stream.begin(head, BodyEnd::NotYet)?)
+    let [media_type, ..] = GrpcDialect::Http2.fields(GrpcStatus::OK, "");
+    let fields = HeaderMap::from_iter([media_type]);
+    Ok(stream.begin(StatusCode::OK, &fields, BodyEnd::NotYet)?)
 }
 
 async fn send_message(stream: &mut Http2Stream, message: &[u8]) -> Result<(), ClientFailure> {
@@ -236,15 +228,14 @@ async fn end_messages(stream: &mut Http2Stream, end: &CallEnd) -> Result<(), Cli
 
 /// Sends the end of a call that has no message.
 fn send_end(stream: &mut Http2Stream, end: &CallEnd) -> Result<(), ClientFailure> {
-    let mut head = Response::new(());
-    (head.headers_mut()).extend(GrpcDialect::Http2.fields(end.status, end.message));
-    Ok(stream.begin(head, BodyEnd::Here)?)
+    let fields = HeaderMap::from_iter(GrpcDialect::Http2.fields(end.status, end.message));
+    Ok(stream.begin(StatusCode::OK, &fields, BodyEnd::Here)?)
 }
 
 /// Answers a request that is no call.
 fn send_unsupported(stream: &mut Http2Stream) -> Result<(), ClientFailure> {
-    let mut head = Response::new(());
-    *head.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-    (head.headers_mut()).insert(CONTENT_TYPE, http::HeaderValue::from_static("text/plain"));
-    Ok(stream.begin(head, BodyEnd::Here)?)
+    let text = http::HeaderValue::from_static("text/plain");
+    let fields = HeaderMap::from_iter([(CONTENT_TYPE, text)]);
+    let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    Ok(stream.begin(status, &fields, BodyEnd::Here)?)
 }

@@ -26,34 +26,16 @@ use pingora::protocols::{
     ALPN, GetProxyDigest, GetSocketDigest, GetTimingDigest, IO, Peek, Shutdown, SocketDigest, Ssl,
     Stream, TimingDigest, UniqueID, UniqueIDType,
 };
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-use super::incoming::IncomingFrames;
-use super::outgoing::OutgoingFrames;
 use crate::gateway::worth;
 use crate::timer;
 
 /// A stream that bounds writes.
 pub(super) struct GuardedStream {
-    /// The connection; small writes of HTTP/2 are gathered in front of it.
-    inner: BufWriter<Stream>,
+    inner: Stream,
     stalled: WriteStall,
-    /// The inspector of outgoing frames; `None` in HTTP/1.
-    frames: Option<Box<OutgoingFrames>>,
-    /// The size up to which h2 gathers the bodies of frames in one write.
-    gathered: GatheredFrames,
-    /// The inspector of incoming frames; `None` in HTTP/1.
-    incoming: Option<Box<IncomingFrames>>,
-}
-
-/// The frames of HTTP/2 whose bodies h2 copies into the buffer of a write; each larger one ends that write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum GatheredFrames {
-    /// Those of less than 256 bytes: larger ones, the pieces of bodies, are not copied.
-    Tiny,
-    /// Those of less than 1,024 bytes: the answers to calls that are ready together leave in one write.
-    Small,
 }
 
 /// The minimum rate and the timeout for a client that reads an answer.
@@ -78,69 +60,16 @@ struct WriteStall {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-/// Bytes of writes that are gathered: about what one segment holds.
-const GATHERED: usize = 1460;
-
 impl GuardedStream {
-    /// Returns a stream that was neither read from nor written to. It writes at once: an answer is one write, and
-    /// an idle connection holds no memory for others.
+    /// Returns a stream that was neither read from nor written to.
     pub(super) fn new(inner: Stream) -> Box<Self> {
         Box::new(Self {
-            inner: BufWriter::with_capacity(0, inner),
+            inner,
             stalled: WriteStall::new(ReadPace {
                 patience: Duration::MAX,
                 rate: 0,
             }),
-            frames: None,
-            gathered: GatheredFrames::Tiny,
-            incoming: None,
         })
-    }
-
-    /// Returns a stream for HTTP/2, whose h2 crate bounds the bytes that it reads.
-    pub(super) fn with_frames(
-        inner: Stream,
-        outgoing: OutgoingFrames,
-        incoming: IncomingFrames,
-        gathered: GatheredFrames,
-        pace: ReadPace,
-    ) -> Box<Self> {
-        let mut watched = Self::new(inner).gathering();
-        watched.frames = Some(Box::new(outgoing));
-        watched.incoming = Some(Box::new(incoming));
-        watched.gathered = gathered;
-        watched.begin(pace);
-        watched
-    }
-
-    /// Returns the stream with small writes gathered up to the next flush.
-    pub(super) fn gathering(self: Box<Self>) -> Box<Self> {
-        self.with_room(GATHERED)
-    }
-
-    /// Returns the stream with room for so many gathered bytes; as it is while some wait, which does not happen between two requests.
-    fn with_room(self: Box<Self>, bytes: usize) -> Box<Self> {
-        if !self.inner.buffer().is_empty() {
-            return self;
-        }
-        let Self { inner, .. } = *self;
-        Box::new(Self {
-            inner: BufWriter::with_capacity(bytes, inner.into_inner()),
-            ..*self
-        })
-    }
-
-    /// Writes some of `pieces`.
-    fn poll_pieces(
-        &mut self,
-        context: &mut Context<'_>,
-        pieces: &[IoSlice<'_>],
-    ) -> Poll<Result<usize>> {
-        let written = match &mut self.frames {
-            Some(frames) => frames.poll_write(&mut self.inner, context, pieces),
-            None => Pin::new(&mut self.inner).poll_write_vectored(context, pieces),
-        };
-        self.unless_stalled(written, |bytes| *bytes, context)
     }
 
     /// Begins a request: sets the rate and timeout of its answer.
@@ -157,15 +86,8 @@ impl GuardedStream {
         context: &mut Context<'_>,
     ) -> Poll<Result<T>> {
         let inner = &self.inner;
-        if let (Poll::Pending, Some(frames)) = (&result, &self.frames) {
-            frames.block();
-        }
         match &result {
-            Poll::Pending
-                if self
-                    .stalled
-                    .is_over(context, || acknowledged(&**inner.get_ref())) =>
-            {
+            Poll::Pending if self.stalled.is_over(context, || acknowledged(&**inner)) => {
                 return Poll::Ready(Err(self.stalled.error()));
             }
             Poll::Ready(Ok(written)) => self.stalled.went_on(bytes(written)),
@@ -274,28 +196,7 @@ impl AsyncRead for GuardedStream {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<Result<()>> {
-        let before = into.filled().len();
-        let this = &mut *self;
-        if this
-            .incoming
-            .as_ref()
-            .is_some_and(|incoming| incoming.is_flooded())
-        {
-            // The connection ends, by the reaction to the flood.
-            return Poll::Pending;
-        }
-        let read = Pin::new(&mut this.inner).poll_read(context, into);
-        if let (Some(incoming), Some(frames)) = (&mut this.incoming, &mut this.frames) {
-            match &read {
-                Poll::Ready(Ok(())) => {
-                    let bytes = into.filled().get(before..).unwrap_or_default();
-                    incoming.receive(bytes, frames.take_data_frames(), frames.table());
-                }
-                Poll::Pending => incoming.wait()?,
-                Poll::Ready(Err(_)) => {}
-            }
-        }
-        read
+        Pin::new(&mut self.inner).poll_read(context, into)
     }
 }
 
@@ -305,18 +206,12 @@ impl AsyncWrite for GuardedStream {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<Result<usize>> {
-        if self.frames.is_some() {
-            return self.poll_pieces(context, &[IoSlice::new(bytes)]);
-        }
         let written = Pin::new(&mut self.inner).poll_write(context, bytes);
         self.unless_stalled(written, |bytes| *bytes, context)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let flushed = Pin::new(&mut self.inner).poll_flush(context);
-        if let (Poll::Ready(Ok(())), Some(frames)) = (&flushed, &self.frames) {
-            frames.flush();
-        }
         self.unless_stalled(flushed, |()| 0, context)
     }
 
@@ -330,12 +225,12 @@ impl AsyncWrite for GuardedStream {
         context: &mut Context<'_>,
         bytes: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
-        self.poll_pieces(context, bytes)
+        let written = Pin::new(&mut self.inner).poll_write_vectored(context, bytes);
+        self.unless_stalled(written, |bytes| *bytes, context)
     }
 
     fn is_write_vectored(&self) -> bool {
-        // By the answer h2 chooses the size up to which it gathers.
-        self.gathered == GatheredFrames::Tiny && self.inner.is_write_vectored()
+        self.inner.is_write_vectored()
     }
 }
 
@@ -350,66 +245,64 @@ impl fmt::Debug for GuardedStream {
 #[async_trait]
 impl Shutdown for GuardedStream {
     async fn shutdown(&mut self) {
-        // A client that reads nothing any more loses what was gathered.
-        let _ = self.inner.flush().await;
-        Shutdown::shutdown(&mut **self.inner.get_mut()).await;
+        Shutdown::shutdown(&mut *self.inner).await;
     }
 }
 
 #[async_trait]
 impl Peek for GuardedStream {
     async fn try_peek(&mut self, into: &mut [u8]) -> Result<bool> {
-        self.inner.get_mut().try_peek(into).await
+        self.inner.try_peek(into).await
     }
 }
 
 impl UniqueID for GuardedStream {
     fn id(&self) -> UniqueIDType {
-        self.inner.get_ref().id()
+        self.inner.id()
     }
 }
 
 impl Ssl for GuardedStream {
     fn get_ssl_digest(&self) -> Option<Arc<SslDigest>> {
-        self.inner.get_ref().get_ssl_digest()
+        self.inner.get_ssl_digest()
     }
 
     fn selected_alpn_proto(&self) -> Option<ALPN> {
-        self.inner.get_ref().selected_alpn_proto()
+        self.inner.selected_alpn_proto()
     }
 }
 
 impl GetTimingDigest for GuardedStream {
     fn get_timing_digest(&self) -> Vec<Option<TimingDigest>> {
-        self.inner.get_ref().get_timing_digest()
+        self.inner.get_timing_digest()
     }
 
     fn get_read_pending_time(&self) -> Duration {
-        self.inner.get_ref().get_read_pending_time()
+        self.inner.get_read_pending_time()
     }
 
     fn get_write_pending_time(&self) -> Duration {
-        self.inner.get_ref().get_write_pending_time()
+        self.inner.get_write_pending_time()
     }
 }
 
 impl GetProxyDigest for GuardedStream {
     fn get_proxy_digest(&self) -> Option<Arc<ProxyDigest>> {
-        self.inner.get_ref().get_proxy_digest()
+        self.inner.get_proxy_digest()
     }
 
     fn set_proxy_digest(&mut self, digest: ProxyDigest) {
-        self.inner.get_mut().set_proxy_digest(digest);
+        self.inner.set_proxy_digest(digest);
     }
 }
 
 impl GetSocketDigest for GuardedStream {
     fn get_socket_digest(&self) -> Option<Arc<SocketDigest>> {
-        self.inner.get_ref().get_socket_digest()
+        self.inner.get_socket_digest()
     }
 
     fn set_socket_digest(&mut self, digest: SocketDigest) {
-        self.inner.get_mut().set_socket_digest(digest);
+        self.inner.set_socket_digest(digest);
     }
 }
 

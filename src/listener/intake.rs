@@ -25,7 +25,7 @@ use super::connection::{BegunHead, Http1Connection, NextHead};
 use super::{http2, proxy_protocol, timer_keepalive};
 use crate::budgets::{ClientAccount, ClientConnectionPermit, RefusedHandshake, TlsHandshakes};
 use crate::config::rules::{Http2, ListenerProtocol};
-use crate::gateway::{ConnectionFacts, ConnectionState, Gateway, ServingCourse};
+use crate::gateway::{ConnectionFacts, ConnectionState, Gateway, ServingCourse, UnreadableHead};
 use crate::process::SharedState;
 use crate::record::HandshakeFailure;
 use crate::snapshot::Snapshot;
@@ -276,7 +276,7 @@ impl Intake {
                     let client = (&mut connection, &facts);
                     (self.gateway).answer_unreadable(
                         problem,
-                        &head,
+                        UnreadableHead::Http1(&head),
                         client,
                         shutdown,
                         &mut answers,

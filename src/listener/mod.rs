@@ -7,15 +7,9 @@ mod grpc;
 mod grpc_health;
 mod guarded_stream;
 mod http2;
-mod http2_stream;
-mod incoming;
 mod intake;
-mod outgoing;
 pub(crate) mod proxy_protocol;
-mod receive_window;
 mod reset;
-mod sent_bytes;
-mod table_size;
 mod timer_keepalive;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

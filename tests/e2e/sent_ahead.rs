@@ -290,25 +290,33 @@ async fn a_hundred_windows_of_one_client_leave_memory_alone() {
 #[tokio::test]
 async fn frames_that_are_not_whole_have_a_budget() {
     // Goal: a frame, or a block of fields, that a client holds back counts in its account, and a connection without room is closed with its
-    // cause in the log. Method: room for 512 KiB; a block without end takes twice a head's maximum of 32 KiB, a frame what came of it.
+    // cause in the log. Method: room for 512 KiB, half of it for one client; ten blocks of 25,000 bytes without their last ones, then one
+    // more, and a frame.
     let origin = Origin::answering(|_| Answer::new(200).body("here").into());
     let server = "[server]\nmax_received_bytes = \"512KiB\"\nmax_header_bytes = \"32KiB\"\n";
     let gateway = Gateway::before(&origin, &format!("{server}{PASS}")).await;
-    let block = get_head(b"/", &[]);
-    let (begin, end) = block.split_at(block.len() / 2);
-    let open = frame(HEADERS, END_STREAM, 1, begin);
+    let value = [b'a'; 12_500];
+    let block = get_head(b"/", &[(b"x-a", &value), (b"x-b", &value)]);
+    let (begin, end) = block.split_at(block.len() - 10);
+    let (first, second) = begin.split_at(begin.len() / 2);
+    let open = [
+        frame(HEADERS, END_STREAM, 1, first),
+        frame(CONTINUATION, 0, 1, second),
+    ]
+    .concat();
+    let of_block = begin.len() as u64;
     let mut slow = Vec::new();
-    for number in 1..=4 {
+    for number in 1..=10 {
         let mut client = Frames::connect_from("127.0.0.7", gateway.address()).await;
         client.write(&open).await;
         slow.push(client);
-        held(&gateway, number * 64 * 1024).await;
+        held(&gateway, number * of_block).await;
     }
-    let mut fifth = Frames::connect_from("127.0.0.7", gateway.address()).await;
+    let mut last = Frames::connect_from("127.0.0.7", gateway.address()).await;
     // Reads the settings, which would be acknowledged inside the block otherwise: an error of the protocol.
-    fifth.pong().await;
-    fifth.write(&open).await;
-    assert_eq!(fifth.fate(1).await, Fate::Closed);
+    last.pong().await;
+    last.write(&open).await;
+    assert_eq!(last.fate(1).await, Fate::Closed);
     assert_eq!(refused(&gateway, "client").await, 1.0);
     let line = "client 127.0.0.7: its HTTP/2 connection is ended: frames of this client are not whole; max_received_bytes = 524288";
     assert!(gateway.stderr().contains(line), "{}", gateway.stderr());
@@ -317,15 +325,14 @@ async fn frames_that_are_not_whole_have_a_budget() {
         .write(&frame(CONTINUATION, END_HEADERS, 1, end))
         .await;
     assert_eq!(slow[0].fate(1).await, Fate::Answered(200));
-    held(&gateway, 3 * 64 * 1024).await;
+    held(&gateway, 9 * of_block).await;
     let mut other = Frames::connect_from("127.0.0.9", gateway.address()).await;
-    let upload = head(b"POST", b"/", &[(b"content-length", b"1024")]);
-    other.write(&frame(HEADERS, END_HEADERS, 1, &upload)).await;
-    let data = frame(DATA, END_STREAM, 1, &[b'x'; 1024]);
-    let (most, rest) = data.split_at(1025);
+    let unknown = frame(0x42, 0, 0, &[b'x'; 12_000]);
+    let (most, rest) = unknown.split_at(11_009);
     other.write(most).await;
-    held(&gateway, 3 * 64 * 1024 + 1025).await;
+    held(&gateway, 9 * of_block + 11_000).await;
     other.write(rest).await;
+    other.request(1, &get_head(b"/", &[])).await;
     assert_eq!(other.fate(1).await, Fate::Answered(200));
     drop(slow);
     held(&gateway, 0).await;

@@ -232,7 +232,8 @@ fn unprocessed_requests_are_known() {
     assert_eq!(origin.take_frames(), "");
 }
 
-/// Goal: GOAWAY ends what is behind its last stream, and nothing else. Method: in two steps, with streams on both sides, of which one was answered.
+/// Goal: GOAWAY ends what is behind its last stream, and nothing else. Method: in two steps, with streams on both sides, of which one was
+/// answered.
 #[test]
 fn goaway_leaves_what_is_processed() {
     let mut origin = Origin::with_settings(&[]);

@@ -28,7 +28,7 @@ use super::response_head::standard_reason;
 use crate::body_end::BodyEnd;
 use crate::budgets::ClientAccount;
 use crate::failure::{ClientFailure, Result};
-use crate::gateway::answer::{FieldForm, OwnAnswer};
+use crate::gateway::answer::OwnAnswer;
 use crate::gateway::body::Prefix;
 use crate::gateway::context::Context;
 use crate::gateway::{key_body, unread};
@@ -139,14 +139,6 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
                 BodyFraming::UntilClose
             }
             BodyFraming::Chunked | BodyFraming::UntilClose => BodyFraming::Chunked,
-        }
-    }
-
-    /// Returns the form of the fields of an answer of the gateway's own.
-    pub(super) fn field_form(&self) -> FieldForm {
-        match self.is_http2() {
-            true => FieldForm::Map,
-            false => FieldForm::Lines,
         }
     }
 
@@ -458,6 +450,9 @@ pub(super) fn check_client_read(read: Option<io::Result<usize>>) -> Result<(), C
     match read {
         Some(Ok(0)) => Err(ClientFailure::Closed),
         Some(Ok(_)) => Ok(()),
+        Some(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
+            Err(ClientFailure::MalformedStream)
+        }
         Some(Err(error)) => Err(ClientFailure::Broken(error)),
         None => Err(ClientFailure::Stalled),
     }

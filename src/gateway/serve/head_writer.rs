@@ -1,9 +1,10 @@
 //! Writes heads as HTTP/1.1. The framing fields are written from the framing that was decided, never copied.
 
 use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, UPGRADE};
-use http::{Method, Response, StatusCode};
-use sluicegate_http1::{BodyFraming, is_hop_by_hop};
+use http::{Method, StatusCode};
+use sluicegate_http1::BodyFraming;
 
+use super::http2_fields::Http2Fields;
 use crate::http_date::with_http_date;
 use crate::origin::FieldChanges;
 
@@ -36,7 +37,7 @@ pub struct AnswerHead<'a> {
     pub(super) parts: ResponseParts<'a>,
     pub(super) framing: BodyFraming,
     pub(super) persistence: ConnectionPersistence,
-    /// Appends the lines of HTTP/1.1 of the fields that are not in the map; over HTTP/2 there are none.
+    /// Appends the lines of HTTP/1.1 of the fields that are not in the map.
     pub(super) write_others: WriteOthers<'a>,
 }
 
@@ -113,55 +114,11 @@ impl AnswerHead<'_> {
         }
     }
 
-    /// Returns it as a head of HTTP/2, without the fields that HTTP/2 forbids (RFC 9113 §8.2.2).
+    /// Returns its fields as HTTP/2 has them.
     #[must_use]
-    pub fn for_http2(self) -> Response<()> {
-        let is_interim = self.is_interim();
-        let mut head = Response::new(());
-        *head.status_mut() = self.parts.status;
-        let fields = head.headers_mut();
-        *fields = self.parts.fields;
-        let mut is_forbidden = false;
-        for (name, value) in fields.iter_mut() {
-            is_forbidden |= is_hop_by_hop(name.as_str().as_bytes());
-            if is_of_one_response(name) {
-                // RFC 7541 §7.1.3: such a value stays out of the table of header compression.
-                value.set_sensitive(true);
-            }
-        }
-        if is_forbidden {
-            let names = fields.keys();
-            let names = names.filter(|name| is_hop_by_hop(name.as_str().as_bytes()));
-            for name in names.cloned().collect::<Vec<_>>() {
-                fields.remove(name);
-            }
-        }
-        match self.framing {
-            BodyFraming::Length(bytes) => {
-                fields.insert(CONTENT_LENGTH, HeaderValue::from(bytes));
-            }
-            BodyFraming::None if passes_length(self.parts.status, self.framing) => {}
-            BodyFraming::None | BodyFraming::Chunked | BodyFraming::UntilClose => {
-                fields.remove(CONTENT_LENGTH);
-            }
-        }
-        if !is_interim {
-            // RFC 9110 §6.6.1: a recipient with a clock adds it.
-            fields
-                .entry(DATE)
-                .or_insert_with(|| with_http_date(HeaderValue::clone));
-        }
-        head
+    pub fn http2_fields(&self) -> Http2Fields<'_> {
+        Http2Fields::new(self)
     }
-}
-
-/// Returns whether the values of a field of this name differ between all responses. In the table of header compression each of them would
-/// take the room of a value that comes again, and be compared with the next ones.
-fn is_of_one_response(name: &HeaderName) -> bool {
-    matches!(
-        name.as_str(),
-        "ratelimit" | "x-ratelimit-remaining" | "x-request-id"
-    )
 }
 
 /// Appends the head of a final response to `into`.
@@ -291,68 +248,6 @@ mod tests {
                 .iter(&bytes)
                 .any(|field| field.is(b"content-length"));
             assert_eq!(has_length, length, "{status}");
-        }
-    }
-
-    /// Goal: RFC 9113 §8.2.2, no field of a connection is in a head of HTTP/2, `Upgrade` of a 426 neither. Method: each of them, beside
-    /// another.
-    #[test]
-    fn a_head_of_http2_has_no_field_of_a_connection() {
-        let names = [
-            "connection",
-            "keep-alive",
-            "proxy-connection",
-            "te",
-            "trailer",
-            "transfer-encoding",
-            "upgrade",
-            "x-a",
-        ];
-        let fields = names.map(|name| {
-            let name = HeaderName::from_static(name);
-            (name, HeaderValue::from_static("a"))
-        });
-        let answer = AnswerHead {
-            parts: ResponseParts {
-                status: StatusCode::UPGRADE_REQUIRED,
-                reason: b"",
-                fields: HeaderMap::from_iter(fields),
-            },
-            framing: BodyFraming::None,
-            persistence: ConnectionPersistence::Keep,
-            write_others: NO_OTHERS,
-        };
-        let head = answer.for_http2();
-        let left = head.headers().keys().filter(|name| **name != DATE);
-        assert_eq!(left.collect::<Vec<_>>(), ["x-a"]);
-    }
-
-    /// Goal: over HTTP/2 the fields that differ in each response stay out of the table of header compression, and the others do not.
-    /// Method: some of both.
-    #[test]
-    fn values_of_one_response_are_not_indexed() {
-        const CASES: [(&str, bool); 4] = [
-            ("x-request-id", true),
-            ("ratelimit", true),
-            ("ratelimit-policy", false),
-            ("content-type", false),
-        ];
-        let names = CASES.map(|(name, _)| HeaderName::from_static(name));
-        let fields = names.map(|name| (name, HeaderValue::from_static("a")));
-        let fields = HeaderMap::from_iter(fields);
-        let answer = AnswerHead {
-            parts: ResponseParts {
-                status: StatusCode::OK,
-                reason: b"",
-                fields,
-            },
-            framing: BodyFraming::None,
-            persistence: ConnectionPersistence::Keep,
-            write_others: NO_OTHERS,
-        };
-        let head = answer.for_http2();
-        for (name, is_sensitive) in CASES {
-            assert_eq!(head.headers()[name].is_sensitive(), is_sensitive, "{name}");
         }
     }
 }

@@ -14,6 +14,7 @@ mod exchange;
 mod forward;
 mod head_check;
 mod head_writer;
+mod http2_fields;
 mod leaving;
 mod received;
 mod relay;
@@ -25,7 +26,6 @@ mod response_start;
 mod served;
 mod session;
 mod stream_request;
-mod stream_rules;
 mod trailers;
 mod tunnel;
 mod unreadable;
@@ -42,7 +42,7 @@ use sluicegate_decide::outcome::{CacheUse, RequestDisposition};
 use sluicegate_decide::response::GatewayProblem;
 use sluicegate_http1::BodyFraming;
 
-use super::answer::OwnAnswer;
+use super::answer::{FieldForm, OwnAnswer};
 use super::context::Context;
 use super::failed_request::answer_to_failure;
 use super::forward_auth::{self, ForwardAuthAnswer};
@@ -62,6 +62,8 @@ pub use client::{ConnectionFacts, RequestClient};
 pub use connection_state::ConnectionState;
 pub use head_writer::AnswerHead;
 pub(super) use head_writer::write_field;
+pub use http2_fields::Http2Fields;
+pub use unreadable::UnreadableHead;
 
 use exchange::ClientExchange;
 use received::ReceivedRequest;
@@ -236,7 +238,7 @@ impl Gateway {
         let exchange = &mut served.exchange;
         let context = &mut *served.context;
         let answered = exchange.discard_received().and_then(|()| {
-            let answer = answer_to(request.step, head, context, exchange.field_form());
+            let answer = answer_to(request.step, head, context, FieldForm::Lines);
             exchange.append_answer(into, answer)
         });
         if let Err(failure) = answered
@@ -339,7 +341,7 @@ impl Gateway {
         let route = match decided {
             DecidedStep::Forward(route) => route,
             DecidedStep::Answer(step) => {
-                let answer = answer_to(step, exchange.head, context, exchange.field_form());
+                let answer = answer_to(step, exchange.head, context, FieldForm::Lines);
                 return Box::pin(exchange.answer(answer, context)).await;
             }
         };

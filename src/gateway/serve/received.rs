@@ -10,7 +10,6 @@ use sluicegate_decide::response::HttpViolation;
 use sluicegate_http1::{BodyFraming, ConnectionOptions, HttpVersion, RequestHead, RuleViolation};
 
 use super::head_writer::ConnectionPersistence;
-use super::stream_rules;
 use crate::config::rules::ClientRules;
 use crate::gateway::{http_versions, upgrade_header};
 use crate::origin::{CDN_LOOP, named_by_connection};
@@ -23,7 +22,7 @@ pub(super) struct ReceivedRequest {
     pub(super) wire: RequestWire,
     /// The options of its connection.
     options: ConnectionOptions,
-    /// False if it breaks a rule of HTTP/2 that the h2 crate does not check, or its target cannot be written as HTTP/1.1 has it.
+    /// False if its target cannot be written as HTTP/1.1 has it.
     is_readable: bool,
 }
 
@@ -92,13 +91,12 @@ impl ReceivedRequest {
             None if is_empty && has_content_by_method(&head.method) => BodyFraming::Length(0),
             _ if is_empty => BodyFraming::None,
             // A body that is announced as empty and may still come has no length yet: with one, an origin would take the request for
-            // whole before the h2 crate finds bytes that make it malformed (RFC 9113 §8.1.1).
+            // whole before bytes come that make it malformed (RFC 9113 §8.1.1).
             None | Some(0) => BodyFraming::UntilClose,
             Some(bytes) => BodyFraming::Length(bytes),
         };
         Box::new(Self {
-            is_readable: stream_rules::is_well_formed(&head)
-                && http_versions::encode_query(&mut head).is_ok(),
+            is_readable: http_versions::encode_query(&mut head).is_ok(),
             wire: RequestWire {
                 method: head.method.clone(),
                 framing,

@@ -1,8 +1,8 @@
 //! Splits the head of an origin's response: the fields that stages read or write become a header map, the others are copied as bytes, and
 //! those of the connection are dropped.
 
+use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use http::{StatusCode, Version};
 use sluicegate_http1::{ConnectionOptions, HeaderField, KnownField, ResponseHead};
 
 use super::head_writer::write_field;
@@ -17,22 +17,19 @@ pub(super) enum MappedFields {
     None,
     /// Those that the gateway writes.
     Few,
-    /// All: the charges of a limit, the edits of the route, or `Connection` may name any of them, a head of HTTP/2 is made of them, or
-    /// `Upgrade` passes.
+    /// All: the charges of a limit, the edits of the route, or `Connection` may name any of them, or `Upgrade` passes.
     All,
 }
 
 impl MappedFields {
-    /// Returns the fields that the stages and the client's version need of a response with this status and these options.
+    /// Returns the fields that the stages need of a response with this status and these options.
     pub(super) fn needed(
         (status, options): (StatusCode, ConnectionOptions),
-        client: Version,
         forwarded: &ForwardedRequest,
         context: &Context,
     ) -> Self {
         let limits = &forwarded.route.limits;
-        let names_fields = client == Version::HTTP_2
-            || passes_upgrade(status)
+        let names_fields = passes_upgrade(status)
             || options.others() > 0
             || !limits.confidential().is_empty()
             || context.shape().is_some()

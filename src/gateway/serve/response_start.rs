@@ -81,8 +81,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         let options = head.options(read);
         let status = head.status()?;
         let request = self.exchange.head;
-        let mapped = (status, options);
-        let mapped = MappedFields::needed(mapped, request.version, self.forwarded, self.context);
+        let mapped = MappedFields::needed((status, options), self.forwarded, self.context);
         let received = head.framing(self.answered_method(), request.version);
         if received == BodyFraming::None || !is_empty(self.exchange.body.framing) {
             // A server that misreads the end of a body, or sends one that nobody expects, sends bytes behind its response.

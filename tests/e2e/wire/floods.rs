@@ -213,7 +213,7 @@ async fn frames_that_carry_nothing_do_not_pile_up() {
 async fn frames_that_only_make_work_end_their_connection() {
     // Goal: PING, SETTINGS, priorities, windows and unknown frames are bounded together, empty DATA in any form is (CVE-2019-9511 to
     // 9518), and the end has a reason, a line and a count. Method: 9,000 of each pass, 12,000 more do not, nor do those of a mixture; of
-    // empty DATA, which the h2 crate bounds too, 12,000 do not.
+    // empty DATA, 12,000 do not.
     let origin = EchoOrigin::start().await;
     let answering = Origin::named("fine");
     let gateway = beside_hanging(&answering, &origin).await;

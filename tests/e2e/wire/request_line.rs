@@ -62,8 +62,8 @@ async fn an_empty_line_behind_a_request_begins_no_other() {
 
 #[tokio::test]
 async fn raw_bytes_of_a_query_are_percent_encoded() {
-    // Goal: what `curl -g` and Go send to Prometheus arrives, and means the same. Method: queries by HTTP/1 and, where the h2 crate takes
-    // them, by HTTP/2, and what the origin is sent; the limit of a query key sees one value in both spellings.
+    // Goal: what `curl -g` and Go send to Prometheus arrives, and means the same. Method: queries by HTTP/1 and, where a target may
+    // have them, by HTTP/2, and what the origin is sent; the limit of a query key sees one value in both spellings.
     let origin = Origin::echo();
     let gateway = Gateway::before(
         &origin,
@@ -98,7 +98,7 @@ async fn raw_bytes_of_a_query_are_percent_encoded() {
 
 #[tokio::test]
 async fn every_byte_of_a_target_by_http2_has_a_status() {
-    // Goal: by HTTP/2 a byte that no query may hold is percent-encoded, or answered with 400 where the h2 crate takes it in no target; it
+    // Goal: by HTTP/2 a byte that no query may hold is percent-encoded, or answered with 400 where no target may have it; it
     // never resets a stream without a status. Method: each byte of ASCII, and a letter of two bytes, in a path and in a query.
     let origin = Origin::echo();
     let gateway = Gateway::passing(&origin).await;
@@ -116,8 +116,8 @@ async fn every_byte_of_a_target_by_http2_has_a_status() {
             }
         }
     }
-    // An escape that is none is refused by the gateway; the rest by the h2 crate.
-    let expected = [&b"%<>`\x7f"[..], b"\"<>\x7f"]
+    // An escape that is none is refused by the stage that reads paths; the rest is no target.
+    let expected = [&b"#%<>`\x7f"[..], b"\"#<>\x7f"]
         .map(|more| (0..=b' ').chain(more.iter().copied()).collect::<Vec<_>>());
     assert_eq!(refused, expected);
     let is_of_queries = |byte: u8| byte.is_ascii_graphic() && !b"\"<>^`{|}\\".contains(&byte);

@@ -64,8 +64,8 @@ pub const ORIGIN_TLS: u64 = 34 * 1024;
 /// Bytes that an answer holds whatever its length: the state of its request, and of its connection to the origin.
 pub const ANSWER_OVERHEAD: u64 = 46 * 1024;
 
-/// Bytes that an answer holds beside them in a stream of HTTP/2 to its client: one frame that waits, and the stream, measured.
-pub const ANSWER_STREAM: u64 = CLIENT_SEND_BUFFER as u64 + 16 * 1024;
+/// Bytes that an answer holds beside them in a stream of HTTP/2 to its client: its part of the output, and the stream, measured.
+pub const ANSWER_STREAM: u64 = 32 * 1024;
 
 /// Bytes of an announced body that take no room among unread answers: the kernel takes them mostly at once.
 pub const SMALL_ANSWER: u64 = 16 * 1024;
@@ -172,23 +172,18 @@ pub const CLIENT_UNSENT: u32 = 128 * 1024;
 /// shorter one would end a connection at the first packet that is lost (RFC 6298 §2).
 pub const LEAST_UNACKNOWLEDGED: Duration = Duration::from_secs(1);
 
-/// Bytes of an answer that wait in one stream of HTTP/2 for the client to read; then the origin waits too, at most
-/// `client_write_timeout`.
+/// Bytes of answers that wait for the socket of one connection of HTTP/2; then their origins wait too, at most `client_write_timeout`.
 ///
-/// One frame's worth. Bytes in the buffer are held for the client after its request has ended, and do not count as a request any
-/// more.
-pub const CLIENT_SEND_BUFFER: usize = 16 * 1024;
+/// Two records of TLS: one is sent while the next one is filled. Bytes in the output are held for the client after their requests have
+/// ended, and do not count as requests any more.
+pub const CLIENT_OUTPUT: usize = 32 * 1024;
 
-/// Streams of one connection that the client reset before they were accepted; with more of them the connection ends.
-pub const CLIENT_RESET_STREAMS: usize = 32;
-
-/// Streams of one connection that the gateway reset within a second, and of which it ignores what is still under way, RFC 9113 §5.1:
-/// uploads that are rejected. Each takes less than a kilobyte. Of a further one the rest of its body counts as
-/// [broken](CLIENT_BROKEN_STREAMS).
+/// Streams of one connection that the gateway reset last, and of which it ignores what is still under way, RFC 9113 §5.1: uploads that are
+/// rejected. Each takes four bytes. A frame for an older one ends the connection.
 pub const ENDED_STREAMS: usize = 1024;
 
 /// Streams of one connection that the gateway had to reset because they break the protocol; then the connection ends.
-pub const CLIENT_BROKEN_STREAMS: usize = 128;
+pub const CLIENT_BROKEN_STREAMS: u32 = 128;
 
 /// Requests of one HTTP/2 connection that the client cancelled before they were answered. With so many, and if they are more
 /// than half of all, the connection ends: each of them costs an origin a request.

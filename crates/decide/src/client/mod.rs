@@ -35,7 +35,7 @@ mod usual_names;
 
 use std::net::IpAddr;
 
-use http::header::{FORWARDED, HeaderMap, HeaderName, HeaderValue};
+use http::header::{FORWARDED, HeaderName, HeaderValue};
 use ipnet::IpNet;
 use sluicegate_base::proxy_fields::X_FORWARDED_FOR;
 use sluicegate_base::received::ReceivedFields;
@@ -122,19 +122,6 @@ pub fn identify(peer: IpAddr, headers: &ReceivedFields, rules: &ClientRules) -> 
             source: AddressSource::Connection,
         },
     }
-}
-
-/// Finds the client of a request as [`identify`] does, in fields that are not received ones yet.
-#[must_use]
-pub fn identify_in_map(peer: IpAddr, fields: &HeaderMap, rules: &ClientRules) -> ClientAddress {
-    let name = match &rules.client_ip_header {
-        ForwardedSource::XForwardedFor => &X_FORWARDED_FOR,
-        ForwardedSource::Forwarded => &FORWARDED,
-        ForwardedSource::SingleValue(name) => name,
-    };
-    let lines = fields.get_all(name).iter();
-    let lines = lines.map(|value| (name.clone(), value.clone()));
-    identify(peer, &lines.collect(), rules)
 }
 
 /// Returns the field in which [`identify`] finds this client, where a trusted hop sends it.

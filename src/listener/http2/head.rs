@@ -1,0 +1,39 @@
+//! Makes the head that the stages read from that of a stream.
+
+use http::Method;
+use http::uri::{Authority, Parts, PathAndQuery, Scheme, Uri};
+use sluicegate_base::received::{ReceivedFields, ReceivedHead};
+use sluicegate_http1::FieldPlaces;
+use sluicegate_http2::RequestHead;
+
+/// Returns the head, whose fields and target are parts of the bytes in which they were decoded; `None` where the http crate has no such
+/// method, authority or target.
+pub(super) fn received_head(head: RequestHead) -> Option<ReceivedHead> {
+    let (fields, pseudo) = head.into_parts();
+    let (bytes, places) = fields.into_parts();
+    let places = places.into_iter().map(|places| FieldPlaces {
+        name: places.name,
+        value: places.value,
+        is_usual: true,
+    });
+    let headers = ReceivedFields::in_bytes(bytes, places)?;
+    let bytes = headers.bytes();
+    let method = Method::from_bytes(bytes.get(pseudo.method?)?).ok()?;
+    let mut uri = Parts::default();
+    if let Some(place) = pseudo.path {
+        let target = PathAndQuery::from_maybe_shared(bytes.slice(place));
+        uri.path_and_query = Some(target.ok()?);
+    }
+    if let Some(place) = pseudo.authority {
+        let authority = Authority::from_maybe_shared(bytes.slice(place));
+        uri.authority = Some(authority.ok()?);
+        // The http crate demands one. That of a request is the scheme of its connection, whatever `:scheme` says.
+        uri.scheme = uri.path_and_query.as_ref().map(|_| Scheme::HTTP);
+    }
+    Some(ReceivedHead {
+        method,
+        uri: Uri::from_parts(uri).ok()?,
+        version: http::Version::HTTP_2,
+        headers,
+    })
+}

@@ -1,0 +1,270 @@
+//! Owns one stream of HTTP/2 while its request is served: the bytes of its body, and its answer.
+//!
+//! RFC 9113 §8.1.1: a body of another length than the announced one makes a request malformed, and only the end of its stream shows that.
+//! An origin of HTTP/1.1 takes a request for whole with the last announced byte, so this byte is received with the end of the stream.
+
+use std::future::poll_fn;
+use std::io::{self, ErrorKind};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use http::{HeaderMap, StatusCode};
+use sluicegate_http2::StreamEnd;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::receive_window::BodyWindow;
+use super::stream_handle::{BodyRead, StreamHandle};
+use crate::body_end::BodyEnd;
+use crate::budgets::ClientAccount;
+use crate::failure::ClientFailure;
+use crate::gateway::{AnswerHead, RequestClient};
+
+/// A stream whose head was taken.
+pub(in crate::listener) struct Http2Stream {
+    handle: StreamHandle,
+    account: ClientAccount,
+    /// The memory for what comes ahead, until the body was read.
+    window: Option<BodyWindow>,
+    /// The time for each write.
+    write_timeout: Duration,
+    /// Bytes of the body that were received and not consumed.
+    received: BytesMut,
+    /// Bytes of the body that may be received before the end of the stream.
+    before_end: u64,
+    /// The last announced byte, until the stream ends.
+    last: Option<u8>,
+    /// True once the body was read to its end.
+    is_read: bool,
+    /// True once the end of the answer was sent.
+    is_ended: bool,
+    /// True if the end of the answer is withheld until the rest has left.
+    withholds_end: bool,
+}
+
+impl Http2Stream {
+    /// Returns the stream of this client, whose body has the `announced` length, if any, and each of whose writes has this time.
+    pub(super) fn new(
+        handle: StreamHandle,
+        window: Option<BodyWindow>,
+        account: ClientAccount,
+        announced: Option<u64>,
+        write_timeout: Duration,
+    ) -> Self {
+        Self {
+            is_read: handle.is_body_whole(),
+            handle,
+            account,
+            window,
+            write_timeout,
+            received: BytesMut::new(),
+            before_end: announced.map_or(u64::MAX, |bytes| bytes.saturating_sub(1)),
+            last: None,
+            is_ended: false,
+            withholds_end: false,
+        }
+    }
+
+    /// Begins the final answer with this status and these fields, and a body unless `end` is here.
+    pub(in crate::listener) fn begin(
+        &mut self,
+        status: StatusCode,
+        fields: &HeaderMap,
+        end: BodyEnd,
+    ) -> io::Result<()> {
+        self.is_ended = end.is_here();
+        (self.handle).send_head(status.as_u16(), lines(fields), stream_end(end))
+    }
+
+    /// Sends bytes with which the answer ends, as far as there is room. Returns the rest; `None` where the answer is whole.
+    pub(super) fn end_now<'b>(&mut self, bytes: &'b [u8]) -> Option<&'b [u8]> {
+        if self.is_ended {
+            return None;
+        }
+        let context = Context::from_waker(Waker::noop());
+        match self.handle.poll_send(&context, bytes, StreamEnd::Here) {
+            Poll::Ready(Ok(taken)) if taken == bytes.len() => {
+                self.is_ended = true;
+                None
+            }
+            Poll::Ready(Ok(taken)) => bytes.get(taken..),
+            // The client has left.
+            Poll::Ready(Err(_)) => None,
+            Poll::Pending => Some(bytes),
+        }
+    }
+
+    async fn read(&mut self) -> io::Result<usize> {
+        if self.is_read {
+            self.left().await;
+            return Err(ErrorKind::ConnectionReset.into());
+        }
+        poll_fn(|context| self.poll_read(context)).await
+    }
+
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        loop {
+            if self.before_end == u64::MAX {
+                // Most bodies are announced, or have no length at all: then each byte may be passed on.
+                let read = ready!(self.handle.poll_read(context, &mut self.received))?;
+                match read {
+                    BodyRead::Bytes(bytes) => return Poll::Ready(Ok(bytes)),
+                    BodyRead::End => return Poll::Ready(Ok(self.end_body())),
+                }
+            }
+            let mut bytes = BytesMut::new();
+            match ready!(self.handle.poll_read(context, &mut bytes))? {
+                BodyRead::Bytes(_) => match self.receive(bytes) {
+                    0 => {}
+                    received => return Poll::Ready(Ok(received)),
+                },
+                BodyRead::End => return Poll::Ready(Ok(self.end_body())),
+            }
+        }
+    }
+
+    /// Ends the body. Returns how many bytes of it were held back.
+    fn end_body(&mut self) -> usize {
+        self.is_read = true;
+        self.window = None;
+        let last = self.last.take();
+        self.received.extend(last);
+        usize::from(last.is_some())
+    }
+
+    /// Receives bytes of the body, but not the last announced one before the end of the stream. Returns how many were received.
+    fn receive(&mut self, mut bytes: BytesMut) -> usize {
+        let mut received = bytes.len();
+        self.before_end = match self.before_end.checked_sub(received as u64) {
+            Some(left) => left,
+            None if self.handle.is_body_whole() => 0,
+            None => {
+                // Bytes beyond the announced ones are rejected, so this is one byte.
+                received = usize::try_from(self.before_end).unwrap_or(received);
+                self.last = bytes.last().copied();
+                0
+            }
+        };
+        bytes.truncate(received);
+        if self.received.is_empty() {
+            self.received = bytes;
+        } else {
+            self.received.extend_from_slice(&bytes);
+        }
+        received
+    }
+
+    /// Sends bytes of the body as the windows of the client and the output of the connection allow.
+    async fn send(&mut self, mut bytes: &[u8], end: BodyEnd) -> io::Result<()> {
+        loop {
+            let sent =
+                |context: &mut Context<'_>| self.handle.poll_send(context, bytes, stream_end(end));
+            let taken = poll_fn(sent).await?;
+            bytes = bytes.get(taken..).unwrap_or_default();
+            if bytes.is_empty() {
+                self.is_ended = end.is_here();
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl RequestClient for Http2Stream {
+    fn account(&self) -> &ClientAccount {
+        &self.account
+    }
+
+    fn received(&mut self) -> &mut BytesMut {
+        &mut self.received
+    }
+
+    async fn read_more(&mut self, patience: Option<Duration>) -> Option<io::Result<usize>> {
+        match patience {
+            Some(patience) => timeout(patience, self.read()).await.ok(),
+            None => Some(self.read().await),
+        }
+    }
+
+    fn begin_answer(&mut self, _: &mut Vec<u8>, head: AnswerHead<'_>) -> io::Result<()> {
+        let end = BodyEnd::here_if(head.is_whole());
+        self.is_ended = end.is_here();
+        let fields = head.http2_fields();
+        (self.handle).send_head(fields.status(), fields.iter(), stream_end(end))
+    }
+
+    async fn write(&mut self, pieces: [&[u8]; 2], end: BodyEnd) -> Result<(), ClientFailure> {
+        let end = match self.withholds_end {
+            true => BodyEnd::NotYet,
+            false => end,
+        };
+        if self.is_ended || pieces == [b"", b""] && end == BodyEnd::NotYet {
+            return Ok(());
+        }
+        let [first, second] = pieces;
+        let patience = self.write_timeout;
+        let sent = timeout(patience, async {
+            if second.is_empty() {
+                return self.send(first, end).await;
+            }
+            if !first.is_empty() {
+                self.send(first, BodyEnd::NotYet).await?;
+            }
+            self.send(second, end).await
+        });
+        match sent.await {
+            Ok(sent) => Ok(sent?),
+            Err(_) => Err(ClientFailure::Unread),
+        }
+    }
+
+    fn withhold_end(&mut self) {
+        self.withholds_end = true;
+    }
+
+    async fn sent(&mut self) -> Result<(), ClientFailure> {
+        if !self.withholds_end {
+            return Ok(());
+        }
+        let left = poll_fn(|context| self.handle.poll_left(context));
+        match timeout(self.write_timeout, left).await {
+            Ok(left) => Ok(left?),
+            Err(_) => Err(ClientFailure::Unread),
+        }
+    }
+
+    async fn end_answer(&mut self, trailers: Option<HeaderMap>) -> Result<(), ClientFailure> {
+        self.withholds_end = false;
+        if self.is_ended {
+            return Ok(());
+        }
+        match trailers {
+            Some(trailers) => self.handle.send_trailers(lines(&trailers))?,
+            None => self.send(b"", BodyEnd::Here).await?,
+        }
+        self.is_ended = true;
+        Ok(())
+    }
+
+    async fn left(&mut self) {
+        poll_fn(|context| self.handle.poll_gone(context)).await;
+    }
+
+    fn stream(&mut self) -> Option<&mut (impl AsyncRead + AsyncWrite + Send + Unpin)> {
+        None::<&mut TcpStream>
+    }
+}
+
+/// Returns the fields as names and values.
+fn lines(fields: &HeaderMap) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let fields = fields.iter();
+    fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
+}
+
+fn stream_end(end: BodyEnd) -> StreamEnd {
+    match end {
+        BodyEnd::Here => StreamEnd::Here,
+        BodyEnd::NotYet => StreamEnd::NotYet,
+    }
+}

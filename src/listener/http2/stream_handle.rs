@@ -1,0 +1,182 @@
+//! Owns one stream of a connection: reads its body, and sends its answer. Dropping it ends the stream.
+
+use std::io::{self, ErrorKind};
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+use sluicegate_http2::{ErrorCode, StreamEnd, StreamGone, StreamId};
+
+use super::streams::{ConnectionStreams, ReceivedBody};
+
+/// A stream that is not over.
+#[derive(Debug)]
+pub(super) struct StreamHandle {
+    streams: Arc<ConnectionStreams>,
+    id: StreamId,
+    /// The code with which the stream ends, where its answer is not whole.
+    end: ErrorCode,
+}
+
+/// The result of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BodyRead {
+    /// So many bytes came.
+    Bytes(usize),
+    /// The body has ended.
+    End,
+}
+
+impl StreamHandle {
+    /// Returns the handle of a stream that is among the open ones.
+    pub(super) fn new(streams: &Arc<ConnectionStreams>, id: StreamId) -> Self {
+        Self {
+            streams: Arc::clone(streams),
+            id,
+            end: ErrorCode::INTERNAL_ERROR,
+        }
+    }
+
+    /// Ends the stream without an answer: its request may be repeated, RFC 9113 §8.7.
+    pub(super) fn refuse(mut self) {
+        self.end = ErrorCode::REFUSED_STREAM;
+    }
+
+    /// Takes the bytes of the body that came, and lets the client send as many more.
+    pub(super) fn poll_read(
+        &self,
+        context: &Context<'_>,
+        into: &mut BytesMut,
+    ) -> Poll<io::Result<BodyRead>> {
+        let mut state = self.streams.lock();
+        let Some(open) = state.stream(self.id) else {
+            return Poll::Ready(Err(gone()));
+        };
+        match open.body {
+            ReceivedBody::Gone => return Poll::Ready(Err(gone())),
+            ReceivedBody::Malformed => {
+                return Poll::Ready(Err(ErrorKind::InvalidData.into()));
+            }
+            ReceivedBody::Whole if open.received.is_empty() => {
+                return Poll::Ready(Ok(BodyRead::End));
+            }
+            ReceivedBody::Open if open.received.is_empty() => {
+                open.wait(context);
+                return Poll::Pending;
+            }
+            ReceivedBody::Whole | ReceivedBody::Open => {}
+        }
+        let bytes = open.received.len();
+        if into.is_empty() {
+            mem::swap(into, &mut open.received);
+        } else {
+            into.extend_from_slice(&open.received);
+            open.received.clear();
+        }
+        state.connection.release(self.id, bytes);
+        if !state.connection.output().is_empty() {
+            state.wake_driver();
+        }
+        Poll::Ready(Ok(BodyRead::Bytes(bytes)))
+    }
+
+    /// Returns whether the client has sent the whole body.
+    pub(super) fn is_body_whole(&self) -> bool {
+        let mut state = self.streams.lock();
+        (state.stream(self.id)).is_none_or(|open| open.body == ReceivedBody::Whole)
+    }
+
+    /// Sends the head of an answer with these fields.
+    pub(super) fn send_head<'f>(
+        &self,
+        status: u16,
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+        end: StreamEnd,
+    ) -> io::Result<()> {
+        let mut state = self.streams.lock();
+        let sent = (state.connection).send_head(self.id, status, fields, end);
+        state.wake_driver();
+        sent.map_err(|StreamGone| gone())
+    }
+
+    /// Sends bytes of the body of an answer as far as there is room. Returns how many were taken, which is none only where none are there.
+    pub(super) fn poll_send(
+        &self,
+        context: &Context<'_>,
+        bytes: &[u8],
+        end: StreamEnd,
+    ) -> Poll<io::Result<usize>> {
+        let mut state = self.streams.lock();
+        let taken = match state.connection.send_data(self.id, bytes, end) {
+            Ok(taken) => taken,
+            Err(StreamGone) => return Poll::Ready(Err(gone())),
+        };
+        state.wake_driver();
+        if taken == 0 && !bytes.is_empty() {
+            if let Some(open) = state.stream(self.id) {
+                open.wait(context);
+            }
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(taken))
+    }
+
+    /// Sends the trailers of an answer, which end it.
+    pub(super) fn send_trailers<'f>(
+        &self,
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> io::Result<()> {
+        let mut state = self.streams.lock();
+        let sent = state.connection.send_trailers(self.id, fields);
+        state.wake_driver();
+        sent.map_err(|StreamGone| gone())
+    }
+
+    /// Completes when what was sent so far has left.
+    ///
+    /// # Errors
+    /// The stream is over: what the client did not take is dropped.
+    pub(super) fn poll_left(&self, context: &Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.streams.lock();
+        let queued = state.connection.queued_bytes();
+        let Some(open) = state.stream(self.id) else {
+            return Poll::Ready(Err(gone()));
+        };
+        let sent_at = *open.sent_at.get_or_insert(queued);
+        if open.body == ReceivedBody::Gone {
+            return Poll::Ready(Err(gone()));
+        }
+        open.wait(context);
+        match state.has_left(sent_at) {
+            true => Poll::Ready(Ok(())),
+            false => Poll::Pending,
+        }
+    }
+
+    /// Completes when the stream is over.
+    pub(super) fn poll_gone(&self, context: &Context<'_>) -> Poll<()> {
+        let mut state = self.streams.lock();
+        match state.stream(self.id) {
+            Some(open) if open.body != ReceivedBody::Gone => {
+                open.wait(context);
+                Poll::Pending
+            }
+            Some(_) | None => Poll::Ready(()),
+        }
+    }
+}
+
+impl Drop for StreamHandle {
+    fn drop(&mut self) {
+        let mut state = self.streams.lock();
+        state.connection.abandon(self.id, self.end);
+        state.remove(self.id);
+        // Its last bytes wait, or the connection has no stream any more.
+        state.wake_driver();
+    }
+}
+
+fn gone() -> io::Error {
+    ErrorKind::ConnectionReset.into()
+}
