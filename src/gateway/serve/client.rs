@@ -81,7 +81,8 @@ pub trait RequestClient: Send {
     /// the frame that ends a stream of HTTP/2, or the last byte. A head that ends an answer of HTTP/2 is not kept back.
     fn withhold_end(&mut self) {}
 
-    /// Completes when the bytes of an answer whose end is withheld have left the gateway. Those of other answers may lie in buffers.
+    /// Completes when the bytes of an answer whose end is withheld have left the gateway. Those of other answers, and a head of HTTP/2 that
+    /// ends its answer, may lie in buffers.
     ///
     /// # Errors
     /// The client has left, or reads too slowly.

@@ -224,7 +224,8 @@ impl RequestClient for Http2Stream {
     }
 
     async fn sent(&mut self) -> Result<(), ClientFailure> {
-        if !self.withholds_end {
+        // A head that ends its answer has no bytes behind it: the client that has it may ask again at once.
+        if !self.withholds_end || self.is_ended {
             return Ok(());
         }
         let left = poll_fn(|context| self.handle.poll_left(context));
