@@ -6,6 +6,7 @@ use std::{fmt, io};
 use sluicegate_base::bounds::{INTERIM_BYTES, INTERIM_HEADS, RESPONSE_HEAD};
 use sluicegate_decide::response::GatewayProblem;
 use sluicegate_http1::RuleViolation;
+use sluicegate_http2::ErrorCode;
 
 use super::connect::ConnectFailure;
 use super::kind::FailureKind;
@@ -26,7 +27,7 @@ pub enum OriginFailure {
     /// The connection or the stream broke.
     Broken(io::Error),
     /// A stream of HTTP/2 ended before its final head.
-    Stream(StreamFailure, h2::Error),
+    Stream(StreamFailure),
     /// The head of the response cannot be passed on.
     Head(HeadFailure),
     /// The chunks of the response body are malformed.
@@ -53,15 +54,13 @@ pub enum OriginTimeout {
 pub enum StreamFailure {
     /// The server asks for HTTP/1.1, or sends what is not HTTP/2.
     NotHttp2,
-    /// The server did not process the request: it refused the stream (RFC 9113 §8.7), or its GOAWAY left it out, whatever its reason
-    /// (§6.8).
-    Unprocessed,
-    /// The server broke a rule of HTTP/2.
-    BrokenRule,
-    /// The server sent too many frames that carry neither a response nor data.
-    Flooded,
-    /// The server reset the stream, or closed its connection with an error.
-    Reset,
+    /// The server did not process the request: it refused the stream (RFC 9113 §8.7), or its GOAWAY with this code left it out, whatever
+    /// the code (§6.8).
+    Unprocessed(ErrorCode),
+    /// The server broke this rule of HTTP/2.
+    BrokenRule(sluicegate_http2::RuleViolation),
+    /// The server reset the stream with this code.
+    Reset(ErrorCode),
 }
 
 /// A response head that cannot be passed on.
@@ -111,11 +110,10 @@ impl OriginFailure {
             Self::Closed(_) => FailureKind::Closed,
             Self::Broken(_) if stage == ResponseStage::Awaited => FailureKind::Reset,
             Self::Broken(_) | Self::Truncated => FailureKind::Truncated,
-            Self::Stream(
-                StreamFailure::NotHttp2 | StreamFailure::BrokenRule | StreamFailure::Flooded,
-                _,
-            ) => FailureKind::Protocol,
-            Self::Stream(StreamFailure::Unprocessed | StreamFailure::Reset, _) => {
+            Self::Stream(StreamFailure::NotHttp2 | StreamFailure::BrokenRule(_)) => {
+                FailureKind::Protocol
+            }
+            Self::Stream(StreamFailure::Unprocessed(_) | StreamFailure::Reset(_)) => {
                 FailureKind::Reset
             }
             Self::Head(HeadFailure::TooManyFields(_)) => FailureKind::TooManyFields,
@@ -156,6 +154,12 @@ impl From<HeadFailure> for OriginFailure {
     }
 }
 
+impl From<StreamFailure> for OriginFailure {
+    fn from(failure: StreamFailure) -> Self {
+        Self::Stream(failure)
+    }
+}
+
 impl fmt::Display for OriginFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -170,7 +174,7 @@ impl fmt::Display for OriginFailure {
                 )
             }
             Self::Broken(error) => error.fmt(f),
-            Self::Stream(_, error) => error.fmt(f),
+            Self::Stream(failure) => failure.fmt(f),
             Self::Head(failure) => failure.fmt(f),
             Self::MalformedBody(rule) => rule.fmt(f),
             Self::Truncated => f.write_str("connection closed"),
@@ -185,6 +189,21 @@ impl fmt::Display for OriginTimeout {
             Self::Read(after) => write!(f, "no byte for {after:?}"),
             Self::Write(after) => write!(f, "the request was not taken for {after:?}"),
             Self::Total(after) => write!(f, "the response was not complete within {after:?}"),
+        }
+    }
+}
+
+impl fmt::Display for StreamFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotHttp2 => {
+                f.write_str("the server asks for HTTP/1.1, or sends what is not HTTP/2")
+            }
+            Self::Unprocessed(code) => {
+                write!(f, "the server did not process the request: {code}")
+            }
+            Self::BrokenRule(rule) => write!(f, "the server broke a rule of HTTP/2: {rule}"),
+            Self::Reset(code) => write!(f, "the server reset the stream: {code}"),
         }
     }
 }

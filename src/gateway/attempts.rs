@@ -362,7 +362,7 @@ pub(super) fn interrupted(
     let decided = context.decided_at;
     let is_unprocessed = matches!(
         failure,
-        OriginFailure::Stream(StreamFailure::Unprocessed, _)
+        OriginFailure::Stream(StreamFailure::Unprocessed(_))
     );
     let may_repeat = forwarded.attempt_count < MAX_ATTEMPTS
         && (request.is_repeatable() || is_unprocessed && request.is_at_hand());

@@ -38,24 +38,39 @@ pub(super) fn reserve_announced(
     }
 }
 
-/// Acquires a permit for an answer that has none, whose client, of this version, does not take a piece of so many bytes at once. A small
-/// piece needs none.
+/// A piece of an answer that its client does not take at once.
+#[derive(Clone, Copy)]
+pub(super) struct UntakenPiece {
+    /// The version of the client.
+    pub(super) client: Version,
+    pub(super) bytes: usize,
+    /// Bytes that may come behind it meanwhile.
+    pub(super) behind: usize,
+}
+
+/// Acquires a permit for an answer that has none, of which this piece waits. A small one needs none, unless more may come behind it.
 ///
 /// # Errors
 /// No permit is free.
 pub(super) fn reserve_piece(
     shared: &SharedState,
-    (client, piece): (Version, usize),
+    piece: UntakenPiece,
     forwarded: &mut ForwardedRequest,
     context: &Context,
 ) -> Result<()> {
-    if forwarded.unread.is_some() || piece < UNTAKEN_PIECE {
+    if forwarded.unread.is_some() {
         return Ok(());
     }
     match forwarded.attempt.announced_length() {
-        None => enter(shared, (client, None), forwarded, context),
+        None if piece.bytes + piece.behind >= UNTAKEN_PIECE => {
+            enter(shared, (piece.client, None), forwarded, context)
+        }
         // A small answer.
-        Some(_) => reserve(shared, piece as u64 + PENDING_ANSWER, forwarded, context),
+        Some(_) if piece.bytes >= UNTAKEN_PIECE => {
+            let bytes = piece.bytes as u64 + PENDING_ANSWER;
+            reserve(shared, bytes, forwarded, context)
+        }
+        None | Some(_) => Ok(()),
     }
 }
 

@@ -218,7 +218,7 @@ impl OriginChannel {
             OriginWire::Http1 { .. } => Err(RequestFailure::internal(
                 "a connection of HTTP/1.1 has no heads of streams",
             )),
-            OriginWire::Http2(stream) => stream.send_head(request, end),
+            OriginWire::Http2(stream) => stream.send_head(&request, end),
         }
     }
 
@@ -276,7 +276,7 @@ impl OriginChannel {
     }
 
     /// Returns how many bytes of memory the content may take that comes before [`Self::next`] is called again: one read of HTTP/1.1, and
-    /// the window of a stream, in frames that the h2 crate has, or has had a moment ago, and in buffers for the client.
+    /// the window of a stream, in buffers that grow by doubling.
     #[must_use]
     pub fn ahead(&self) -> u32 {
         match &self.wire {
@@ -285,13 +285,15 @@ impl OriginChannel {
         }
     }
 
-    /// Returns the bytes that were read, and a collector of those that come while they are written.
-    pub fn read_and_rest(&mut self) -> (&[u8], ContentCollector<'_>) {
-        let stream = match &mut self.wire {
-            OriginWire::Http1 { .. } => None,
-            OriginWire::Http2(stream) => Some(&mut **stream),
-        };
-        (&self.read, ContentCollector { stream })
+    /// Returns how many bytes of content may come into memory while those that were read wait for the client: of HTTP/1.1 none, which
+    /// waits in the kernel.
+    #[must_use]
+    pub fn behind(&self) -> usize {
+        match &self.wire {
+            OriginWire::Http1 { .. } => 0,
+            OriginWire::Http2(stream) if stream.is_ended() => 0,
+            OriginWire::Http2(stream) => stream.place().window as usize,
+        }
     }
 
     /// Gives the memory of the bytes that were read back to the thread, once they are consumed: those of a large read wait for the client
@@ -343,28 +345,6 @@ impl OriginChannel {
             most: deadline.saturating_duration_since(timer::deadline(Duration::ZERO)),
             timeout,
         })
-    }
-
-    /// Waits for `work`, a write to the client, and takes the interim heads that come meanwhile: HTTP/2 has no window for them. Too many of
-    /// them reset the stream at once, but end no write: another head behind a part of one would be taken for a field of it.
-    ///
-    /// # Errors
-    /// The work failed, or the heads are too many.
-    pub async fn counting_interim<T>(
-        &mut self,
-        work: impl Future<Output = Result<T>>,
-    ) -> Result<T> {
-        let mut failed = Ok(());
-        let done = wait_with(work, |context| {
-            if let OriginWire::Http2(stream) = &mut self.wire
-                && let Err(failure) = stream.poll_interim(context)
-            {
-                stream.cancel();
-                failed = Err(failure);
-            }
-        })
-        .await?;
-        failed.map(|()| done)
     }
 
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<OriginEvent>> {
@@ -433,40 +413,6 @@ impl OriginChannel {
 fn before_end(announced: Duration) -> Duration {
     const MARGIN: Duration = Duration::from_secs(1);
     announced.saturating_sub(MARGIN).max(announced / 2)
-}
-
-/// Keeps the content of a response that comes while the client does not take what was read before.
-pub struct ContentCollector<'c> {
-    /// `None` for HTTP/1.1, whose content waits in the kernel.
-    stream: Option<&'c mut OriginStream>,
-}
-
-impl ContentCollector<'_> {
-    /// Waits for `work`, a write to the client, and keeps what comes meanwhile.
-    pub async fn during<T>(mut self, work: impl Future<Output = T>) -> T {
-        wait_with(work, |context| {
-            if let Some(stream) = &mut self.stream {
-                stream.collect(context);
-            }
-        })
-        .await
-    }
-}
-
-/// Waits for `work`. Calls `meanwhile` each time that it has to wait on.
-async fn wait_with<T>(
-    work: impl Future<Output = T>,
-    mut meanwhile: impl FnMut(&mut Context<'_>),
-) -> T {
-    let mut work = pin!(work);
-    poll_fn(|context| {
-        let done = work.as_mut().poll(context);
-        if done.is_pending() {
-            meanwhile(context);
-        }
-        done
-    })
-    .await
 }
 
 impl From<IdleConnection> for OriginChannel {

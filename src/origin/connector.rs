@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::channel::OriginChannel;
 use super::connect_error::ConnectError;
-use super::http2_connections::{ConnectionTerms, NewStream, OpeningTurn};
+use super::http2_connections::{ConnectionTerms, OpeningTurn, StreamPlace};
 use super::idle::{
     ConnectionHome, IdleConnection, IdleConnections, IdleLocation, TakeFrom, thread,
 };
@@ -147,7 +147,7 @@ impl OriginConnector {
         opened_since: Option<Timestamp>,
     ) -> Option<OriginChannel> {
         let http2 = &server.server_state.http2;
-        let stream = http2.take(server.reuse_key, &self.idle, opened_since).await;
+        let stream = http2.take(server.reuse_key, &self.idle, opened_since);
         if let Some(stream) = stream {
             return Some(of_stream(stream));
         }
@@ -196,7 +196,7 @@ impl OriginConnector {
             server.open_stream(&self.transport, &server.peer).await
         };
         match opened.map_err(|error| ConnectError::of(&error, server)) {
-            Ok(stream) => Ok(self.begin((stream, turn), need, server).await?),
+            Ok(stream) => Ok(self.begin((stream, turn), need, server)?),
             Err(error @ ConnectError::AtBound) => {
                 // A connection may have become idle meanwhile. If not, idle ones are of no use to this request, and make room.
                 if opened_since.is_none()
@@ -205,8 +205,7 @@ impl OriginConnector {
                     return Ok(idle.into());
                 }
                 if need == ProtocolNeed::Any
-                    && let Some(stream) =
-                        http2.take(server.reuse_key, &self.idle, opened_since).await
+                    && let Some(stream) = http2.take(server.reuse_key, &self.idle, opened_since)
                 {
                     return Ok(of_stream(stream));
                 }
@@ -218,7 +217,7 @@ impl OriginConnector {
     }
 
     /// Begins the protocol that was negotiated on a new connection.
-    async fn begin(
+    fn begin(
         &self,
         (stream, turn): (Stream, Option<OpeningTurn>),
         need: ProtocolNeed,
@@ -250,8 +249,11 @@ impl OriginConnector {
             window: server.stream_window,
             idle_timeout: server.idle_timeout(),
         };
-        let stream = connections.open((stream, turn), terms, &self.idle).await?;
-        Ok(of_stream(stream))
+        Ok(of_stream(connections.open(
+            (stream, turn),
+            terms,
+            &self.idle,
+        )))
     }
 
     /// Keeps the connection of a channel whose last message has ended exactly, for at most `timeout`.
@@ -277,12 +279,10 @@ impl OriginConnector {
             OriginFailure::Closed(_) | OriginFailure::Broken(_) => {
                 (channel.may_be_stale()).then_some(AttemptExcuse::StaleConnection)
             }
-            OriginFailure::Stream(StreamFailure::Unprocessed, _) => {
+            OriginFailure::Stream(StreamFailure::Unprocessed(_)) => {
                 Some(AttemptExcuse::Unprocessed)
             }
-            OriginFailure::Stream(StreamFailure::NotHttp2, _)
-                if server.protocol == Protocol::Auto =>
-            {
+            OriginFailure::Stream(StreamFailure::NotHttp2) if server.protocol == Protocol::Auto => {
                 server.server_state.http2.require_http1(server.reuse_key);
                 // Another attempt would take a stream of one of them.
                 server.server_state.http2.remove_all();
@@ -293,8 +293,8 @@ impl OriginConnector {
     }
 }
 
-fn of_stream(stream: NewStream) -> OriginChannel {
-    OriginChannel::of_stream(OriginStream::new(stream))
+fn of_stream(place: StreamPlace) -> OriginChannel {
+    OriginChannel::of_stream(OriginStream::new(place))
 }
 
 /// Takes an open connection from the list of a server; closes those that it finds closed, or idle for too long.

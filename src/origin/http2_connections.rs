@@ -5,29 +5,27 @@
 //! with their last one.
 //!
 //! # Limits
-//! A connection carries [`ORIGIN_STREAMS`](bounds::ORIGIN_STREAMS) requests at the same time, or as many as its server takes if those are
-//! fewer. An idle connection has one of the places of idle connections ([`super::idle`]); without a free place it is closed. The
-//! `idle` timeout of the origin is checked once a second.
+//! A connection carries [`ORIGIN_STREAMS`](sluicegate_base::bounds::ORIGIN_STREAMS) requests at the same time, or as many as its server
+//! takes if those are fewer. An idle connection has one of the places of idle connections ([`super::idle`]); without a free place it is
+//! closed. The `idle` timeout of the origin is checked once a second.
 //!
 //! # Concurrency
-//! One lock, held for a few instructions. A task in the runtime that opened a connection drives it until it ends.
+//! One lock, held for a few instructions. That of a connection may be taken under it, and never the other way round. A task in the runtime
+//! that opened a connection drives it until it ends.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
-use h2::client::{Builder, Connection, SendRequest};
 use pingora::protocols::{Stream, UniqueIDType};
-use sluicegate_base::{bounds, clock};
+use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
-use super::counted_stream::{ConnectionCounts, CountedStream};
+use super::http2_connection::{Http2Connection, OriginDriver};
 use super::idle::{IdleConnections, IdleSlot, PoolGeneration, SWEEP_INTERVAL};
 use super::stream_window;
-use crate::failure::ConnectFailure;
 use crate::timer;
 
 /// The connections to one server.
@@ -62,7 +60,7 @@ struct ConnectionsState {
     generation: PoolGeneration,
     connections: Vec<OpenConnection>,
     /// The streams that the server lets a connection have, as its latest settings say; `None` before the first.
-    streams: Option<usize>,
+    streams: Option<u32>,
     /// True if the server may choose the version, and the latest choice was HTTP/1.1.
     chose_http1: bool,
     /// True if the server has answered a request of HTTP/2 by asking for HTTP/1.1.
@@ -73,13 +71,10 @@ struct ConnectionsState {
 
 struct OpenConnection {
     number: ConnectionNumber,
-    sender: SendRequest<Bytes>,
+    connection: Arc<Http2Connection>,
     socket: UniqueIDType,
     window: u32,
-    counts: Arc<ConnectionCounts>,
     opened: Timestamp,
-    /// Requests that it carries.
-    streams: usize,
     /// Since when it carries none.
     idle: Option<(Instant, IdleSlot)>,
 }
@@ -90,6 +85,7 @@ struct ConnectionNumber(u64);
 
 /// A place for one request on a connection. Dropping it releases the place.
 pub(super) struct StreamPlace {
+    pub(super) connection: Arc<Http2Connection>,
     connections: Arc<Http2Connections>,
     idle: Arc<IdleConnections>,
     number: ConnectionNumber,
@@ -97,17 +93,10 @@ pub(super) struct StreamPlace {
     pub(super) socket: UniqueIDType,
     /// Bytes that the server may send ahead on the stream.
     pub(super) window: u32,
-    counts: Arc<ConnectionCounts>,
-    /// The number of its reads when the request was sent.
+    /// The number of reads of the connection when the request was sent.
     reads: u64,
     /// True if the connection carried requests before.
     pub(super) is_reused: bool,
-}
-
-/// A place, and the handle that opens its stream.
-pub(super) struct NewStream {
-    pub(super) place: StreamPlace,
-    pub(super) sender: SendRequest<Bytes>,
 }
 
 impl Http2Connections {
@@ -130,7 +119,7 @@ impl Http2Connections {
             state.requires_http1 = false;
             let ended = std::mem::take(&mut state.connections);
             drop(state);
-            drop(ended);
+            retire(ended);
         }
     }
 
@@ -165,84 +154,46 @@ impl Http2Connections {
     }
 
     /// Takes a place on a connection that can carry another request, with `opened_since` on one that is no older.
-    ///
-    /// A connection that its server is closing fails here, and is removed.
-    pub(super) async fn take(
+    pub(super) fn take(
         self: &Arc<Self>,
         key: u64,
         idle: &Arc<IdleConnections>,
         opened_since: Option<Timestamp>,
-    ) -> Option<NewStream> {
-        loop {
-            let NewStream { place, sender } = self.reserve(key, idle, opened_since)?;
-            match sender.ready().await {
-                Ok(sender) => return Some(NewStream { place, sender }),
-                // Each round removes a connection.
-                Err(_) => self.remove(place.number),
-            }
-        }
-    }
-
-    fn reserve(
-        self: &Arc<Self>,
-        key: u64,
-        idle: &Arc<IdleConnections>,
-        opened_since: Option<Timestamp>,
-    ) -> Option<NewStream> {
+    ) -> Option<StreamPlace> {
         let mut state = self.state();
         if state.key != Some(key) {
             return None;
         }
         let mut open = state.connections.iter_mut();
         let open = open.find(|open| {
-            opened_since.is_none_or(|since| open.opened >= since)
-                && open.streams < bounds::ORIGIN_STREAMS.min(open.sender.current_max_send_streams())
+            opened_since.is_none_or(|since| open.opened >= since) && open.connection.enter()
         })?;
-        open.streams += 1;
         open.idle = None;
-        Some(NewStream {
-            place: StreamPlace {
-                connections: Arc::clone(self),
-                idle: Arc::clone(idle),
-                number: open.number,
-                socket: open.socket,
-                window: open.window,
-                counts: Arc::clone(&open.counts),
-                reads: open.counts.reads(),
-                is_reused: true,
-            },
-            sender: open.sender.clone(),
+        Some(StreamPlace {
+            connection: Arc::clone(&open.connection),
+            connections: Arc::clone(self),
+            idle: Arc::clone(idle),
+            number: open.number,
+            socket: open.socket,
+            window: open.window,
+            reads: 0,
+            is_reused: true,
         })
     }
 
     /// Begins HTTP/2 on a new connection, and takes its first place. Others may take the rest: at once where an earlier connection had the
     /// settings of the server, or else when they come, until when `turn` lasts. A stream beyond them would be refused.
-    ///
-    /// # Errors
-    /// The first bytes could not be written.
-    pub(super) async fn open(
+    pub(super) fn open(
         self: &Arc<Self>,
         (stream, turn): (Stream, Option<OpeningTurn>),
         terms: ConnectionTerms,
         idle: &Arc<IdleConnections>,
-    ) -> Result<NewStream, ConnectFailure> {
+    ) -> StreamPlace {
         let socket = stream.id();
-        let (stream, counts) = CountedStream::new(stream);
         let window = (terms.window).unwrap_or_else(|| stream_window::of_socket(socket));
-        let known = self.state().streams;
-        let (sender, connection) = Builder::new()
-            .enable_push(false)
-            .initial_max_send_streams(known.unwrap_or(1))
-            // Frames have at most 16 KiB, the default: the h2 crate takes a number of CONTINUATION frames that follows from the largest
-            // frame and the largest head, and servers send 16 KiB whatever they may.
-            .max_header_list_size(bounds::RESPONSE_HEAD as u32)
-            .initial_window_size(window)
-            // Enough for all streams, so that clients that do not read delay no others.
-            .initial_connection_window_size(bounds::ORIGIN_STREAMS as u32 * window)
-            .handshake(stream)
-            .await
-            .map_err(|error| ConnectFailure::Protocol(error.to_string()))?;
         let mut state = self.state();
+        let known = state.streams;
+        let connection = Http2Connection::new(window, known);
         let number = ConnectionNumber(state.added);
         state.added += 1;
         // A connection for an earlier configuration carries its first request alone.
@@ -250,39 +201,33 @@ impl Http2Connections {
             state.chose_http1 = false;
             state.connections.push(OpenConnection {
                 number,
-                sender: sender.clone(),
+                connection: Arc::clone(&connection),
                 socket,
                 window,
-                counts: Arc::clone(&counts),
                 opened: clock::now(),
-                streams: 1,
                 idle: None,
             });
+        } else {
+            connection.retire();
         }
         drop(state);
-        let unsettled = Unsettled {
-            counts: Arc::clone(&counts),
-            _turn: turn.filter(|_| known.is_none()),
-        };
-        let connections = Arc::clone(self);
         tokio::spawn(drive(
-            connection,
-            unsettled,
-            connections,
+            OriginDriver::new(Arc::clone(&connection), stream),
+            turn.filter(|_| known.is_none()),
+            Arc::clone(self),
             number,
             terms.idle_timeout,
         ));
-        let place = StreamPlace {
+        StreamPlace {
+            connection,
             connections: Arc::clone(self),
             idle: Arc::clone(idle),
             number,
             socket,
             window,
-            counts,
             reads: 0,
             is_reused: false,
-        };
-        Ok(NewStream { place, sender })
+        }
     }
 
     /// Gives a connection no more requests. It ends with its last one.
@@ -291,13 +236,13 @@ impl Http2Connections {
         let index = (state.connections.iter()).position(|open| open.number == number);
         let removed = index.map(|index| state.connections.swap_remove(index));
         drop(state);
-        drop(removed);
+        retire(removed);
     }
 
     /// Gives no connection any more requests. Each ends with its last one.
     pub(super) fn remove_all(&self) {
         let removed = std::mem::take(&mut self.state().connections);
-        drop(removed);
+        retire(removed);
     }
 
     /// Removes a connection that carries no request, and carried none for this time.
@@ -329,37 +274,23 @@ impl StreamPlace {
 
     /// Records that the request is sent now.
     pub(super) fn note_sent(&mut self) {
-        self.reads = self.counts.reads();
-        self.counts.count_request();
-    }
-
-    /// Records that so many bytes of its body are sent now.
-    pub(super) fn note_data(&self, bytes: usize) {
-        self.counts.count_data(bytes);
-    }
-
-    /// Returns whether its connection ended since the server sent too many frames that only make work.
-    pub(super) fn is_flooded(&self) -> bool {
-        self.counts.is_flooded()
+        self.reads = self.connection.reads();
     }
 
     /// Returns whether its connection has received nothing since the request was sent.
     pub(super) fn is_silent(&self) -> bool {
-        self.counts.reads() == self.reads
+        self.connection.reads() == self.reads
     }
 }
 
 impl Drop for StreamPlace {
     fn drop(&mut self) {
         let mut state = self.connections.state();
+        let is_empty = self.connection.leave();
         let mut open = state.connections.iter_mut();
-        let Some(open) = open.find(|open| open.number == self.number) else {
+        let Some(open) = open.find(|open| is_empty && open.number == self.number) else {
             return;
         };
-        open.streams -= 1;
-        if open.streams > 0 {
-            return;
-        }
         let slot = self.idle.slot();
         let is_kept = slot.is_some();
         open.idle = slot.map(|slot| (timer::deadline(Duration::ZERO), slot));
@@ -370,43 +301,48 @@ impl Drop for StreamPlace {
     }
 }
 
-/// The state of a connection until the settings of its server come.
-struct Unsettled {
-    counts: Arc<ConnectionCounts>,
-    /// The turn of the request that opened it: others wait for the settings.
-    _turn: Option<OpeningTurn>,
+/// Gives these connections no more requests.
+fn retire(connections: impl IntoIterator<Item = OpenConnection>) {
+    for open in connections {
+        open.connection.retire();
+    }
 }
 
-/// Reads and writes the frames of a connection until it ends.
+/// Reads and writes the frames of a connection until it ends. `turn` lasts until the settings of its server come.
 async fn drive(
-    connection: Connection<CountedStream, Bytes>,
-    unsettled: Unsettled,
+    mut driver: OriginDriver,
+    mut turn: Option<OpeningTurn>,
     connections: Arc<Http2Connections>,
     number: ConnectionNumber,
     idle_timeout: Option<Duration>,
 ) {
-    let mut connection = std::pin::pin!(connection);
-    let mut unsettled = Some(unsettled);
-    let mut connection = std::pin::pin!(poll_fn(|context| {
-        let polled = connection.as_mut().poll(context);
-        // RFC 9113 §3.4: a server sends its settings first.
-        if unsettled.take_if(|wait| wait.counts.reads() > 0).is_some() {
-            let most = connection.max_concurrent_send_streams();
-            connections.state().streams = Some(most.clamp(1, bounds::ORIGIN_STREAMS));
-        }
-        polled
-    }));
+    let mut is_settled = false;
     loop {
-        let Some(timeout) = idle_timeout else {
-            // Its requests see its error.
-            let _ = (&mut connection).await;
-            break;
-        };
+        let ended = poll_fn(|context| {
+            let polled = driver.poll_drive(context);
+            if !is_settled && let Some(streams) = driver.connection().max_streams() {
+                is_settled = true;
+                // A server that takes none at first may take some later.
+                connections.state().streams = Some(streams.max(1));
+                turn = None;
+            }
+            if driver.connection().is_going_away() {
+                connections.remove(number);
+            }
+            polled
+        });
         // A timeout is the time to look.
-        match tokio::time::timeout(SWEEP_INTERVAL, &mut connection).await {
-            Ok(_) => break,
-            Err(_) => connections.remove_idle(number, timeout),
+        match tokio::time::timeout(SWEEP_INTERVAL, ended).await {
+            Ok(()) => break,
+            Err(_) => {
+                driver.connection().shrink();
+                if let Some(timeout) = idle_timeout {
+                    connections.remove_idle(number, timeout);
+                }
+            }
         }
     }
+    drop(turn);
     connections.remove(number);
+    driver.finish().await;
 }

@@ -10,7 +10,6 @@ mod client_headers;
 mod connect_error;
 mod connections;
 mod connector;
-mod counted_stream;
 mod dialer;
 mod due_time;
 mod failure;
@@ -20,11 +19,13 @@ mod gradient;
 mod header_edit;
 mod health;
 mod hops;
+mod http2_connection;
 mod http2_connections;
 mod idle;
 mod interim;
 mod latency;
 mod origin_stream;
+mod origin_streams;
 mod peer;
 mod pending_queue;
 mod pick_request;
@@ -44,7 +45,7 @@ mod waiting_order;
 
 pub use adaptive_limit::LimitRefusal;
 pub use admitted_pool::AdmittedPool;
-pub use channel::{ContentCollector, OriginChannel, OriginEvent, OriginPatience, OriginWait};
+pub use channel::{OriginChannel, OriginEvent, OriginPatience, OriginWait};
 pub use client_counts::ClientTag;
 pub use client_headers::{
     ClientHeaders, named_by_connection, passes_upgrade, remove_hop_by_hop, set_client_headers,

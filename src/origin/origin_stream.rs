@@ -3,51 +3,37 @@
 //! A server may answer, or refuse the stream, before it has the whole request. A request that cannot be written any further therefore is no
 //! failure yet: what the stream receives decides.
 
-use std::collections::VecDeque;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::mem;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes, BytesMut};
-use h2::client::ResponseFuture;
-use h2::{Reason, RecvStream, SendStream};
-use http::header::{CONTENT_LENGTH, HeaderMap};
-use http::{Request, response};
-use sluicegate_base::bounds::LARGEST_FRAME;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{Request, StatusCode, response};
+use sluicegate_http2::{
+    ErrorCode, FieldLines, RequestPseudoFields, ResponseHead, RuleViolation, StreamEnd, StreamId,
+};
 
-use super::http2_connections::{NewStream, StreamPlace};
-use super::interim::InterimHeads;
+use super::http2_connections::StreamPlace;
+use super::origin_streams::ReceivedResponse;
 use crate::body_end::BodyEnd;
-use crate::failure::{HeadFailure, OriginFailure, RequestFailure, Result, StreamFailure};
+use crate::failure::{OriginFailure, RequestFailure, Result, StreamFailure};
 
 /// A stream for one request.
 pub(super) struct OriginStream {
-    /// `None` once the request was sent.
-    new: Option<h2::client::SendRequest<Bytes>>,
-    request: Option<SendStream<Bytes>>,
-    response: ResponseState,
+    /// `None` until the request was sent.
+    id: Option<StreamId>,
     /// True once the end of the request was sent.
     is_sent: bool,
-    trailers: Option<HeaderMap>,
+    /// True once the final head was received.
+    has_head: bool,
+    /// True once the response was received to its end.
+    is_ended: bool,
+    trailers: Option<FieldLines>,
     /// Bytes of content that the caller has, and that the server may not send again yet: the client has to take them first.
     unreleased: usize,
-    /// Content that came meanwhile.
-    collected: BytesMut,
-    /// Interim heads that were received and not passed on.
-    interim: VecDeque<Box<response::Parts>>,
-    counted: InterimHeads,
     /// Declared last: the place is free once the stream is dropped.
     place: StreamPlace,
-}
-
-/// The progress of the response.
-enum ResponseState {
-    /// The request was not sent.
-    Unasked,
-    Head(ResponseFuture),
-    Body(RecvStream),
-    Ended,
 }
 
 /// A step of the response.
@@ -60,18 +46,15 @@ pub(super) enum Received {
 
 impl OriginStream {
     /// Returns a stream on which nothing was sent.
-    pub(super) fn new(stream: NewStream) -> Self {
+    pub(super) fn new(place: StreamPlace) -> Self {
         Self {
-            new: Some(stream.sender),
-            request: None,
-            response: ResponseState::Unasked,
+            id: None,
             is_sent: false,
+            has_head: false,
+            is_ended: false,
             trailers: None,
             unreleased: 0,
-            collected: BytesMut::new(),
-            interim: VecDeque::new(),
-            counted: InterimHeads::default(),
-            place: stream.place,
+            place,
         }
     }
 
@@ -84,16 +67,32 @@ impl OriginStream {
     ///
     /// # Errors
     /// The connection is closing.
-    pub(super) fn send_head(&mut self, request: Request<()>, end: BodyEnd) -> Result<()> {
-        let Some(mut sender) = self.new.take() else {
+    pub(super) fn send_head(&mut self, request: &Request<()>, end: BodyEnd) -> Result<()> {
+        if self.id.is_some() {
             return Err(RequestFailure::internal("a stream carries one request"));
-        };
-        let (response, body) = sender
-            .send_request(request, end.is_here())
-            .map_err(|error| self.unanswered(error))?;
+        }
         self.place.note_sent();
-        self.response = ResponseState::Head(response);
-        self.request = Some(body);
+        let uri = request.uri();
+        let pseudo = RequestPseudoFields {
+            method: request.method().as_str().as_bytes(),
+            scheme: uri.scheme_str().map(str::as_bytes),
+            authority: uri.authority().map(|host| host.as_str().as_bytes()),
+            path: uri
+                .path_and_query()
+                .map(|target| target.as_str().as_bytes()),
+            protocol: None,
+        };
+        let fields = request.headers().iter();
+        let fields = fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+        let mut state = self.place.connection.lock();
+        let sent = (state.connection).send_request(pseudo, fields, stream_end(end));
+        // The server has begun to close the connection, or takes fewer streams meanwhile.
+        let refused = StreamFailure::Unprocessed(ErrorCode::REFUSED_STREAM);
+        let id = sent.map_err(|_| OriginFailure::from(refused))?;
+        state.streams.add(id);
+        state.wake_driver();
+        drop(state);
+        self.id = Some(id);
         self.is_sent = end.is_here();
         Ok(())
     }
@@ -108,245 +107,152 @@ impl OriginStream {
         bytes: &mut BytesMut,
         end: BodyEnd,
     ) -> Poll<io::Result<()>> {
-        let Some(body) = self.request.as_mut().filter(|_| !self.is_sent) else {
+        let Some(id) = self.id.filter(|_| !self.is_sent) else {
             return Poll::Ready(Ok(()));
         };
-        while !bytes.is_empty() {
-            body.reserve_capacity(bytes.len());
-            let mut free = body.capacity();
-            if free == 0 {
-                match ready!(body.poll_capacity(context)) {
-                    Some(Ok(bytes)) => free = bytes,
-                    Some(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
-                    None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
-                }
+        if bytes.is_empty() && end == BodyEnd::NotYet {
+            return Poll::Ready(Ok(()));
+        }
+        let mut state = self.place.connection.lock();
+        let taken = (state.connection).send_data(id, bytes, stream_end(end));
+        let taken = taken.map_err(|_| io::Error::from(ErrorKind::BrokenPipe))?;
+        state.wake_driver();
+        bytes.advance(taken);
+        if !bytes.is_empty() {
+            if let Some(open) = state.streams.find(id) {
+                open.wait(context);
             }
-            let piece = bytes.split_to(free.min(bytes.len())).freeze();
-            self.place.note_data(piece.len());
-            let is_last = end.is_here() && bytes.is_empty();
-            body.send_data(piece, is_last).map_err(io::Error::other)?;
-            self.is_sent |= is_last;
+            return Poll::Pending;
         }
-        if end.is_here() && !self.is_sent {
-            body.send_data(Bytes::new(), true)
-                .map_err(io::Error::other)?;
-            self.is_sent = true;
-        }
+        self.is_sent = end.is_here();
         Poll::Ready(Ok(()))
     }
 
-    /// Receives the next step of the response; at most `most` bytes of content, which is a frame at least, are appended to `into`. Then the
-    /// server may send as much as the step before had.
+    /// Receives the next step of the response; at most `most` bytes of content are appended to `into`. Then the server may send as much as
+    /// the step before had.
     ///
     /// # Errors
     /// The server reset the stream, or the connection failed.
     pub(super) fn poll_receive(
         &mut self,
-        context: &mut Context<'_>,
+        context: &Context<'_>,
         into: &mut BytesMut,
         most: usize,
     ) -> Poll<Result<Received>> {
-        self.poll_interim(context)?;
-        if let Some(interim) = self.interim.pop_front() {
-            return Poll::Ready(Ok(Received::Head(interim)));
-        }
-        match &mut self.response {
-            ResponseState::Unasked => Poll::Pending,
-            ResponseState::Head(response) => {
-                let answer = ready!(Pin::new(response).poll(context));
-                let (head, body) = answer.map_err(|error| self.unanswered(error))?.into_parts();
-                check_head(&head)?;
-                self.response = if body.is_end_stream() {
-                    ResponseState::Ended
-                } else {
-                    ResponseState::Body(body)
-                };
-                Poll::Ready(Ok(Received::Head(Box::new(head))))
-            }
-            ResponseState::Body(_) => {
-                let content = ready!(self.poll_content(context, into, most))?;
-                Poll::Ready(Ok(Received::Content(content)))
-            }
-            ResponseState::Ended => Poll::Ready(Ok(Received::Content(0))),
-        }
-    }
-
-    /// Takes the interim heads that came from the h2 crate, which keeps any number of them.
-    ///
-    /// # Errors
-    /// They are too many, or the stream failed.
-    pub(super) fn poll_interim(&mut self, context: &mut Context<'_>) -> Result<()> {
-        while let ResponseState::Head(response) = &mut self.response
-            && let Poll::Ready(Some(interim)) = response.poll_informational(context)
-        {
-            let (head, ()) = interim
-                .map_err(|error| self.unanswered(error))?
-                .into_parts();
-            self.counted
-                .count(&head.headers)
-                .map_err(OriginFailure::from)?;
-            self.interim.push_back(Box::new(head));
-        }
-        Ok(())
-    }
-
-    fn poll_content(
-        &mut self,
-        context: &mut Context<'_>,
-        into: &mut BytesMut,
-        most: usize,
-    ) -> Poll<Result<usize>> {
-        let ResponseState::Body(body) = &mut self.response else {
-            return Poll::Ready(Ok(0));
+        let Some(id) = self.id else {
+            return Poll::Pending;
         };
+        let mut state = self.place.connection.lock();
         let released = mem::take(&mut self.unreleased);
         if released > 0 {
-            // A stream that has ended since then has nothing to release; what it receives says why.
-            let _ = body.flow_control().release_capacity(released);
-        }
-        if !self.collected.is_empty() {
-            let bytes = self.collected.len().min(most);
-            if into.is_empty() && bytes == self.collected.len() {
-                *into = mem::take(&mut self.collected);
-            } else {
-                into.extend_from_slice(&self.collected[..bytes]);
-                self.collected.advance(bytes);
-            }
-            self.unreleased = bytes;
-            return Poll::Ready(Ok(bytes));
-        }
-        let before = into.len();
-        let here = body.flow_control().used_capacity().min(most);
-        if into.is_empty() && into.try_reclaim(here + LARGEST_FRAME) {
-            // The content may wait for its client: a larger buffer would wait with it.
-            *into = BytesMut::with_capacity(here);
-        } else {
-            // At once: what grows by doubling has room for more than it gets.
-            into.reserve(here);
-        }
-        // Of the frames that are here, those that are read together.
-        while into.len() - before + LARGEST_FRAME <= most {
-            match body.poll_data(context) {
-                Poll::Ready(Some(Ok(data))) => {
-                    into.extend_from_slice(&data);
-                    self.unreleased += data.len();
-                }
-                Poll::Ready(Some(Err(error))) if into.len() == before => {
-                    return Poll::Ready(Err(broken(error).into()));
-                }
-                // The next call gets it again.
-                Poll::Ready(Some(Err(_))) => break,
-                Poll::Ready(None) => {
-                    let trailers = match body.poll_trailers(context) {
-                        Poll::Ready(trailers) => trailers,
-                        Poll::Pending if into.len() > before => break,
-                        Poll::Pending => return Poll::Pending,
-                    };
-                    self.trailers = match trailers {
-                        Ok(trailers) => trailers,
-                        // The server wants no more of the request, RFC 9113 §8.1.
-                        Err(error) if is_graceful(&error) => None,
-                        Err(error) => return Poll::Ready(Err(broken(error).into())),
-                    };
-                    self.response = ResponseState::Ended;
-                    break;
-                }
-                Poll::Pending if into.len() > before => break,
-                Poll::Pending => return Poll::Pending,
+            state.connection.release(id, released);
+            if !state.connection.output().is_empty() {
+                state.wake_driver();
             }
         }
-        Poll::Ready(Ok(into.len() - before))
-    }
-
-    /// Takes the content that came from the h2 crate, where a frame may hold twice its bytes, for the next call of
-    /// [`Self::poll_receive`], which gets the end of the content and errors. The window bounds it.
-    pub(super) fn collect(&mut self, context: &mut Context<'_>) {
-        let ResponseState::Body(body) = &mut self.response else {
-            return;
+        let Some(open) = state.streams.find(id) else {
+            return Poll::Ready(Err(RequestFailure::internal("a stream is not open")));
         };
-        while let Poll::Ready(Some(Ok(data))) = body.poll_data(context) {
-            if self.collected.is_empty() {
-                // What the window allows beside the bytes that the client has not taken.
-                let window = self.place.window as usize;
-                self.collected = BytesMut::with_capacity(window.saturating_sub(self.unreleased));
-            }
-            self.collected.extend_from_slice(&data);
+        if let Some(head) = open.heads.pop_front() {
+            self.has_head = !head.is_interim();
+            self.is_ended = self.has_head && open.is_taken() && open.trailers.is_none();
+            drop(state);
+            let head = response_parts(head).ok_or_else(|| {
+                OriginFailure::from(StreamFailure::BrokenRule(RuleViolation::FieldName))
+            })?;
+            return Poll::Ready(Ok(Received::Head(Box::new(head))));
         }
-    }
-
-    /// Gives up the response, of which nothing more is received: the stream is reset.
-    pub(super) fn cancel(&mut self) {
-        self.request = None;
-        self.response = ResponseState::Unasked;
-        self.interim.clear();
+        if open.content.is_empty() {
+            match &mut open.response {
+                ReceivedResponse::Open => {
+                    open.wait(context);
+                    return Poll::Pending;
+                }
+                ReceivedResponse::Whole => {}
+                ReceivedResponse::Failed(failure) => {
+                    let failure = failure.take();
+                    drop(state);
+                    return Poll::Ready(Err(self.failed(failure).into()));
+                }
+            }
+        }
+        let bytes = open.content.len().min(most);
+        if into.is_empty() && bytes == open.content.len() {
+            mem::swap(into, &mut open.content);
+        } else {
+            into.extend_from_slice(&open.content[..bytes]);
+            open.content.advance(bytes);
+        }
+        self.unreleased = bytes;
+        self.is_ended = open.is_taken();
+        if self.is_ended {
+            self.trailers = open.trailers.take();
+        }
+        Poll::Ready(Ok(Received::Content(bytes)))
     }
 
     /// Returns whether the response has ended; its last bytes may have been received with its end.
     pub(super) fn is_ended(&self) -> bool {
-        matches!(self.response, ResponseState::Ended)
+        self.is_ended
     }
 
     /// Takes the trailers of a response that has ended.
     pub(super) fn take_trailers(&mut self) -> Option<HeaderMap> {
-        self.trailers.take()
+        header_map(self.trailers.take()?)
     }
 
-    /// Returns the failure of a stream without a final head.
-    fn unanswered(&self, error: h2::Error) -> OriginFailure {
-        let reason = error.reason();
-        let is_reset = error.is_reset() && error.is_remote();
-        let is_goaway = error.is_go_away();
-        if is_goaway || error.is_io() {
-            self.place.close_connection();
+    /// Returns the failure of the stream. That of one with a final head is a response that breaks off.
+    fn failed(&self, failure: Option<OriginFailure>) -> OriginFailure {
+        let failure =
+            failure.unwrap_or_else(|| OriginFailure::Broken(ErrorKind::ConnectionReset.into()));
+        match failure {
+            OriginFailure::Broken(_) => failure,
+            failure if self.has_head => {
+                OriginFailure::Broken(io::Error::other(failure.to_string()))
+            }
+            failure => failure,
         }
-        if error.is_io() && self.place.is_flooded() {
-            return OriginFailure::Stream(StreamFailure::Flooded, error);
-        }
-        if error.is_io() {
-            return broken(error);
-        }
-        let failure = if error.is_remote() && reason == Some(Reason::HTTP_1_1_REQUIRED)
-            || is_goaway && error.is_library() && is_malformed(reason)
-        {
-            StreamFailure::NotHttp2
-        } else if is_goaway && error.is_remote()
-            || is_reset && reason == Some(Reason::REFUSED_STREAM)
-        {
-            StreamFailure::Unprocessed
-        } else if error.is_library() {
-            StreamFailure::BrokenRule
-        } else {
-            StreamFailure::Reset
+    }
+}
+
+impl Drop for OriginStream {
+    fn drop(&mut self) {
+        let Some(id) = self.id else {
+            return;
         };
-        OriginFailure::Stream(failure, error)
+        let mut state = self.place.connection.lock();
+        state.connection.reset(id, ErrorCode::CANCEL);
+        state.streams.remove(id);
+        state.wake_driver();
     }
 }
 
-/// Returns whether the other side ends a stream or a connection without an error.
-fn is_graceful(error: &h2::Error) -> bool {
-    error.is_remote() && error.reason() == Some(Reason::NO_ERROR)
+/// Returns a head as the stages read it; `None` where the http crate has no such field.
+fn response_parts(head: ResponseHead) -> Option<response::Parts> {
+    let status = StatusCode::from_u16(head.status()).ok()?;
+    let (mut parts, ()) = http::Response::new(()).into_parts();
+    parts.status = status;
+    parts.version = http::Version::HTTP_2;
+    parts.headers = header_map(head.into_fields())?;
+    Some(parts)
 }
 
-/// Returns whether the h2 crate ends a connection for this reason because the bytes of the other side are not HTTP/2. The first bytes of
-/// an answer of HTTP/1 are the length of too large a frame.
-fn is_malformed(reason: Option<Reason>) -> bool {
-    matches!(
-        reason,
-        Some(Reason::PROTOCOL_ERROR | Reason::FRAME_SIZE_ERROR)
-    )
-}
-
-/// Checks what a final head must be beyond the rules of HTTP/2, which the h2 crate checks: RFC 9110 §8.6 forbids two lengths.
-fn check_head(head: &response::Parts) -> Result<(), OriginFailure> {
-    let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
-    let first = lengths.next();
-    if lengths.any(|other| Some(other) != first) {
-        return Err(HeadFailure::TwoLengths.into());
+/// Returns the fields as a map; `None` where the http crate has no such field.
+fn header_map(fields: FieldLines) -> Option<HeaderMap> {
+    let (bytes, places) = fields.into_parts();
+    let bytes: Bytes = bytes.freeze();
+    let mut map = HeaderMap::with_capacity(places.len());
+    for places in places {
+        let name = HeaderName::from_bytes(bytes.get(places.name)?).ok()?;
+        let value = HeaderValue::from_maybe_shared(bytes.slice(places.value)).ok()?;
+        map.append(name, value);
     }
-    Ok(())
+    Some(map)
 }
 
-/// Returns the failure of a stream that broke.
-fn broken(error: h2::Error) -> OriginFailure {
-    OriginFailure::Broken(io::Error::other(error))
+fn stream_end(end: BodyEnd) -> StreamEnd {
+    match end {
+        BodyEnd::Here => StreamEnd::Here,
+        BodyEnd::NotYet => StreamEnd::NotYet,
+    }
 }

@@ -1,10 +1,9 @@
 //! Decides how many bytes a server may send ahead on one stream of HTTP/2: as many as a fast stream needs at the distance of the server.
 //!
-//! A stream carries at most its window in one round trip, and a client that does not read makes the gateway hold as much. The h2 crate
-//! grows no window of a stream while it is read, and data that was asked for cannot be refused. So the window follows from the round-trip
-//! time that the kernel has measured while the connection was opened. A server nearby reaches the rate with a small one; a larger one would
-//! be faster still, and take less CPU time (`docs/decisions/0036-an-account-of-unread-response-bytes.md`). `stream_window` of an
-//! origin sets another one.
+//! A stream carries at most its window in one round trip, and a client that does not read makes the gateway hold as much. Data that was
+//! asked for cannot be refused. So the window follows from the round-trip time that the kernel has measured while the connection was
+//! opened. A server nearby reaches the rate with a small one; a larger one would be faster still, and take less CPU time
+//! (`docs/decisions/0036-an-account-of-unread-response-bytes.md`). `stream_window` of an origin sets another one.
 //!
 //! Towards a server behind a proxy of TCP the kernel measures the way to the proxy; then a stream has the least window for each round trip.
 

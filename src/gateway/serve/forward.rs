@@ -184,13 +184,16 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
                 Ok(HeadProgress::Whole(bytes)) => {
                     let read = &origin.read[..bytes];
                     let fields = mapped_fields(&head, read, MappedFields::All);
-                    counted.count(&fields).map_err(OriginFailure::from)?;
+                    let lines = fields.iter();
+                    let lines =
+                        lines.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+                    counted.count(lines).map_err(OriginFailure::from)?;
                     let status = status_of(&head)?;
                     let reason = head.reason(read).to_vec();
                     origin.read.advance(bytes);
                     head.clear();
                     let interim = (status, &reason[..], fields);
-                    self.pass_interim(interim, origin).await?;
+                    self.pass_interim(interim).await?;
                     continue;
                 }
                 Ok(HeadProgress::Partial) => {}
@@ -212,7 +215,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
                         return Ok(FinalHead::Http2(head, origin.is_ended()));
                     }
                     let interim = (head.status, standard_reason(head.status), head.headers);
-                    self.pass_interim(interim, origin).await?;
+                    self.pass_interim(interim).await?;
                 }
                 AttemptEvent::Origin(OriginEvent::Bytes(_) | OriginEvent::Sent) => {}
                 AttemptEvent::Client(read) => self.take_from_client(read, origin).await?,
@@ -224,7 +227,6 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
     async fn pass_interim(
         &mut self,
         (status, reason, mut fields): (StatusCode, &[u8], HeaderMap),
-        origin: &mut OriginChannel,
     ) -> Result<()> {
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(OriginFailure::Head(HeadFailure::UnaskedSwitch).into());
@@ -242,7 +244,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
             fields,
         };
         // Boxed: few responses have one.
-        Box::pin(origin.counting_interim(self.exchange.write_interim(head))).await
+        Box::pin(self.exchange.write_interim(head)).await
     }
 }
 

@@ -16,8 +16,8 @@ use super::trailers;
 use crate::body_end::BodyEnd;
 use crate::failure::Result;
 use crate::gateway::intercept::ReplacementPage;
-use crate::gateway::unread;
-use crate::origin::{ContentCollector, OriginChannel, OriginEvent};
+use crate::gateway::unread::{self, UntakenPiece};
+use crate::origin::{OriginChannel, OriginEvent};
 use crate::thread_buffer::WriteBuffer;
 
 impl<C: RequestClient> ProxySession<'_, '_, C> {
@@ -103,9 +103,8 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
                     end = BodyEnd::Here;
                 }
             }
-            let (read, rest) = origin.read_and_rest();
-            let pieces = [&out[..], &read[..as_read]];
-            self.pass_pieces((pieces, end), rest).await?;
+            let pieces = [&out[..], &origin.read[..as_read]];
+            self.pass_pieces((pieces, end), origin.behind()).await?;
             origin.read.advance(as_read);
             out.clear();
             out.shrink_to(JOINED_PIECE);
@@ -122,19 +121,21 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         }
     }
 
-    /// Writes two pieces of the answer; what the client does not take at once takes room among unread answers.
+    /// Writes two pieces of the answer; what the client does not take at once takes room among unread answers, with the bytes that may come
+    /// behind it.
     async fn pass_pieces(
         &mut self,
         (pieces, end): ([&[u8]; 2], BodyEnd),
-        rest: ContentCollector<'_>,
+        behind: usize,
     ) -> Result<()> {
-        let bytes = pieces.iter().map(|piece| piece.len()).sum();
+        let piece = UntakenPiece {
+            client: self.exchange.head.version,
+            bytes: pieces.iter().map(|piece| piece.len()).sum(),
+            behind,
+        };
         let shared = &self.gateway.0;
-        let version = self.exchange.head.version;
-        let reserve =
-            || unread::reserve_piece(shared, (version, bytes), self.forwarded, self.context);
-        let written = self.exchange.write_or_wait((pieces, end), reserve);
-        rest.during(written).await?;
+        let reserve = || unread::reserve_piece(shared, piece, self.forwarded, self.context);
+        (self.exchange.write_or_wait((pieces, end), reserve)).await?;
         unread::release_piece(self.forwarded);
         Ok(())
     }

@@ -40,7 +40,6 @@ pub(super) fn stream_request(
     let fields = request.headers_mut();
     for field in parts.fields.left() {
         if !is_of_connection(field.name.as_bytes()) {
-            // Copies, not parts of the received bytes: the h2 crate keeps fields for later requests of the connection.
             let name = field.name.to_header_name();
             let value = field.value.to_header_value();
             fields.append(name, value);

@@ -35,6 +35,7 @@ use crate::listener::grpc;
 use crate::listener::guarded_stream::GuardedStream;
 use crate::process::SharedState;
 use crate::reusable_timeout::ReusableTimeout;
+use crate::socket_poll::SocketPoll;
 use crate::thread_buffer::{
     THREAD_BUFFER, WriteBuffer, give_read_buffer, poll_read_through, take_read_buffer,
 };
@@ -78,17 +79,6 @@ impl IdleTime {
 
 /// There is no room for what the client holds back.
 struct NoRoom;
-
-/// The result of a poll of the socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SocketPoll {
-    /// It may take or give more at once.
-    Progressed,
-    /// It will wake the task.
-    Waits,
-    /// The connection is over.
-    Broken,
-}
 
 impl ConnectionDriver {
     /// Returns the task of a connection of which nothing was read.

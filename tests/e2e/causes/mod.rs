@@ -159,17 +159,17 @@ fn heads() -> Vec<Case> {
         Case::new(
             "stream-reset",
             stream_reset(INTERNAL_ERROR),
-            (
-                502,
-                "reset",
-                "stream error received: unexpected internal error encountered",
-            ),
+            (502, "reset", "the server reset the stream: INTERNAL_ERROR"),
         )
         .with("protocol = \"h2c\""),
         Case::new(
             "goaway",
             goaway(INTERNAL_ERROR),
-            (502, "reset", "unexpected internal error encountered"),
+            (
+                502,
+                "reset",
+                "the server did not process the request: INTERNAL_ERROR",
+            ),
         )
         .with("protocol = \"h2c\""),
     ]
@@ -232,7 +232,7 @@ fn bodies() -> Vec<Case> {
             (
                 200,
                 "truncated",
-                "unexpected internal error encountered, after 10 bytes",
+                "the server reset the stream: INTERNAL_ERROR, after 10 bytes",
             ),
         )
         .with("protocol = \"h2c\""),
