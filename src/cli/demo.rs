@@ -1,4 +1,7 @@
 //! `sluicegate demo`: an origin and a gateway in one process, to see a limit at work.
+//!
+//! Requests are lines on the standard output. Errors and warnings of the process log are lines between them on the standard error, so that
+//! a mistake in the edited file is reported where its author looks.
 
 use std::fs::DirBuilder;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -14,9 +17,11 @@ use pingora::protocols::http::ServerSession;
 use pingora::server::Server;
 use pingora::services::listening::Service;
 use sluicegate_decide::route;
+use tracing_subscriber::filter::LevelFilter;
 
-use super::exit_code::FAILED;
+use super::exit_code::{FAILED, USAGE};
 use super::output::tell;
+use super::process_log::ProcessLog;
 use crate::config;
 use crate::record::live_view::ColorMode;
 use crate::record::{AccessLog, RequestRecorder};
@@ -27,6 +32,10 @@ const ATTEMPTS: u32 = 100;
 
 /// Runs until Ctrl-C.
 pub(super) fn demo() -> u8 {
+    if let Err(bad) = ProcessLog::start(LevelFilter::WARN) {
+        tell(&format_args!("sluicegate: {bad}"));
+        return USAGE;
+    }
     match DemoSetup::prepare() {
         Ok(demo) => demo.run(),
         Err(error) => {
@@ -138,6 +147,7 @@ Try in another terminal:
     curl -i http://{gateway}/
 
 The rules are in {file}; edit them while this runs.
+A mistake in them is reported here, and the rules before it stay in force.
 Metrics and status: http://{admin}/metrics and http://{admin}/status. Ctrl-C stops.
 ",
             file = file.display()

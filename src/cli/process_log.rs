@@ -8,6 +8,8 @@
 //! It is not an option either: it belongs to the place where the process runs, as the level does, and both are set in the same
 //! place of a unit, a container or a shell.
 //!
+//! Without levels in the environment the command decides: `run` writes infos, `demo` shows warnings and errors between its requests.
+//!
 //! # Errors
 //! An invalid variable ends the start: an operator who asked for JSON would otherwise get lines that the collector drops.
 
@@ -56,18 +58,19 @@ impl Display for BadLog {
 }
 
 impl ProcessLog {
-    /// Sends the lines of the process to the standard error, with the level and format from the environment.
+    /// Sends the lines of the process to the standard error, with the levels and the format from the environment; `usual` is the level
+    /// without a variable that names another.
     ///
     /// # Errors
     /// One of the variables is invalid.
-    pub(super) fn start() -> Result<Self, BadLog> {
+    pub(super) fn start(usual: LevelFilter) -> Result<Self, BadLog> {
         let format = match variable(FORMAT).as_deref() {
             None | Some("text") => ProcessLogFormat::Text,
             Some("json") => ProcessLogFormat::Json,
             Some(other) => return Err(BadLog::Format(other.to_owned())),
         };
         let asked = variable(LEVELS).unwrap_or_default();
-        let levels = levels::directives(&asked).map_err(BadLog::Levels)?;
+        let levels = levels::directives(&asked, usual).map_err(BadLog::Levels)?;
         install(levels, format);
         Ok(Self { format })
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use sluicegate_decide::route;
 use tracing::Level;
+use tracing_subscriber::filter::LevelFilter;
 
 use super::exit_code::{FAILED, USAGE};
 use super::output::tell;
@@ -13,7 +14,7 @@ use crate::server::{self, StartMode};
 
 /// Runs until a signal ends it. Fails to start with an invalid configuration.
 pub(super) fn run(file: &Path, begin: StartMode) -> u8 {
-    let log = match ProcessLog::start() {
+    let log = match ProcessLog::start(LevelFilter::INFO) {
         Ok(log) => log,
         Err(bad) => {
             tell(&format_args!("sluicegate: {bad}"));

@@ -4,6 +4,7 @@ use std::fs::{self, Permissions};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
@@ -355,12 +356,8 @@ async fn ping_distinguishes_a_running_gateway_from_a_stopped_one() {
     );
 }
 
-#[tokio::test]
-async fn the_demo_shows_requests_until_ctrl_c() {
-    // Goal: the demo shows a limit, and Ctrl-C ends it. Method: the printed address; posts until one is rejected,
-    // which is the sixth, or the seventh where a window began meanwhile.
-    let _turn = demo_turn().await;
-    let mut demo = Process::run(&["demo"]);
+/// A client of a demo whose origin answers already.
+async fn client_of_the_demo(demo: &Process) -> Client {
     let address: SocketAddr = eventually("it says where it stands", async || {
         let told = demo.stderr();
         let (_, address) = told.split_once("stands at http://")?;
@@ -375,6 +372,16 @@ async fn the_demo_shows_requests_until_ctrl_c() {
         (client.get("/begun").await.status == 200).then_some(())
     })
     .await;
+    client
+}
+
+#[tokio::test]
+async fn the_demo_shows_requests_until_ctrl_c() {
+    // Goal: the demo shows a limit, and Ctrl-C ends it. Method: the printed address; posts until one is rejected,
+    // which is the sixth, or the seventh where a window began meanwhile.
+    let _turn = demo_turn().await;
+    let mut demo = Process::run(&["demo"]);
+    let mut client = client_of_the_demo(&demo).await;
     let mut passed = 0;
     let rejection = loop {
         let answer = client.post("/auth/sendOTP").await;
@@ -395,6 +402,53 @@ async fn the_demo_shows_requests_until_ctrl_c() {
     .await;
     demo.signal(nix::sys::signal::Signal::SIGINT);
     assert_eq!(demo.exit_code().await, 0);
+}
+
+#[tokio::test]
+async fn the_demo_shows_what_is_wrong_with_its_edited_file() {
+    // Goal: a mistake in the demo's file is reported where its author looks, as `run` reports it, and the next edit is in force. Method: a
+    // period without a meaning, the messages of `run` for the same file, the rate of an answer; then another rate.
+    let _turn = demo_turn().await;
+    let mut demo = Process::run(&["demo"]);
+    let mut client = client_of_the_demo(&demo).await;
+    let printed = demo.stderr();
+    let (_, rest) = printed.split_once("The rules are in ").unwrap();
+    let file = Path::new(rest.split_once(';').unwrap().0);
+    let rules = fs::read_to_string(file).unwrap();
+    assert!(rules.contains("5 per 10s"), "{rules}");
+
+    fs::write(file, rules.replace("5 per 10s", "5 per 10 parsecs")).unwrap();
+    let mut run = Process::run(&["run", "--config", file.to_str().unwrap()]);
+    assert_eq!(run.exit_code().await, 64);
+    let report = run.stderr();
+    assert!(
+        report.contains("\"5 per 10 parsecs\" is not a rate; write a count and a period"),
+        "{report}"
+    );
+    let shown = eventually("the mistake is shown", async || {
+        Some(demo.stderr()).filter(|shown| shown.contains(&report))
+    })
+    .await;
+    assert!(shown.contains("the old one stays in force"), "{shown}");
+    let answer = client.post("/auth/sendOTP").await;
+    let policy = answer.header("ratelimit-policy");
+    assert_eq!(policy, Some("\"otp\";q=5;w=10"), "{answer:?}");
+
+    fs::write(file, rules.replace("5 per 10s", "3 per 10s")).unwrap();
+    eventually("the mended file is in force", async || {
+        let answer = client.post("/auth/sendOTP").await;
+        (answer.header("ratelimit-policy") == Some("\"otp\";q=3;w=10")).then_some(())
+    })
+    .await;
+    eventually("requests are shown as before", async || {
+        (demo.stdout().contains("POST /auth/sendOTP")).then_some(())
+    })
+    .await;
+    demo.signal(nix::sys::signal::Signal::SIGINT);
+    assert_eq!(demo.exit_code().await, 0);
+    let shown = demo.stderr();
+    assert!(shown.starts_with(&printed), "{shown}");
+    assert!(!shown.contains(" INFO "), "{shown}");
 }
 
 #[tokio::test]

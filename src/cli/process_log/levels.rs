@@ -6,8 +6,8 @@
 //! level     = "off" | "error" | "warn" | "info" | "debug" | "trace"
 //! ```
 //!
-//! A level without a module is that of every module that has none of its own; without one it is `info`. A directive applies to
-//! the modules below its own; where two apply, the longer name wins. The language of `tracing-subscriber` has more (spans,
+//! A level without a module is that of every module that has none of its own; without one the command decides. A directive applies
+//! to the modules below its own; where two apply, the longer name wins. The language of `tracing-subscriber` has more (spans,
 //! fields), and takes a word that is no level for the name of a module at level `trace`: `SLUICEGATE_LOG=inof` would then write
 //! nothing, so it is an error here.
 
@@ -71,12 +71,12 @@ impl fmt::Display for BadLevels {
     }
 }
 
-/// Returns the filter of a text; the empty text means `info`.
+/// Returns the filter of a text; `usual` is the level of modules where the text has none for them.
 ///
 /// # Errors
 /// The first part that is no directive.
-pub(super) fn directives(text: &str) -> Result<EnvFilter, BadLevels> {
-    let mut rest = LevelFilter::INFO;
+pub(super) fn directives(text: &str, usual: LevelFilter) -> Result<EnvFilter, BadLevels> {
+    let mut rest = usual;
     let mut modules = Vec::new();
     for part in text
         .split(',')
@@ -148,7 +148,7 @@ mod tests {
 
     /// Returns the directives in force, sorted, as `tracing-subscriber` writes them.
     fn filter(text: &str) -> Vec<String> {
-        let filter = directives(text).expect(text).to_string();
+        let filter = directives(text, LevelFilter::INFO).expect(text).to_string();
         let mut all: Vec<String> = filter.split(',').map(str::to_owned).collect();
         all.sort();
         all
@@ -208,7 +208,8 @@ mod tests {
             ("info,[span]=debug", "[span]=debug", LevelError::NoModule),
             ("info/regex", "info/regex", LevelError::NoLevel),
         ] {
-            assert_eq!(directives(text).expect_err(text), bad(part, why));
+            let error = directives(text, LevelFilter::INFO).expect_err(text);
+            assert_eq!(error, bad(part, why));
         }
     }
 }
