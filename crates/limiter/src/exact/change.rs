@@ -94,9 +94,9 @@ impl LogChange<'_> {
         let old = log.moments.iter().copied();
         match self {
             Self::Charge(cost) | Self::ChargeUnchecked(cost) => {
-                InheritedEntries::of(units(*cost).chain(old), log.spill, size)
+                InheritedEntries::from_moments(units(*cost).chain(old), log.spill, size)
             }
-            Self::Set(used) => InheritedEntries::of(units(*used), SpillState::None, size),
+            Self::Set(used) => InheritedEntries::from_moments(units(*used), SpillState::None, size),
             Self::Absorb(others) => {
                 let spill = if log.spill == SpillState::Some {
                     log.spill
@@ -112,7 +112,7 @@ impl LogChange<'_> {
                         one.next()
                     }
                 });
-                InheritedEntries::of(merged, spill, size)
+                InheritedEntries::from_moments(merged, spill, size)
             }
             Self::Adopt(told) => {
                 let told = told.moments.iter().copied();
@@ -121,7 +121,7 @@ impl LogChange<'_> {
                 let mut old = old;
                 let mut told = told;
                 let joined = (0..longer).filter_map(|_| latest(old.next(), told.next()));
-                InheritedEntries::of(joined, log.spill, size)
+                InheritedEntries::from_moments(joined, log.spill, size)
             }
         }
     }

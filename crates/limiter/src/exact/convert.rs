@@ -120,7 +120,7 @@ impl LogTable {
         let moments = parts
             .into_iter()
             .flat_map(|(at, units)| std::iter::repeat_n(at, units));
-        InheritedEntries::of(moments, SpillState::None, self.memory.entries())
+        InheritedEntries::from_moments(moments, SpillState::None, self.memory.entries())
     }
 
     /// Adds everything that this table counts to `new`, whose rates are judged by `rates_at`. Charges made meanwhile are the

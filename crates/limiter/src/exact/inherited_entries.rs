@@ -25,8 +25,12 @@ impl InheritedEntries {
         self.moments.first().copied().unwrap_or(0)
     }
 
-    /// The latest of these moments, the latest first; no more than a log of `size` takes.
-    pub(super) fn of(moments: impl Iterator<Item = u64>, spill: SpillState, size: u32) -> Self {
+    /// Returns the latest of these moments, which come the latest first; no more than a log of `size` takes.
+    pub(super) fn from_moments(
+        moments: impl Iterator<Item = u64>,
+        spill: SpillState,
+        size: u32,
+    ) -> Self {
         let mut moments = moments.fuse();
         let kept: EntryTimes = moments.by_ref().take(size as usize).collect();
         let era = LogEra::of(kept.first().copied().unwrap_or(0));

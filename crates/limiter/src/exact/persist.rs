@@ -64,7 +64,8 @@ impl LogShape {
             }
             let mut kept: Vec<u64> = entries().filter(|entry| *entry <= last).collect();
             kept.sort_unstable_by(|one, other| other.cmp(one));
-            let kept = InheritedEntries::of(kept.into_iter(), SpillState::None, view.size());
+            let kept =
+                InheritedEntries::from_moments(kept.into_iter(), SpillState::None, view.size());
             // Alone, nobody comes between.
             let _ = log
                 .take(seen, kept.latest(), 0)

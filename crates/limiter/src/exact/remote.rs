@@ -133,6 +133,6 @@ impl InheritedEntries {
             from = until;
             std::iter::repeat_n(bound, units)
         });
-        Self::of(moments, SpillState::None, size)
+        Self::from_moments(moments, SpillState::None, size)
     }
 }
