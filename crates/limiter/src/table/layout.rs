@@ -320,10 +320,8 @@ mod tests {
                 assert_eq!(overlapping(0, buckets, others).start, 0);
                 assert_eq!(overlapping(buckets - 1, buckets, others).end, others);
                 for bucket_index in 1..buckets {
-                    let (before, here) = (
-                        overlapping(bucket_index - 1, buckets, others),
-                        overlapping(bucket_index, buckets, others),
-                    );
+                    let before = overlapping(bucket_index - 1, buckets, others);
+                    let here = overlapping(bucket_index, buckets, others);
                     assert!(
                         here.start <= before.end
                             && here.start + 1 >= before.end
