@@ -26,15 +26,10 @@ impl ReceivedHead {
         target.map_or(b"", |target| target.as_str().as_bytes())
     }
 
-    /// Returns the number of its bytes in memory.
+    /// Returns the number of bytes that a received head holds in memory: its target is part of the bytes of its fields.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        let fields = self.headers.bytes().len();
-        match self.version {
-            // The target is not among the bytes of the fields.
-            Version::HTTP_2 => fields + self.raw_path().len(),
-            _ => fields,
-        }
+        self.headers.bytes().len()
     }
 }
 
@@ -45,6 +40,41 @@ impl From<Parts> for ReceivedHead {
             uri: parts.uri,
             version: parts.version,
             headers: parts.headers.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use http::header::ACCEPT;
+    use http::uri::PathAndQuery;
+    use sluicegate_http1::FieldPlaces;
+
+    use super::*;
+
+    /// Goal: the bytes of a head count once. Method: a target and a field in the bytes in which they were received, by both versions.
+    #[test]
+    fn the_bytes_of_a_target_count_once() {
+        let read = b"/found?by=target\r\naccept: */*\r\n";
+        let line = FieldPlaces {
+            name: 18..24,
+            value: 26..29,
+            is_usual: true,
+        };
+        let fields = ReceivedFields::in_bytes(BytesMut::from(&read[..]), [line].into_iter());
+        let headers = fields.unwrap();
+        assert_eq!(headers.get(ACCEPT).unwrap().as_bytes(), b"*/*");
+        let target = PathAndQuery::from_maybe_shared(headers.bytes().slice(..16)).unwrap();
+        for version in [Version::HTTP_11, Version::HTTP_2] {
+            let head = ReceivedHead {
+                method: Method::GET,
+                uri: target.clone().into(),
+                version,
+                headers: headers.clone(),
+            };
+            assert_eq!(head.raw_path(), b"/found?by=target");
+            assert_eq!(head.held_bytes(), read.len());
         }
     }
 }
