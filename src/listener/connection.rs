@@ -398,13 +398,14 @@ impl RequestClient for Http1Connection {
         &mut self.read
     }
 
-    async fn read_more(&mut self, patience: Option<Duration>) -> Option<io::Result<usize>> {
+    async fn read_more(&mut self, patience: Option<Duration>) -> Result<usize, ClientFailure> {
         let read = read_through(&mut *self.stream, &mut self.read, bounds::BODY_READ);
         let mut read = pin!(read);
-        match patience {
+        let read = match patience {
             Some(patience) => self.timeout.wait(read, patience).await,
             None => Some(read.as_mut().await),
-        }
+        };
+        Ok(read.ok_or(ClientFailure::Stalled)??)
     }
 
     fn begin_answer(&mut self, into: &mut Vec<u8>, head: AnswerHead<'_>) -> io::Result<()> {

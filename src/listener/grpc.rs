@@ -166,15 +166,15 @@ async fn receive(stream: &mut Http2Stream) -> Result<Bytes, CallEnd> {
     };
     loop {
         match stream.read_more(None).await {
-            Some(Ok(0)) => break,
-            Some(Ok(_)) if stream.received().len() <= MESSAGE_BYTES => {}
-            Some(Ok(_)) => {
+            Ok(0) => break,
+            Ok(_) if stream.received().len() <= MESSAGE_BYTES => {}
+            Ok(_) => {
                 return Err(CallEnd::new(
                     GrpcStatus::RESOURCE_EXHAUSTED,
                     "the message has more than 1 MiB",
                 ));
             }
-            Some(Err(_)) | None => return Err(broken()),
+            Err(_) => return Err(broken()),
         }
     }
     let received = stream.received().split().freeze();

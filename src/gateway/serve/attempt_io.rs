@@ -1,7 +1,5 @@
 //! Waits for the bytes of both sides of an attempt, and moves those of the request to the origin.
 
-use std::io;
-
 use futures_util::FutureExt;
 use sluicegate_base::{bounds, clock};
 
@@ -21,15 +19,15 @@ use crate::thread_buffer::WriteBuffer;
 pub(super) enum AttemptEvent {
     /// The origin sent something, or took bytes that waited for it.
     Origin(OriginEvent),
-    /// The client sent so many bytes, 0 at its end; `None` at its timeout.
-    Client(Option<io::Result<usize>>),
+    /// The client sent so many bytes, 0 at its end.
+    Client(usize),
 }
 
 impl<C: RequestClient> ProxySession<'_, '_, C> {
     /// Waits for an event of the origin or of the client. While bytes wait for the origin, no more of the body are read.
     ///
     /// # Errors
-    /// The connection to the origin failed, or the origin was silent for too long.
+    /// The connection to the origin failed, or the origin was silent for too long; or a read from the client failed.
     pub(super) async fn next_event(&mut self, origin: &mut OriginChannel) -> Result<AttemptEvent> {
         let mut patience = patience(self.forwarded)?;
         if self.forwarded.attempt.answer.is_none()
@@ -53,21 +51,21 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
             return Ok(());
         }
         match exchange.client.read_more(None).now_or_never() {
-            Some(Some(Ok(bytes @ 1..))) => self.take_from_client(Some(Ok(bytes)), origin).await,
+            Some(Ok(bytes @ 1..)) => self.take_from_client(bytes, origin).await,
             _ => Ok(()),
         }
     }
 
-    /// Sends the bytes of the body that the client sent to the origin.
+    /// Sends the bytes of the body that the client sent to the origin, which were so many.
     pub(super) async fn take_from_client(
         &mut self,
-        read: Option<io::Result<usize>>,
+        read: usize,
         origin: &mut OriginChannel,
     ) -> Result<()> {
         let body = &mut self.exchange.body;
         let client = &mut self.exchange.client;
         let mut bytes = WriteBuffer::take();
-        if body.end(read.as_ref()) {
+        if body.end(read) {
             body.write_end(&mut bytes);
         } else {
             check_client_read(read)?;
@@ -145,14 +143,14 @@ pub(super) fn patience(forwarded: &ForwardedRequest) -> Result<OriginPatience> {
 /// each would prolong the origin's time.
 ///
 /// # Errors
-/// The client left while nothing was read from it.
+/// The client left while nothing was read from it, or a read failed.
 async fn from_client<C: RequestClient>(
     exchange: &mut ClientExchange<'_, C>,
     waits_for: UploadWait,
-) -> Result<Option<io::Result<usize>>> {
+) -> Result<usize> {
     if waits_for == UploadWait::Client {
         let patience = exchange.body.patience();
-        return Ok(exchange.client.read_more(Some(patience)).await);
+        return Ok(exchange.client.read_more(Some(patience)).await?);
     }
     if !exchange.body.is_over() {
         leaving::left(exchange.client).await;
@@ -160,11 +158,11 @@ async fn from_client<C: RequestClient>(
     }
     // A client that sends more ahead is read again when these bytes are served.
     while exchange.client.received().len() < bounds::HEAD_READ {
-        match exchange.client.read_more(None).await {
-            Some(Ok(1..)) => {}
+        match exchange.client.read_more(None).await? {
+            1.. => {}
             // The end of a body of HTTP/2 whose length was known.
-            Some(Ok(0)) if exchange.is_http2() => {}
-            end => return Ok(end),
+            0 if exchange.is_http2() => {}
+            0 => return Ok(0),
         }
     }
     leaving::left(exchange.client).await;

@@ -54,12 +54,14 @@ pub trait RequestClient: Send {
     fn received(&mut self) -> &mut BytesMut;
 
     /// Reads once, behind the received bytes. Returns the number of bytes; 0 at the end of the connection of HTTP/1, or of the body of
-    /// HTTP/2; `None` when it takes longer than `patience`. Behind the body of HTTP/2 it waits for the client to leave. Dropping the future
-    /// loses no byte.
+    /// HTTP/2. Behind the body of HTTP/2 it waits for the client to leave. Dropping the future loses no byte.
+    ///
+    /// # Errors
+    /// The client has left, breaks a rule of HTTP/2, or sends nothing within `patience`.
     fn read_more(
         &mut self,
         patience: Option<Duration>,
-    ) -> impl Future<Output = Option<io::Result<usize>>> + Send;
+    ) -> impl Future<Output = Result<usize, ClientFailure>> + Send;
 
     /// Begins an answer, interim or final: appends the bytes of its head to `into`, which are to be written before its body, or sends it.
     ///

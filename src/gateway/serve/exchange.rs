@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::future::poll_fn;
-use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::task::Poll;
@@ -209,8 +208,8 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         }
         if !self.body.is_over() {
             let patience = self.body.patience();
-            let read = self.client.read_more(Some(patience)).await;
-            if !self.body.end(read.as_ref()) {
+            let read = self.client.read_more(Some(patience)).await?;
+            if !self.body.end(read) {
                 return Ok(check_client_read(read)?);
             }
         }
@@ -273,8 +272,8 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
             if self.body.is_over() {
                 return Ok(Ok(Prefix::Whole(data.freeze())));
             }
-            let read = self.client.read_more(None).await;
-            if !self.body.end(read.as_ref()) {
+            let read = self.client.read_more(None).await?;
+            if !self.body.end(read) {
                 check_client_read(read)?;
             }
         }
@@ -411,7 +410,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
                     return;
                 }
                 match self.client.read_more(None).await {
-                    Some(Ok(1..)) => {}
+                    Ok(1..) => {}
                     _ => return,
                 }
             }
@@ -445,15 +444,10 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
     }
 }
 
-/// Checks the result of a read from the client, which waits for bytes of its body.
-pub(super) fn check_client_read(read: Option<io::Result<usize>>) -> Result<(), ClientFailure> {
-    match read {
-        Some(Ok(0)) => Err(ClientFailure::Closed),
-        Some(Ok(_)) => Ok(()),
-        Some(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
-            Err(ClientFailure::MalformedStream)
-        }
-        Some(Err(error)) => Err(ClientFailure::Broken(error)),
-        None => Err(ClientFailure::Stalled),
+/// Checks that a read from the client, which waits for bytes of its body, has some.
+pub(super) fn check_client_read(bytes: usize) -> Result<(), ClientFailure> {
+    match bytes {
+        0 => Err(ClientFailure::Closed),
+        _ => Ok(()),
     }
 }

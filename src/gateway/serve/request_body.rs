@@ -9,7 +9,6 @@
 //! budget of all clients has no room ([`crate::gateway::replay_bytes`]).
 //! Bytes that a key needs are read before the decision, up to `max_key_body_bytes` and one read more.
 
-use std::io;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -186,11 +185,9 @@ impl RequestBody {
         })
     }
 
-    /// Ends it where a read ended its stream. Returns whether it did.
-    pub(super) fn end(&mut self, read: Option<&io::Result<usize>>) -> bool {
-        self.framing == BodyFraming::UntilClose
-            && matches!(read, Some(Ok(0)))
-            && self.reader.end_of_stream().is_ok()
+    /// Ends it where a read of so many bytes ended its stream. Returns whether it did.
+    pub(super) fn end(&mut self, read: usize) -> bool {
+        self.framing == BodyFraming::UntilClose && read == 0 && self.reader.end_of_stream().is_ok()
     }
 
     /// Appends what follows the last piece at the origin.

@@ -64,7 +64,7 @@ impl RequestClient for DefectiveClient {
         &mut self.received
     }
 
-    async fn read_more(&mut self, _: Option<Duration>) -> Option<std::io::Result<usize>> {
+    async fn read_more(&mut self, _: Option<Duration>) -> Result<usize, ClientFailure> {
         std::future::pending().await
     }
 

@@ -96,15 +96,15 @@ impl Http2Stream {
         }
     }
 
-    async fn read(&mut self) -> io::Result<usize> {
+    async fn read(&mut self) -> Result<usize, ClientFailure> {
         if self.is_read {
             self.left().await;
-            return Err(ErrorKind::ConnectionReset.into());
+            return Err(io::Error::from(ErrorKind::ConnectionReset).into());
         }
         poll_fn(|context| self.poll_read(context)).await
     }
 
-    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, ClientFailure>> {
         loop {
             if self.before_end == u64::MAX {
                 // Most bodies are announced, or have no length at all: then each byte may be passed on.
@@ -180,10 +180,13 @@ impl RequestClient for Http2Stream {
         &mut self.received
     }
 
-    async fn read_more(&mut self, patience: Option<Duration>) -> Option<io::Result<usize>> {
+    async fn read_more(&mut self, patience: Option<Duration>) -> Result<usize, ClientFailure> {
         match patience {
-            Some(patience) => timeout(patience, self.read()).await.ok(),
-            None => Some(self.read().await),
+            Some(patience) => {
+                let read = timeout(patience, self.read()).await;
+                read.unwrap_or(Err(ClientFailure::Stalled))
+            }
+            None => self.read().await,
         }
     }
 

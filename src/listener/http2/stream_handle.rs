@@ -9,6 +9,7 @@ use bytes::BytesMut;
 use sluicegate_http2::{ErrorCode, StreamEnd, StreamGone, StreamId};
 
 use super::streams::{ConnectionStreams, ReceivedBody};
+use crate::failure::ClientFailure;
 
 /// A stream that is not over.
 #[derive(Debug)]
@@ -44,20 +45,21 @@ impl StreamHandle {
     }
 
     /// Takes the bytes of the body that came, and lets the client send as many more.
+    ///
+    /// # Errors
+    /// The stream is over, or what came on it breaks a rule.
     pub(super) fn poll_read(
         &self,
         context: &Context<'_>,
         into: &mut BytesMut,
-    ) -> Poll<io::Result<BodyRead>> {
+    ) -> Poll<Result<BodyRead, ClientFailure>> {
         let mut state = self.streams.lock();
         let Some(open) = state.stream(self.id) else {
-            return Poll::Ready(Err(gone()));
+            return Poll::Ready(Err(gone().into()));
         };
         match open.body {
-            ReceivedBody::Gone => return Poll::Ready(Err(gone())),
-            ReceivedBody::Malformed => {
-                return Poll::Ready(Err(ErrorKind::InvalidData.into()));
-            }
+            ReceivedBody::Gone => return Poll::Ready(Err(gone().into())),
+            ReceivedBody::Malformed => return Poll::Ready(Err(ClientFailure::MalformedStream)),
             ReceivedBody::Whole if open.received.is_empty() => {
                 return Poll::Ready(Ok(BodyRead::End));
             }

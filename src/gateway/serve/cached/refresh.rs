@@ -123,7 +123,7 @@ impl RequestClient for DiscardingClient {
         &mut self.received
     }
 
-    async fn read_more(&mut self, _: Option<Duration>) -> Option<io::Result<usize>> {
+    async fn read_more(&mut self, _: Option<Duration>) -> Result<usize, ClientFailure> {
         std::future::pending().await
     }
 
