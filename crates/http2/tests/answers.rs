@@ -7,6 +7,7 @@
 
 mod client;
 
+use std::iter;
 use std::time::Duration;
 
 use client::{
@@ -233,6 +234,46 @@ fn urgent_streams_go_first() {
             .unwrap();
     }
     assert_eq!(order, "77713555133");
+}
+
+/// Goal: room for several turns is shared by incremental streams of one urgency alone. Method: two streams that wait for room of two turns,
+/// by their signals, and the streams that get some of it.
+#[test]
+fn only_incremental_streams_of_one_urgency_share_the_room() {
+    for (first, second, ready) in [
+        ("u=5", "u=1", vec![THREE]),
+        ("u=5, i", "u=1, i", vec![THREE]),
+        ("u=2, i", "u=3, i", vec![ONE]),
+        ("u=3", "u=3", vec![ONE]),
+        ("u=3, i", "u=3, i", vec![ONE, THREE]),
+    ] {
+        let room = 2 * 16_384;
+        let mut limits = LIMITS;
+        limits.output_bytes = room;
+        let mut connection = connection(limits);
+        receive(&mut connection, &settings(&[(4, 1_000_000)]));
+        let requests = [
+            headers(1, WHOLE, &format!("{GET}\npriority:{first}")),
+            headers(3, WHOLE, &format!("{GET}\npriority:{second}")),
+        ];
+        receive(&mut connection, &requests.concat());
+        receive(&mut connection, &window(0, 1_000_000));
+        begin(&mut connection, ONE);
+        begin(&mut connection, THREE);
+        let body = vec![0; 100_000];
+        for (stream, taken) in [(ONE, room), (THREE, 0)] {
+            let sent = connection.send_data(stream, &body, StreamEnd::Here);
+            assert_eq!(sent, Ok(taken));
+        }
+        take_frames(&mut connection);
+        let streams: Vec<StreamId> = iter::from_fn(|| connection.next_ready()).collect();
+        assert_eq!(streams, ready, "{first} beside {second}");
+        let share = room / streams.len();
+        for stream in streams {
+            let sent = connection.send_data(stream, &body[share..], StreamEnd::Here);
+            assert_eq!(sent, Ok(share), "{first} beside {second}");
+        }
+    }
 }
 
 /// Goal: a stream that sends for the first time does not overtake those that wait. Method: a second stream while the first waits for room.

@@ -70,6 +70,12 @@ impl SendSchedule {
         self.waiting.iter().any(|other| is_first(&other))
     }
 
+    /// Returns whether a stream of this urgency `can_send`.
+    pub(super) fn has_urgency(&self, urgency: u8, can_send: impl Fn(StreamId) -> bool) -> bool {
+        let mut waiting = self.waiting.iter();
+        waiting.any(|other| other.urgency == urgency && can_send(other.id))
+    }
+
     /// Removes all streams.
     pub(super) fn clear(&mut self) {
         self.waiting = Vec::new();

@@ -79,13 +79,17 @@ impl ConnectionCore {
         let stream = self.schedule.first(|stream| self.has_window(stream))?;
         self.schedule.remove(stream);
         let turn = self.schedule.next_turn();
+        let priority = self.streams.get(stream)?.priority;
+        // RFC 9218 §10: less urgent streams wait, and so do those that follow one that is not incremental.
+        let shares = priority.incremental
+            && (self.schedule).has_urgency(priority.urgency, |other| self.has_window(other));
         let state = self.streams.get_mut(stream)?;
-        state.reserved = match self.schedule.is_empty() {
-            true => room,
-            false => room.min(TURN_BYTES),
+        state.reserved = match shares {
+            true => room.min(TURN_BYTES),
+            false => room,
         };
         self.reserved += state.reserved;
-        if state.priority.incremental {
+        if priority.incremental {
             state.turn = turn;
         }
         Some(stream)
