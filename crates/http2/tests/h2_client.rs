@@ -13,7 +13,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use client::LIMITS;
-use exchange::{Answer, Exchange, Message, map_fields, planned, read_fields, send_body, to_map};
+use exchange::{
+    Answer, Exchange, Message, PipeSetting, end_in_time, lines, map_fields, planned, read_body,
+    read_fields, send_body, setting, to_map,
+};
 use h2::Reason;
 use h2::client::{Builder, ResponseFuture, SendRequest};
 use http::{HeaderValue, Request};
@@ -22,18 +25,6 @@ use sluicegate_http2::{
     ConnectionEvent, ConnectionLimits, ErrorCode, ServerConnection, StreamEnd, StreamId,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
-use tokio::runtime;
-use tokio::time::timeout;
-
-/// The settings of the client, and of the pipe.
-#[derive(Clone, Copy, Debug)]
-struct Setting {
-    stream_window: u32,
-    connection_window: u32,
-    table: u32,
-    pipe: usize,
-    server: ConnectionLimits,
-}
 
 /// The server's end of a pipe.
 struct DuplexServer {
@@ -142,8 +133,7 @@ impl DuplexServer {
 
     fn send(&mut self, stream: StreamId, message: &Message) {
         let status = message.first.parse().unwrap();
-        let fields = message.fields.iter();
-        let fields = fields.map(|(name, value)| (name.as_bytes(), &value[..]));
+        let fields = lines(&message.fields);
         let sent = self
             .connection
             .send_head(stream, status, fields, StreamEnd::NotYet);
@@ -174,28 +164,21 @@ impl DuplexServer {
         if let Some(trailers) = &message.trailers
             && *sent == message.body.len()
         {
-            let fields = trailers
-                .iter()
-                .map(|(name, value)| (name.as_bytes(), &value[..]));
-            self.connection.send_trailers(stream, fields).unwrap();
+            let sent = self.connection.send_trailers(stream, lines(trailers));
+            sent.unwrap();
         }
     }
 }
 
 /// Returns the answer, as the client reads it.
 async fn read_answer(answer: ResponseFuture) -> Result<Message, h2::Error> {
-    let (head, mut body) = answer.await?.into_parts();
+    let (head, body) = answer.await?.into_parts();
     let mut message = Message {
         first: head.status.as_str().to_owned(),
         fields: map_fields(&head.headers),
         ..Message::default()
     };
-    while let Some(bytes) = body.data().await {
-        let bytes = bytes?;
-        message.body.extend_from_slice(&bytes);
-        body.flow_control().release_capacity(bytes.len())?;
-    }
-    message.trailers = body.trailers().await?.map(|trailers| map_fields(&trailers));
+    read_body(body, &mut message).await?;
     Ok(message)
 }
 
@@ -229,10 +212,17 @@ async fn exchange(sender: SendRequest<Bytes>, number: usize, exchange: Exchange)
 }
 
 /// Makes the exchanges at the same time, and compares what each side has seen.
-async fn compare(exchanges: Vec<Exchange>, setting: Setting) {
+async fn compare(exchanges: Vec<Exchange>, setting: PipeSetting) {
     let (ours, theirs) = duplex(setting.pipe);
+    let limits = ConnectionLimits {
+        max_streams: setting.own_streams,
+        stream_window: setting.own_window,
+        connection_window: setting.own_window,
+        output_bytes: setting.own_output,
+        ..LIMITS
+    };
     let server = DuplexServer {
-        connection: ServerConnection::new(setting.server, Duration::ZERO),
+        connection: ServerConnection::new(limits, Duration::ZERO),
         exchanges: exchanges.clone(),
         seen: HashMap::new(),
         numbers: HashMap::new(),
@@ -244,6 +234,7 @@ async fn compare(exchanges: Vec<Exchange>, setting: Setting) {
     builder
         .initial_window_size(setting.stream_window)
         .initial_connection_window_size(setting.connection_window)
+        .max_frame_size(setting.max_frame_size)
         .header_table_size(setting.table)
         .initial_max_send_streams(1);
     let (sender, connection) = builder.handshake::<_, Bytes>(theirs).await.unwrap();
@@ -267,29 +258,6 @@ async fn compare(exchanges: Vec<Exchange>, setting: Setting) {
     }
 }
 
-fn setting() -> impl Strategy<Value = Setting> {
-    let window = || prop_oneof![Just(65_535_u32), 1000_u32..200_000];
-    let table = prop_oneof![Just(4096_u32), Just(0), 0_u32..8192];
-    let pipe = prop_oneof![Just(64 * 1024_usize), 100_usize..5000];
-    let server = (window(), 1_u32..20, 1000_usize..100_000);
-    (window(), window(), table, pipe, server).prop_map(
-        |(stream_window, connection_window, table, pipe, (window, max_streams, output_bytes))| {
-            let mut server = LIMITS;
-            server.stream_window = window;
-            server.connection_window = window;
-            server.max_streams = max_streams;
-            server.output_bytes = output_bytes;
-            Setting {
-                stream_window,
-                connection_window: connection_window.max(65_535),
-                table,
-                pipe,
-                server,
-            }
-        },
-    )
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -297,9 +265,6 @@ proptest! {
     /// fields, bodies, trailers, cancellations and resets, in windows, tables and pipes of many sizes.
     #[test]
     fn both_sides_see_the_same(exchanges in prop::collection::vec(planned(), 1..12), setting in setting()) {
-        let runtime = runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let compared = async { timeout(Duration::from_secs(20), compare(exchanges, setting)).await };
-        let in_time = runtime.block_on(compared);
-        prop_assert!(in_time.is_ok(), "they wait for each other");
+        prop_assert!(end_in_time(compare(exchanges, setting)), "they wait for each other");
     }
 }

@@ -14,7 +14,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use exchange::{Answer, Exchange, Message, map_fields, planned, read_fields, send_body, to_map};
+use exchange::{
+    Answer, Exchange, Message, PipeSetting, end_in_time, lines, map_fields, planned, read_body,
+    read_fields, send_body, setting, to_map,
+};
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
 use http::{Request, Response, StatusCode};
@@ -25,20 +28,6 @@ use sluicegate_http2::{
     StreamId,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
-use tokio::runtime;
-use tokio::time::timeout;
-
-/// The settings of the server, and of the pipe.
-#[derive(Clone, Copy, Debug)]
-struct OriginSetting {
-    stream_window: u32,
-    connection_window: u32,
-    max_streams: u32,
-    max_frame_size: u32,
-    table: u32,
-    pipe: usize,
-    client: ClientLimits,
-}
 
 /// The whole requests that the server has seen, by the number of their exchange.
 type SeenRequests = Arc<Mutex<HashMap<usize, Message>>>;
@@ -111,8 +100,7 @@ impl DuplexOrigin {
             protocol: None,
         };
         let text = number.to_string();
-        let fields = planned.request.fields.iter();
-        let fields = fields.map(|(name, value)| (name.as_bytes(), &value[..]));
+        let fields = lines(&planned.request.fields);
         let fields = fields.chain([(&b"x-number"[..], text.as_bytes())]);
         let sent = self
             .connection
@@ -142,9 +130,8 @@ impl DuplexOrigin {
             return;
         }
         if let Some(trailers) = &message.trailers {
-            let fields = trailers.iter();
-            let fields = fields.map(|(name, value)| (name.as_bytes(), &value[..]));
-            self.connection.send_trailers(stream, fields).unwrap();
+            let sent = self.connection.send_trailers(stream, lines(trailers));
+            sent.unwrap();
         }
         running.is_sent = true;
         self.finish(stream);
@@ -240,17 +227,12 @@ async fn serve(
 }
 
 async fn read_request(
-    mut body: RecvStream,
+    body: RecvStream,
     mut message: Message,
     number: usize,
     seen: SeenRequests,
 ) -> Result<(), h2::Error> {
-    while let Some(bytes) = body.data().await {
-        let bytes = bytes?;
-        message.body.extend_from_slice(&bytes);
-        body.flow_control().release_capacity(bytes.len())?;
-    }
-    message.trailers = body.trailers().await?.map(|trailers| map_fields(&trailers));
+    read_body(body, &mut message).await?;
     seen.lock().unwrap().insert(number, message);
     Ok(())
 }
@@ -272,10 +254,18 @@ async fn send_answer(
 }
 
 /// Makes the exchanges at the same time, and compares what each side has seen.
-async fn compare(exchanges: Vec<Exchange>, setting: OriginSetting) {
+async fn compare(exchanges: Vec<Exchange>, setting: PipeSetting) {
     let (ours, mut theirs) = duplex(setting.pipe);
+    let limits = ClientLimits {
+        max_streams: setting.own_streams,
+        first_streams: 1,
+        stream_window: setting.own_window,
+        connection_window: setting.own_window,
+        output_bytes: setting.own_output,
+        ..CLIENT_LIMITS
+    };
     let origin = DuplexOrigin {
-        connection: ClientConnection::new(setting.client, Duration::ZERO),
+        connection: ClientConnection::new(limits, Duration::ZERO),
         exchanges: exchanges.clone(),
         next: 0,
         running: HashMap::new(),
@@ -323,35 +313,6 @@ async fn compare(exchanges: Vec<Exchange>, setting: OriginSetting) {
     }
 }
 
-fn setting() -> impl Strategy<Value = OriginSetting> {
-    let window = || prop_oneof![Just(65_535_u32), 1000_u32..200_000];
-    let table = prop_oneof![Just(4096_u32), Just(0), 0_u32..8192];
-    let pipe = prop_oneof![Just(64 * 1024_usize), 100_usize..5000];
-    let frame = prop_oneof![Just(16_384_u32), 16_384_u32..100_000];
-    let client = (window(), 1_u32..20, 1000_usize..100_000);
-    (window(), window(), 1_u32..20, frame, table, pipe, client).prop_map(
-        |(stream_window, connection_window, max_streams, max_frame_size, table, pipe, client)| {
-            let (window, most, output_bytes) = client;
-            OriginSetting {
-                stream_window,
-                connection_window: connection_window.max(65_535),
-                max_streams,
-                max_frame_size,
-                table,
-                pipe,
-                client: ClientLimits {
-                    max_streams: most,
-                    first_streams: 1,
-                    stream_window: window,
-                    connection_window: window,
-                    output_bytes,
-                    ..CLIENT_LIMITS
-                },
-            }
-        },
-    )
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -359,9 +320,6 @@ proptest! {
     /// fields, bodies, trailers, interim heads, cancellations and resets, in windows, tables, frames and pipes of many sizes.
     #[test]
     fn both_sides_see_the_same(exchanges in prop::collection::vec(planned(), 1..12), setting in setting()) {
-        let runtime = runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let compared = async { timeout(Duration::from_secs(20), compare(exchanges, setting)).await };
-        let in_time = runtime.block_on(compared);
-        prop_assert!(in_time.is_ok(), "they wait for each other");
+        prop_assert!(end_in_time(compare(exchanges, setting)), "they wait for each other");
     }
 }

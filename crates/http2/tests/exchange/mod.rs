@@ -7,12 +7,15 @@
 )]
 
 use std::future::poll_fn;
+use std::time::Duration;
 
 use bytes::Bytes;
-use h2::{Reason, SendStream};
+use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use proptest::prelude::*;
 use sluicegate_http2::FieldLines;
+use tokio::runtime;
+use tokio::time::timeout;
 
 pub(crate) type Fields = Vec<(String, Vec<u8>)>;
 
@@ -79,6 +82,12 @@ pub(crate) fn map_fields(map: &HeaderMap) -> Fields {
     fields
 }
 
+/// Returns fields as names and values.
+pub(crate) fn lines(fields: &Fields) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let fields = fields.iter();
+    fields.map(|(name, value)| (name.as_bytes(), &value[..]))
+}
+
 pub(crate) fn to_map(fields: &Fields) -> HeaderMap {
     let mut map = HeaderMap::new();
     for (name, value) in fields {
@@ -104,6 +113,62 @@ pub(crate) async fn send_body(
         Some(trailers) => stream.send_trailers(to_map(trailers)),
         None => stream.send_data(Bytes::new(), true),
     }
+}
+
+/// Reads the body of a message to its end.
+pub(crate) async fn read_body(
+    mut body: RecvStream,
+    message: &mut Message,
+) -> Result<(), h2::Error> {
+    while let Some(bytes) = body.data().await {
+        let bytes = bytes?;
+        message.body.extend_from_slice(&bytes);
+        body.flow_control().release_capacity(bytes.len())?;
+    }
+    message.trailers = body.trailers().await?.map(|trailers| map_fields(&trailers));
+    Ok(())
+}
+
+/// Makes exchanges. Returns false where the sides wait for each other.
+pub(crate) fn end_in_time(exchanges: impl Future<Output = ()>) -> bool {
+    let mut builder = runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().build().unwrap();
+    let in_time = async { timeout(Duration::from_secs(20), exchanges).await };
+    runtime.block_on(in_time).is_ok()
+}
+
+/// The settings of the h2 crate's side, the bounds of the other side, and the size of the pipe between them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PipeSetting {
+    pub(crate) stream_window: u32,
+    pub(crate) connection_window: u32,
+    pub(crate) max_streams: u32,
+    pub(crate) max_frame_size: u32,
+    pub(crate) table: u32,
+    pub(crate) pipe: usize,
+    pub(crate) own_window: u32,
+    pub(crate) own_streams: u32,
+    pub(crate) own_output: usize,
+}
+
+pub(crate) fn setting() -> impl Strategy<Value = PipeSetting> {
+    let window = || prop_oneof![Just(65_535_u32), 1000_u32..200_000];
+    let table = prop_oneof![Just(4096_u32), Just(0), 0_u32..8192];
+    let pipe = prop_oneof![Just(64 * 1024_usize), 100_usize..5000];
+    let frame = prop_oneof![Just(16_384_u32), 16_384_u32..100_000];
+    let theirs = (window(), window(), 1_u32..20, frame, table);
+    let own = (window(), 1_u32..20, 1000_usize..100_000);
+    (theirs, pipe, own).prop_map(|(theirs, pipe, own)| PipeSetting {
+        stream_window: theirs.0,
+        connection_window: theirs.1.max(65_535),
+        max_streams: theirs.2,
+        max_frame_size: theirs.3,
+        table: theirs.4,
+        pipe,
+        own_window: own.0,
+        own_streams: own.1,
+        own_output: own.2,
+    })
 }
 
 pub(crate) fn fields() -> impl Strategy<Value = Fields> {
