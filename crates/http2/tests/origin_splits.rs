@@ -14,8 +14,9 @@ use std::mem;
 use std::time::Duration;
 
 use client::frames::wrong_frame;
+use client::pieces::{add_data, pieces};
 use client::{LIMITS, settings};
-use exchange::{Message, message, read_fields};
+use exchange::{Message, lines, message, read_fields};
 use origin::frames::frames;
 use origin::{CLIENT_LIMITS, MANY_STREAMS, describe_event};
 use proptest::prelude::*;
@@ -82,7 +83,7 @@ impl ScriptedClient {
             match event {
                 ClientEvent::Data { stream, data, end } => {
                     *self.unreleased.entry(stream).or_default() += data.len();
-                    self.add_data(&format!("data {stream} "), data, end);
+                    add_data(&mut self.events, stream, data, end);
                     continue;
                 }
                 ClientEvent::Response { .. } => {
@@ -98,34 +99,13 @@ impl ScriptedClient {
         }
         assert!(input.is_empty());
     }
-
-    /// Adds DATA to that which came before it.
-    fn add_data(&mut self, prefix: &str, data: &[u8], end: StreamEnd) {
-        let text = data.escape_ascii().to_string();
-        let is_same = |last: &&mut String| last.starts_with(prefix) && !last.ends_with("Here");
-        match self.events.last_mut().filter(is_same) {
-            Some(last) => *last += &text,
-            None => self.events.push(format!("{prefix}{text}")),
-        }
-        if end.is_here()
-            && let Some(last) = self.events.last_mut()
-        {
-            *last += " Here";
-        }
-    }
 }
 
 /// Returns the events and the output, where the bytes come in pieces of these sizes, again and again.
 fn run(bytes: &[u8], sizes: &[usize]) -> (Vec<String>, Vec<u8>) {
     let mut client = ScriptedClient::new();
-    let mut rest = bytes;
-    for size in sizes.iter().cycle() {
-        let (piece, behind) = rest.split_at((*size).min(rest.len()));
+    for piece in pieces(bytes, sizes) {
         client.receive(piece);
-        rest = behind;
-        if rest.is_empty() {
-            break;
-        }
     }
     let mut output = client.output;
     output.extend_from_slice(client.connection.output());
@@ -151,8 +131,7 @@ impl WiredExchange {
     /// Passes pieces of these sizes until both messages have come.
     fn make(&mut self, sizes: &[usize]) {
         let (method, path) = self.request.first.split_once(' ').unwrap();
-        let fields = self.request.fields.iter();
-        let fields = fields.map(|(name, value)| (name.as_bytes(), &value[..]));
+        let fields = lines(&self.request.fields);
         let pseudo = pseudo_fields(method, path);
         let sent = self.client.send_request(pseudo, fields, StreamEnd::NotYet);
         let stream = sent.unwrap();
@@ -178,8 +157,7 @@ impl WiredExchange {
         let sent = self.client.send_data(stream, rest, StreamEnd::NotYet);
         self.request_sent += sent.unwrap();
         if self.request_sent == self.request.body.len() {
-            let trailers = self.request.trailers.iter().flatten();
-            let trailers = trailers.map(|(name, value)| (name.as_bytes(), &value[..]));
+            let trailers = self.request.trailers.iter().flat_map(lines);
             self.client.send_trailers(stream, trailers).unwrap();
         }
     }
@@ -189,8 +167,7 @@ impl WiredExchange {
         let sent = self.server.send_data(stream, rest, StreamEnd::NotYet);
         self.response_sent += sent.unwrap();
         if self.response_sent == self.response.body.len() {
-            let trailers = self.response.trailers.iter().flatten();
-            let trailers = trailers.map(|(name, value)| (name.as_bytes(), &value[..]));
+            let trailers = self.response.trailers.iter().flat_map(lines);
             self.server.send_trailers(stream, trailers).unwrap();
         }
     }
@@ -206,8 +183,7 @@ impl WiredExchange {
                     let interim = (self.server).send_head(stream, 103, [], StreamEnd::NotYet);
                     interim.unwrap();
                     let status = self.response.first.parse().unwrap();
-                    let fields = self.response.fields.iter();
-                    let fields = fields.map(|(name, value)| (name.as_bytes(), &value[..]));
+                    let fields = lines(&self.response.fields);
                     let sent = (self.server).send_head(stream, status, fields, StreamEnd::NotYet);
                     sent.unwrap();
                     self.send_response_body(stream);

@@ -12,6 +12,7 @@ use std::mem;
 use std::time::Duration;
 
 use client::frames::{frames, number_streams, wrong_frame};
+use client::pieces::{add_data, pieces};
 use client::{LIMITS, describe, settings};
 use proptest::prelude::*;
 use sluicegate_http2::frame::PREFACE;
@@ -43,7 +44,7 @@ impl ScriptedServer {
             match event {
                 ConnectionEvent::Data { stream, data, end } => {
                     *self.unreleased.entry(stream).or_default() += data.len();
-                    self.add_data(&format!("data {stream} "), data, end);
+                    add_data(&mut self.events, stream, data, end);
                     continue;
                 }
                 ConnectionEvent::Request { stream, end, .. } => self.answer(stream, end),
@@ -57,21 +58,6 @@ impl ScriptedServer {
             self.events.push(words);
         }
         assert!(input.is_empty());
-    }
-
-    /// Adds DATA to that which came before it.
-    fn add_data(&mut self, prefix: &str, data: &[u8], end: StreamEnd) {
-        let text = data.escape_ascii().to_string();
-        let is_same = |last: &&mut String| last.starts_with(prefix) && !last.ends_with("Here");
-        match self.events.last_mut().filter(is_same) {
-            Some(last) => *last += &text,
-            None => self.events.push(format!("{prefix}{text}")),
-        }
-        if end.is_here()
-            && let Some(last) = self.events.last_mut()
-        {
-            *last += " Here";
-        }
     }
 
     /// Answers at once, and takes the bodies that came before.
@@ -105,14 +91,8 @@ impl ScriptedServer {
 /// Returns the events and the output, where the bytes come in pieces of these sizes, again and again.
 fn run(bytes: &[u8], sizes: &[usize]) -> (Vec<String>, Vec<u8>) {
     let mut server = ScriptedServer::new();
-    let mut rest = bytes;
-    for size in sizes.iter().cycle() {
-        let (piece, behind) = rest.split_at((*size).min(rest.len()));
+    for piece in pieces(bytes, sizes) {
         server.receive(piece);
-        rest = behind;
-        if rest.is_empty() {
-            break;
-        }
     }
     let mut output = server.output;
     output.extend_from_slice(server.connection.output());

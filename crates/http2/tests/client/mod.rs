@@ -7,6 +7,7 @@
 )]
 
 pub(crate) mod frames;
+pub(crate) mod pieces;
 
 use std::fmt::Write;
 use std::time::Duration;
