@@ -15,7 +15,8 @@ use std::time::Duration;
 use sluicegate_http2::frame::{FrameFlags, FrameHead, FrameKind, PREFACE, ReceivedFrame};
 use sluicegate_http2::hpack::{FieldDecoder, write_field};
 use sluicegate_http2::{
-    ConnectionEvent, ConnectionLimits, ExtendedConnect, FloodLimits, ServerConnection, StreamId,
+    ConnectionEvent, ConnectionLimits, ExtendedConnect, FieldLines, FloodLimits, ServerConnection,
+    StreamId,
 };
 
 /// The bounds of most tests.
@@ -157,20 +158,13 @@ pub(crate) fn describe(event: &ConnectionEvent<'_>) -> String {
             ] {
                 write!(line, " {}", part.map_or("-".into(), text)).unwrap();
             }
-            for (name, value) in head.fields().iter() {
-                write!(line, " {}={}", text(name), text(value)).unwrap();
-            }
-            format!("{line} {end:?}")
+            format!("{line}{} {end:?}", describe_fields(head.fields()))
         }
         ConnectionEvent::Data { stream, data, end } => {
             format!("data {stream} {} {end:?}", text(data))
         }
         ConnectionEvent::Trailers { stream, fields } => {
-            let mut line = format!("trailers {stream}");
-            for (name, value) in fields.iter() {
-                write!(line, " {}={}", text(name), text(value)).unwrap();
-            }
-            line
+            format!("trailers {stream}{}", describe_fields(fields))
         }
         ConnectionEvent::Malformed { stream, violation } => {
             format!("malformed {stream} {violation:?}")
@@ -182,6 +176,14 @@ pub(crate) fn describe(event: &ConnectionEvent<'_>) -> String {
         } => format!("reset {stream} {code} {violation:?}"),
         ConnectionEvent::Closed(violation) => format!("closed {violation:?}"),
     }
+}
+
+/// Returns fields in words, each behind a blank.
+pub(crate) fn describe_fields(fields: &FieldLines) -> String {
+    let text = String::from_utf8_lossy;
+    let fields = fields.iter();
+    let fields = fields.map(|(name, value)| format!(" {}={}", text(name), text(value)));
+    fields.collect()
 }
 
 /// Takes the output. Returns its frames in words, one a line.

@@ -8,7 +8,6 @@
 
 pub(crate) mod frames;
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use sluicegate_http2::frame::PREFACE;
@@ -17,7 +16,7 @@ use sluicegate_http2::{
     ClientConnection, ClientEvent, ClientLimits, RequestPseudoFields, StreamEnd, StreamId,
 };
 
-use super::client::{LIMITS, describe_frames, settings};
+use super::client::{LIMITS, describe_fields, describe_frames, settings};
 
 /// The bounds of most tests.
 pub(crate) const CLIENT_LIMITS: ClientLimits = ClientLimits {
@@ -102,19 +101,12 @@ pub(crate) fn describe_event(event: &ClientEvent<'_>) -> String {
     let text = String::from_utf8_lossy;
     match event {
         ClientEvent::Response { stream, head, end } => {
-            let mut line = format!("response {stream} {}", head.status());
-            for (name, value) in head.fields().iter() {
-                write!(line, " {}={}", text(name), text(value)).unwrap();
-            }
-            format!("{line} {end:?}")
+            let fields = describe_fields(head.fields());
+            format!("response {stream} {}{fields} {end:?}", head.status())
         }
         ClientEvent::Data { stream, data, end } => format!("data {stream} {} {end:?}", text(data)),
         ClientEvent::Trailers { stream, fields } => {
-            let mut line = format!("trailers {stream}");
-            for (name, value) in fields.iter() {
-                write!(line, " {}={}", text(name), text(value)).unwrap();
-            }
-            line
+            format!("trailers {stream}{}", describe_fields(fields))
         }
         ClientEvent::Unprocessed { stream } => format!("unprocessed {stream}"),
         ClientEvent::Reset {
