@@ -3,16 +3,13 @@
 
 mod http2_frames;
 
-use std::collections::BTreeMap;
-use std::mem;
 use std::time::Duration;
 
-use http2_frames::check;
+use http2_frames::{FLOODS, Found, check, find_in_pieces};
 use libfuzzer_sys::fuzz_target;
 use sluicegate_http2::frame::{PREFACE, write_settings};
 use sluicegate_http2::{
-    ConnectionEvent, ConnectionLimits, ExtendedConnect, FloodLimits, ServerConnection, StreamEnd,
-    StreamId,
+    ConnectionEvent, ConnectionLimits, ExtendedConnect, ServerConnection, StreamEnd, StreamId,
 };
 
 /// Small, so that a short input reaches them.
@@ -23,25 +20,8 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
     connection_window: 65_535,
     output_bytes: 200,
     extended_connect: ExtendedConnect::Allowed,
-    floods: FloodLimits {
-        control_frames: 20,
-        control_frames_per_second: 1,
-        control_frames_per_request: 4,
-        control_frames_per_data_frame: 1,
-        cancelled_streams: 4,
-        broken_streams: 4,
-        remembered_resets: 3,
-    },
+    floods: FLOODS,
 };
-
-/// What is found in an input.
-#[derive(Debug, Default, PartialEq)]
-struct Found {
-    events: Vec<String>,
-    /// The data of each stream; a full stop stands for the end.
-    bodies: BTreeMap<StreamId, Vec<u8>>,
-    output: Vec<u8>,
-}
 
 /// Answers each request at once with a body that waits for windows, and takes bodies when another request comes.
 fn answer(connection: &mut ServerConnection, stream: StreamId) {
@@ -57,20 +37,15 @@ fn answer(connection: &mut ServerConnection, stream: StreamId) {
 fn find(input: &[u8], step: usize) -> Found {
     let mut connection = ServerConnection::new(LIMITS, Duration::ZERO);
     let mut found = Found::default();
-    // By stream: how much a window grows depends on how much is released at once.
-    let mut unreleased = BTreeMap::new();
     for mut piece in input.chunks(step) {
         while let Some(event) = connection.receive(&mut piece, Duration::ZERO) {
             match &event {
                 ConnectionEvent::Data { stream, data, end } => {
-                    *unreleased.entry(*stream).or_default() += data.len();
-                    let body = found.bodies.entry(*stream).or_default();
-                    body.extend_from_slice(data);
-                    body.extend_from_slice(if end.is_here() { b"." } else { b"" });
+                    found.add_data(*stream, data, *end);
                     continue;
                 }
                 ConnectionEvent::Request { stream, .. } => {
-                    for (stream, bytes) in mem::take(&mut unreleased) {
+                    for (stream, bytes) in found.take_unreleased() {
                         connection.release(stream, bytes);
                     }
                     answer(&mut connection, *stream);
@@ -104,8 +79,6 @@ fuzz_target!(|input: (u8, &[u8])| {
         write_settings(&mut bytes, &[]);
     }
     bytes.extend_from_slice(frames);
-    let whole = find(&bytes, bytes.len().max(1));
+    let whole = find_in_pieces(find, &bytes, step);
     check(&whole.output);
-    assert_eq!(find(&bytes, usize::from(step).max(1)), whole);
-    assert_eq!(find(&bytes, 1), whole);
 });
