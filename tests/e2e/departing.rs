@@ -52,7 +52,7 @@ async fn with_windows(gateway: &Gateway, bytes: u32) -> Frames {
 }
 
 /// Reads so many bytes of the body on a stream, and returns whether the stream ends with them.
-async fn read_body(frames: &mut Frames, stream: u32, mut bytes: usize) -> bool {
+pub(super) async fn read_body(frames: &mut Frames, stream: u32, mut bytes: usize) -> bool {
     loop {
         let frame = frames.next().await.expect("the connection goes on");
         if frame.stream != stream || !matches!(frame.kind, DATA | HEADERS) {

@@ -5,6 +5,10 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
+use crate::departing::read_body;
+use crate::harness::frames::{
+    self, ACK, Fate, Frames, GOAWAY, NO_ERROR, PING, WINDOW_UPDATE, frame,
+};
 use crate::harness::*;
 
 /// An origin that takes its time.
@@ -106,6 +110,71 @@ async fn a_stream_of_http2_under_way_is_finished() {
         assert_eq!(stream.await.unwrap().text(), "late");
     }
     assert_eq!(gateway.exit_code().await, 0);
+}
+
+/// Reads frames up to the next GOAWAY. Returns its last stream and its reason.
+async fn goaway(frames: &mut Frames) -> [u32; 2] {
+    loop {
+        let next = frames.next().await.expect("the connection goes on");
+        if next.kind == GOAWAY {
+            let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
+            return [number(&next.payload[..4]), number(&next.payload[4..8])];
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_drain_of_http2_takes_two_steps() {
+    // Goal: RFC 9113 §6.8, a drain loses no request that its client sends before it knows, and a client that reads slowly gets its whole
+    // answer, whoever answers. Method: a part of a large answer is read when the drain begins. GOAWAY with every stream and a PING; a
+    // request that was on its way; GOAWAY with its stream once the PING is answered, behind which a request is ignored. The rest of the
+    // answer comes through a window that opens for longer than connections without requests stay.
+    const BODY: usize = 300_000;
+    const FIRST_WINDOW: usize = 65_535;
+    const PIECE: usize = 16_384;
+    let origin = Origin::answering(|_| Answer::new(200).body(vec![b'a'; BODY]).into());
+    let body = "a".repeat(BODY);
+    let rules = format!(
+        "[[route]]\npath = \"/origin\"\norigin = \"app\"\n\
+         [[route]]\npath = \"/gateway\"\nrespond = {{ status = 200, body = \"{body}\" }}\n\
+         [[route]]\npath = \"/late\"\nrespond = {{ status = 204 }}\n"
+    );
+    for path in ["/origin", "/gateway"] {
+        let mut gateway = Gateway::before(&origin, &rules).await;
+        let mut frames = Frames::connect(gateway.address()).await;
+        frames.request(1, &frames::get(path.as_bytes(), &[])).await;
+        assert_eq!(frames.fate(1).await, Fate::Answered(200), "{path}");
+        assert!(!read_body(&mut frames, 1, FIRST_WINDOW).await, "{path}");
+        gateway.signal(Signal::SIGTERM);
+
+        assert_eq!(goaway(&mut frames).await, [0x7fff_ffff, NO_ERROR], "{path}");
+        let ping = frames.next().await.expect("a question behind GOAWAY");
+        assert_eq!((ping.kind, ping.flags), (PING, 0), "{path}");
+        frames.request(3, &frames::get(b"/late", &[])).await;
+        assert_eq!(frames.fate(3).await, Fate::Answered(204), "{path}");
+        frames.write(&frame(PING, ACK, 0, &ping.payload)).await;
+        assert_eq!(goaway(&mut frames).await, [3, NO_ERROR], "{path}");
+        frames.request(5, &frames::get(b"/late", &[])).await;
+
+        let mut left = BODY - FIRST_WINDOW;
+        let mut is_whole = false;
+        at_a_pace(Duration::from_millis(150), async || {
+            let piece = left.min(PIECE);
+            for stream in [0, 1] {
+                let more = u32::try_from(piece).unwrap().to_be_bytes();
+                let update = frame(WINDOW_UPDATE, 0, stream, &more);
+                frames.write(&update).await;
+            }
+            is_whole = read_body(&mut frames, 1, piece).await;
+            left -= piece;
+            (left == 0).then_some(())
+        })
+        .await;
+        assert!(is_whole || read_body(&mut frames, 1, 0).await, "{path}");
+        assert!(frames.next().await.is_none(), "{path}");
+        assert_eq!(gateway.exit_code().await, 0, "{path}");
+        assert_eq!(gateway.access_log().len(), 2, "{path}");
+    }
 }
 
 #[tokio::test]

@@ -335,10 +335,12 @@ impl ConnectionDriver {
         };
         let rest = rest.to_vec();
         let shared = Arc::clone(self.shared());
+        // A drain waits for it: the request was recorded, and its answer has not left.
+        let in_flight = shared.recorder.metrics.in_flight();
         tokio::spawn(async move {
             let mut written = Box::pin(stream.write([&rest, b""], BodyEnd::Here));
             shared.cut_off.stream(written.as_mut()).await;
-            drop(permit);
+            drop((permit, in_flight));
         });
     }
 
