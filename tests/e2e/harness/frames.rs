@@ -243,6 +243,28 @@ impl Frames {
         }
     }
 
+    /// Reads the body of the answer on a stream, up to its end or the reason of a reset.
+    pub async fn body(&mut self, stream: u32) -> (Vec<u8>, Result<(), u32>) {
+        let mut body = Vec::new();
+        loop {
+            let frame = self.next().await.expect("the connection goes on");
+            if frame.stream != stream {
+                continue;
+            }
+            match frame.kind {
+                RST_STREAM => {
+                    let reason = frame.payload[..4].try_into().unwrap();
+                    return (body, Err(u32::from_be_bytes(reason)));
+                }
+                DATA => body.extend(&frame.payload),
+                _ => {}
+            }
+            if matches!(frame.kind, DATA | HEADERS) && frame.flags & END_STREAM != 0 {
+                return (body, Ok(()));
+            }
+        }
+    }
+
     /// Waits for the head of the answer on a stream, and gives its block of fields.
     pub async fn block(&mut self, stream: u32) -> Vec<u8> {
         loop {

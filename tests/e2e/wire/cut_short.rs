@@ -8,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::harness::frames::{Fate, Frames, INTERNAL_ERROR, get};
 use crate::harness::*;
 
 const HTTP10: &[u8] = b"GET / HTTP/1.0\r\nHost: a.test\r\n\r\n";
@@ -94,6 +95,35 @@ async fn an_answer_that_is_cut_short_under_tls_ends_without_close_notify() {
     )
     .await;
     assert!(end.is_err(), "{text}");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_cut_short_over_http2_ends_by_a_reset() {
+    // Goal: the same over HTTP/2, where a whole answer ends its stream, and other streams go on. Method: bodies without their end, in
+    // chunks and of an announced length, then a whole one on the same connection.
+    let origin = Origin::answering(|request| match &*request.target {
+        "/chunks" => {
+            let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
+            Reply::Raw(head.into())
+        }
+        "/length" => Reply::CutShort {
+            promised: 10,
+            sent: 5,
+        },
+        _ => Answer::new(200).body("hello").into(),
+    });
+    let gateway = Gateway::passing(&origin).await;
+    let mut frames = Frames::connect(gateway.address()).await;
+    for (stream, path) in [(1, &b"/chunks"[..]), (3, b"/length")] {
+        frames.request(stream, &get(path, &[])).await;
+        assert_eq!(frames.fate(stream).await, Fate::Answered(200));
+        let (body, end) = frames.body(stream).await;
+        assert_eq!(end, Err(INTERNAL_ERROR), "{body:?}");
+        assert_eq!(body.len(), 5);
+    }
+    frames.request(5, &get(b"/whole", &[])).await;
+    assert_eq!(frames.fate(5).await, Fate::Answered(200));
+    assert_eq!(frames.body(5).await, (b"hello".to_vec(), Ok(())));
 }
 
 #[tokio::test]
