@@ -21,6 +21,7 @@ mod http2_origins;
 mod loops;
 mod negotiated;
 mod origin_floods;
+mod priorities;
 mod request_line;
 mod resource_advisories;
 mod response_fields;
