@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use super::echo::EchoOrigin;
 use crate::harness::frames::{
     DATA, END_HEADERS, END_STREAM, Fate, Frames, GOAWAY, HEADERS, NO_ERROR, PING, REFUSED_STREAM,
@@ -198,7 +200,8 @@ async fn an_answer_that_is_not_read_ends() {
 
 #[tokio::test]
 async fn a_head_that_is_too_long_gets_431() {
-    // Goal: the size of heads holds for HTTP/2 too. Method: 40 KiB of fields, then a request that passes on the same connection.
+    // Goal: the size of heads holds for HTTP/2 too. Method: 40 KiB of fields, then a request that passes on the same connection; the
+    // lines of both in the access log.
     let origin = Origin::named("fine");
     let gateway = Gateway::passing(&origin).await;
     let mut frames = Frames::connect(gateway.address()).await;
@@ -214,6 +217,16 @@ async fn a_head_that_is_too_long_gets_431() {
     frames.request(3, &get(b"/", &[])).await;
     assert_eq!(frames.fate(3).await, Fate::Answered(200));
     assert_eq!(origin.count(), 1);
+    let lines = gateway.access_lines(2).await;
+    let facts = |line: &Value| ["status", "outcome", "protocol"].map(|name| line[name].clone());
+    assert_eq!(
+        facts(&lines[0]),
+        [json!(431), json!("rejected"), json!("HTTP/2")]
+    );
+    assert_eq!(
+        facts(&lines[1]),
+        [json!(200), json!("forwarded"), json!("HTTP/2")]
+    );
 }
 
 #[tokio::test]
