@@ -29,6 +29,7 @@ pub const PADDED: u8 = 8;
 
 /// Reasons to end a stream or a connection (RFC 9113 §7).
 pub const NO_ERROR: u32 = 0;
+pub const PROTOCOL_ERROR: u32 = 1;
 pub const INTERNAL_ERROR: u32 = 2;
 pub const REFUSED_STREAM: u32 = 7;
 pub const ENHANCE_YOUR_CALM: u32 = 11;

@@ -2,8 +2,8 @@
 //! origin hears of it (RFC 9113 §8.2, §8.3, §10.3).
 
 use crate::harness::frames::{
-    DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, PADDED, PING, RST_STREAM, SETTINGS,
-    WINDOW_UPDATE, fields, frame, get, head, soon,
+    DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, PADDED, PING, PROTOCOL_ERROR, RST_STREAM,
+    SETTINGS, WINDOW_UPDATE, fields, frame, get, head, soon,
 };
 use crate::harness::{Gateway, Origin, Received, Setup};
 
@@ -328,6 +328,21 @@ async fn frames_that_break_the_protocol_end_the_connection() {
     padded.extend([0; 4]);
     frames.write(&frame(HEADERS, 5 | PADDED, 1, &padded)).await;
     assert_eq!(frames.fate(1).await, Fate::Answered(200));
+}
+
+#[tokio::test]
+async fn the_rule_that_ended_a_connection_is_logged() {
+    // Goal: an operator learns which rule a client broke. Method: DATA on a stream that has not begun, and the process log.
+    let gateway = Gateway::passing(&Origin::echo()).await;
+    let mut frames = Frames::connect(gateway.address()).await;
+    frames.write(&frame(DATA, 0, 5, b"x")).await;
+    assert_eq!(frames.goaway().await, Some(PROTOCOL_ERROR));
+    let told = "client 127.0.0.1: its HTTP/2 connection is ended: it broke the protocol: \
+                frame for a stream that has not begun (RFC 9113 §5.1)";
+    soon("the log names the rule", async || {
+        gateway.stderr().contains(told).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
