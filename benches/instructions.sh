@@ -75,7 +75,7 @@ row() { # TITLE PORT COMMAND...
 echo "| proxy | admitted GET | to nginx | refused GET | to nginx |"
 echo "|---|---|---|---|---|"
 nginx=$nginx_port
-[ "$version" = --h1 ] || nginx=$http2_port
+[ "$version" = --h1 ] || nginx=$nginx_h2c_port
 row "nginx \`limit_req\`" "$nginx" nginx -p "$dir" -e "$dir/nginx-error.log" -c "$dir/nginx.conf"
 for binary; do
     row "$binary" "$sluicegate_port" "$binary" run --config "$dir/sluicegate.toml"
