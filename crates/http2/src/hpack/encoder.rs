@@ -9,8 +9,8 @@ use super::{huffman, integer, static_table};
 
 /// Bytes of the largest table that is used: more entries take longer to search than they save.
 const LARGEST_TABLE: usize = 4096;
-/// Hashes of fields that came lately and have no entry. A power of two.
-const RECENT_FIELDS: usize = 32;
+/// Sets of two hashes of fields that came lately and have no entry. A power of two. Two fields of each message may share a set.
+const RECENT_SETS: usize = 16;
 /// Bytes of the longest field that gets an entry.
 const LONGEST_ENTRY: usize = 512;
 /// The index of the newest entry, RFC 7541 §2.3.3.
@@ -28,7 +28,7 @@ pub struct FieldEncoder {
     table: DynamicTable,
     /// The hash of each entry of the table, the oldest first.
     hashes: Vec<u32>,
-    recent: [u32; RECENT_FIELDS],
+    recent: [[u32; 2]; RECENT_SETS],
     /// Sizes of the table that were set since the last block.
     resized: Option<SizeChange>,
 }
@@ -53,7 +53,7 @@ impl FieldEncoder {
         Self {
             table: DynamicTable::new(LARGEST_TABLE),
             hashes: Vec::new(),
-            recent: [0; RECENT_FIELDS],
+            recent: [[0; 2]; RECENT_SETS],
             resized: None,
         }
     }
@@ -101,9 +101,9 @@ impl FieldEncoder {
         if let Some(entry) = self.find(hash, name, value) {
             return integer::write(out, 0x80, 7, FIRST_DYNAMIC + entry);
         }
-        let recent = &mut self.recent[hash as usize % RECENT_FIELDS];
-        if *recent != hash {
-            *recent = hash;
+        let recent = &mut self.recent[hash as usize % RECENT_SETS];
+        if !recent.contains(&hash) {
+            *recent = [hash, recent[0]];
             return write_literal(name, value, WITHOUT_INDEXING, out);
         }
         match static_table::name_index(name) {
@@ -279,6 +279,22 @@ mod tests {
                 assert_eq!(out, [0x80 + 62 + count - other], "{other} of {count}");
             }
         }
+    }
+
+    /// Goal: two fields of each message get entries although they share a set. Method: two such fields, in turns.
+    #[test]
+    fn two_fields_of_one_set_get_entries() {
+        let set = |value: &str| hash(b"x", value.as_bytes()) as usize % RECENT_SETS;
+        let values = (0..).map(|number: u32| number.to_string());
+        let values: Vec<_> = values.filter(|value| set(value) == 0).take(2).collect();
+        let mut encoder = FieldEncoder::new();
+        let mut out = Vec::new();
+        for _ in 0..2 {
+            for value in &values {
+                encoder.write(b"x", value.as_bytes(), &mut out);
+            }
+        }
+        assert_eq!(encoder.table.len(), 2);
     }
 
     /// Goal: the client learns each size of the table. Method: sizes that fall and rise between blocks, RFC 7541 §4.2.
