@@ -1,7 +1,10 @@
 //! Makes the fields of an answer for HTTP/2: without those that it forbids (RFC 9113 §8.2.2), and with the length that was decided.
 
+use std::iter;
+
 use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, DATE};
+use memchr::memchr;
 use sluicegate_http1::{BodyFraming, is_hop_by_hop};
 
 use super::head_writer::{AnswerHead, passes_length, write_field};
@@ -58,16 +61,20 @@ impl<'a> Http2Fields<'a> {
             };
             (!is_left_out).then(|| (name.as_str().as_bytes(), value.as_bytes()))
         });
-        let of_lines = self.lines.split(|byte| *byte == b'\n');
+        let mut lines = self.lines.as_slice();
+        let of_lines = iter::from_fn(move || {
+            let (line, rest) = lines.split_at_checked(memchr(b'\n', lines)? + 1)?;
+            lines = rest;
+            Some(line)
+        });
         of_map.chain(of_lines.filter_map(name_and_value))
     }
 }
 
-/// Returns the name and the value of a line as the gateway writes it, without its line feed.
+/// Returns the name and the value of a line as the gateway writes it.
 fn name_and_value(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    let line = line.strip_suffix(b"\r")?;
-    let colon = line.iter().position(|byte| *byte == b':')?;
-    let (name, value) = line.split_at(colon);
+    let line = line.strip_suffix(b"\r\n")?;
+    let (name, value) = line.split_at_checked(memchr(b':', line)?)?;
     Some((name, value.strip_prefix(b": ")?))
 }
 
