@@ -80,6 +80,8 @@ pub enum HeadFailure {
     UnaskedSwitch,
     /// 101 that does not switch to the protocol that the client asked for, RFC 9110 §7.8.
     OtherProtocol,
+    /// 101 that does not prove that the server read the key of a WebSocket, RFC 6455 §4.1.
+    WrongAccept,
 }
 
 /// The progress of a response at its failure.
@@ -123,7 +125,8 @@ impl OriginFailure {
                 HeadFailure::Malformed(..)
                 | HeadFailure::TwoLengths
                 | HeadFailure::UnaskedSwitch
-                | HeadFailure::OtherProtocol,
+                | HeadFailure::OtherProtocol
+                | HeadFailure::WrongAccept,
             ) => FailureKind::MalformedHead,
             Self::MalformedBody(_) => FailureKind::MalformedBody,
         }
@@ -229,6 +232,7 @@ impl fmt::Display for HeadFailure {
             Self::OtherProtocol => {
                 return f.write_str("101 to another protocol than the client asked for");
             }
+            Self::WrongAccept => return f.write_str("101 with a wrong Sec-WebSocket-Accept"),
             Self::Malformed(RuleViolation::Version | RuleViolation::NotHttp, line) => {
                 ("invalid HTTP version", line)
             }

@@ -10,6 +10,7 @@ mod cause;
 mod context;
 mod decide;
 mod decision;
+mod extended_connect;
 mod failed_request;
 mod forward_auth;
 mod forwarded;
@@ -43,6 +44,7 @@ use std::sync::Arc;
 use crate::process::SharedState;
 
 pub use context::Context;
+pub(crate) use extended_connect::become_upgrade;
 pub(crate) use locate::crawler_request;
 pub use locate::{EarlyEnd, KnownClient, Located, RequestServer, locate, locate_known};
 pub(crate) use min_body_rate::worth;

@@ -155,10 +155,14 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
     pub(super) fn begin_answer(
         &mut self,
         into: &mut Vec<u8>,
-        head: ResponseParts<'_>,
+        mut head: ResponseParts<'_>,
         framing: BodyFraming,
         write_others: WriteOthers<'_>,
     ) -> Result<()> {
+        if self.is_upgrade && self.is_http2() && head.status.is_success() {
+            // RFC 8441 §4: it would open the WebSocket.
+            head.status = StatusCode::NOT_IMPLEMENTED;
+        }
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             self.persistence = ConnectionPersistence::Switch;
         } else if *self.shutdown.borrow() || !self.body.is_over() {

@@ -26,6 +26,7 @@ use super::session::ProxySession;
 use super::stream_request::stream_request;
 use crate::body_end::BodyEnd;
 use crate::failure::{ClientFailure, HeadFailure, OriginFailure, RequestFailure, Result};
+use crate::gateway::extended_connect::check_accept;
 use crate::gateway::forwarded::ForwardedRequest;
 use crate::gateway::{attempts, http_versions, replay_bytes, stalled_upload};
 use crate::origin::{
@@ -175,6 +176,11 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
                 Ok(HeadProgress::Whole(bytes)) if is_final(&head, self.exchange) => {
                     if head.status() == SWITCHING_PROTOCOLS {
                         check_switch(&head, &origin.read).map_err(OriginFailure::from)?;
+                        if self.exchange.is_http2() {
+                            let request = self.exchange.head;
+                            check_accept(request, &head, &origin.read)
+                                .map_err(OriginFailure::from)?;
+                        }
                     }
                     let method = cached::sent_method(self.exchange.head, self.forwarded);
                     check_chunks(&head, &origin.read[bytes..], method)

@@ -87,7 +87,14 @@ impl AnswerHead<'_> {
     /// Returns whether the head ends the answer.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        matches!(self.framing, BodyFraming::None | BodyFraming::Length(0)) && !self.is_interim()
+        matches!(self.framing, BodyFraming::None | BodyFraming::Length(0))
+            && !self.parts.status.is_informational()
+    }
+
+    /// Returns whether the bytes of another protocol follow.
+    #[must_use]
+    pub fn is_switch(&self) -> bool {
+        self.parts.status == StatusCode::SWITCHING_PROTOCOLS
     }
 
     /// Returns whether the end of the connection ends the body, over HTTP/1, RFC 9112 §6.3.
@@ -99,8 +106,7 @@ impl AnswerHead<'_> {
     /// Returns whether another head follows.
     #[must_use]
     pub fn is_interim(&self) -> bool {
-        let status = self.parts.status;
-        status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS
+        self.parts.status.is_informational() && !self.is_switch()
     }
 
     /// Appends it as a head of HTTP/1.1 to `into`.

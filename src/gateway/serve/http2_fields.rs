@@ -2,8 +2,8 @@
 
 use std::iter;
 
-use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, DATE};
+use http::{HeaderMap, StatusCode};
 use memchr::memchr;
 use sluicegate_http1::{BodyFraming, is_hop_by_hop};
 
@@ -14,6 +14,8 @@ use crate::thread_buffer::WriteBuffer;
 /// The fields of an answer.
 pub struct Http2Fields<'a> {
     status: u16,
+    /// True if the fields of an upgrade are none of them, RFC 8441 §5.
+    is_switch: bool,
     map: &'a HeaderMap,
     /// True if `Content-Length` of the map is one of them.
     has_length: bool,
@@ -39,7 +41,12 @@ impl<'a> Http2Fields<'a> {
             with_http_date(|date| write_field(&mut lines, name, date.as_bytes()));
         }
         Self {
-            status: status.as_u16(),
+            // RFC 8441 §4: nothing is upgraded, and any 2xx begins the other protocol.
+            status: match head.is_switch() {
+                true => StatusCode::OK.as_u16(),
+                false => status.as_u16(),
+            },
+            is_switch: head.is_switch(),
             map,
             has_length: passes_length(status, head.framing),
             lines,
@@ -67,7 +74,8 @@ impl<'a> Http2Fields<'a> {
             lines = rest;
             Some(line)
         });
-        of_map.chain(of_lines.filter_map(name_and_value))
+        let fields = of_map.chain(of_lines.filter_map(name_and_value));
+        fields.filter(|(name, _)| !self.is_switch || *name != b"sec-websocket-accept")
     }
 }
 

@@ -81,15 +81,14 @@ impl ReceivedRequest {
 
     /// Returns the request of a stream of HTTP/2, whose body is empty or follows.
     pub(super) fn of_stream(mut head: ReceivedHead, is_empty: bool) -> Box<Self> {
-        if head.headers.contains_key(UPGRADE) {
-            upgrade_header::remove(&mut head);
-        }
+        // No field of a stream, but what stands for an extended CONNECT.
+        let is_upgrade = head.headers.contains_key(UPGRADE);
         let announced = length(&head.headers);
         let framing = match announced {
             Some(0) if is_empty => BodyFraming::Length(0),
             // RFC 9110 §8.6: such a request states that it has no content; some servers answer 411 where it does not.
             None if is_empty && has_content_by_method(&head.method) => BodyFraming::Length(0),
-            _ if is_empty => BodyFraming::None,
+            _ if is_empty || is_upgrade => BodyFraming::None,
             // A body that is announced as empty and may still come has no length yet: with one, an origin would take the request for
             // whole before bytes come that make it malformed (RFC 9113 §8.1.1).
             None | Some(0) => BodyFraming::UntilClose,
@@ -102,7 +101,7 @@ impl ReceivedRequest {
                 framing,
                 persistence: ConnectionPersistence::Keep,
                 expects_continue: expects_continue(&head),
-                is_upgrade: false,
+                is_upgrade,
             },
             head,
             options: ConnectionOptions::default(),

@@ -48,7 +48,6 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         let sent = AtomicU64::new(0);
         let received = AtomicU64::new(0);
         let ended = {
-            // Only HTTP/1.1 has upgrades.
             let client = self.exchange.client.stream().ok_or_else(no_stream)?;
             let (mut client_read, mut client_write) = tokio::io::split(client);
             let origin = origin.stream().ok_or_else(no_stream)?;
@@ -134,7 +133,7 @@ fn of_origin(error: DirectionError) -> Box<RequestFailure> {
     }
 }
 
-/// Returns the failure of a tunnel to a side that speaks HTTP/2.
+/// Returns the failure of a tunnel to an origin that speaks HTTP/2.
 fn no_stream() -> Box<RequestFailure> {
     RequestFailure::internal("a stream of HTTP/2 carries no other protocol")
 }

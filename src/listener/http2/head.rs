@@ -6,8 +6,13 @@ use sluicegate_base::received::{ReceivedFields, ReceivedHead};
 use sluicegate_http1::FieldPlaces;
 use sluicegate_http2::RequestHead;
 
+use crate::gateway::become_upgrade;
+
+/// The only protocol that an extended CONNECT may ask for, RFC 8441 §5.
+const WEBSOCKET: &[u8] = b"websocket";
+
 /// Returns the head, whose fields and target are parts of the bytes in which they were decoded; `None` where the http crate has no such
-/// method, authority or target.
+/// method, authority or target, or where it asks for another protocol than WebSocket.
 pub(super) fn received_head(head: RequestHead) -> Option<ReceivedHead> {
     let (fields, pseudo) = head.into_parts();
     let (bytes, places) = fields.into_parts();
@@ -30,10 +35,18 @@ pub(super) fn received_head(head: RequestHead) -> Option<ReceivedHead> {
         // The http crate demands one. That of a request is the scheme of its connection, whatever `:scheme` says.
         uri.scheme = uri.path_and_query.as_ref().map(|_| Scheme::HTTP);
     }
-    Some(ReceivedHead {
+    let protocol = pseudo.protocol;
+    let is_websocket = protocol.map(|place| bytes.get(place) == Some(WEBSOCKET));
+    let mut head = ReceivedHead {
         method,
         uri: Uri::from_parts(uri).ok()?,
         version: http::Version::HTTP_2,
         headers,
-    })
+    };
+    match is_websocket {
+        None => {}
+        Some(true) => become_upgrade(&mut head),
+        Some(false) => return None,
+    }
+    Some(head)
 }

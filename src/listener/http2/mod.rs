@@ -40,7 +40,7 @@ use super::guarded_stream::GuardedStream;
 use crate::budgets::{
     BudgetCap, ClientAccount, ClientConnectionPermit, ClientStreams, StreamCaps, StreamPermit,
 };
-use crate::config::rules::ServerRules;
+use crate::config::rules::{ListenerProtocol, ServerRules};
 use crate::gateway::{ConnectionFacts, Gateway};
 use crate::process::SharedState;
 
@@ -60,7 +60,7 @@ pub(super) async fn serve(
     let (connection, context, pace) = {
         let snapshot = shared.snapshot();
         let rules = &snapshot.rules.server;
-        let connection = ServerConnection::new(limits(rules), now());
+        let connection = ServerConnection::new(limits(rules, facts.protocol), now());
         let received = rules.defence.max_received_bytes;
         let window = ConnectionWindow::new(
             Arc::clone(&shared.received),
@@ -177,7 +177,7 @@ impl StreamContext {
 }
 
 /// Returns the bounds of a new connection.
-fn limits(rules: &ServerRules) -> ConnectionLimits {
+fn limits(rules: &ServerRules, protocol: ListenerProtocol) -> ConnectionLimits {
     ConnectionLimits {
         max_streams: rules.http2.max_streams,
         // A longer head is answered with 431 without being kept.
@@ -185,7 +185,12 @@ fn limits(rules: &ServerRules) -> ConnectionLimits {
         stream_window: bounds::CLIENT_STREAM_WINDOW,
         connection_window: bounds::CLIENT_CONNECTION_WINDOW,
         output_bytes: bounds::CLIENT_OUTPUT,
-        extended_connect: ExtendedConnect::Refused,
+        extended_connect: match protocol {
+            ListenerProtocol::Http => ExtendedConnect::Allowed,
+            ListenerProtocol::ForwardAuth { .. } | ListenerProtocol::RateLimitService => {
+                ExtendedConnect::Refused
+            }
+        },
         floods: FloodLimits {
             control_frames: bounds::CONTROL_FRAMES,
             control_frames_per_second: bounds::CONTROL_FRAMES_PER_SECOND,

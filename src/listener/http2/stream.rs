@@ -5,14 +5,14 @@
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::BytesMut;
 use http::{HeaderMap, StatusCode};
 use sluicegate_http2::StreamEnd;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 
 use super::receive_window::BodyWindow;
@@ -42,6 +42,8 @@ pub(in crate::listener) struct Http2Stream {
     is_ended: bool,
     /// True if the end of the answer is withheld until the rest has left.
     withholds_end: bool,
+    /// True once the stream carries another protocol.
+    is_tunnel: bool,
 }
 
 impl Http2Stream {
@@ -64,6 +66,7 @@ impl Http2Stream {
             last: None,
             is_ended: false,
             withholds_end: false,
+            is_tunnel: false,
         }
     }
 
@@ -193,6 +196,10 @@ impl RequestClient for Http2Stream {
     fn begin_answer(&mut self, _: &mut Vec<u8>, head: AnswerHead<'_>) -> io::Result<()> {
         let end = BodyEnd::here_if(head.is_whole());
         self.is_ended = end.is_here();
+        if head.is_switch() {
+            self.is_tunnel = true;
+            self.handle.become_tunnel();
+        }
         let fields = head.http2_fields();
         (self.handle).send_head(fields.status(), fields.iter(), stream_end(end))
     }
@@ -256,7 +263,48 @@ impl RequestClient for Http2Stream {
     }
 
     fn stream(&mut self) -> Option<&mut (impl AsyncRead + AsyncWrite + Send + Unpin)> {
-        None::<&mut TcpStream>
+        self.is_tunnel.then_some(self)
+    }
+}
+
+impl AsyncRead for Http2Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.received.is_empty() {
+            // 0 bytes are the end.
+            let read = ready!(this.handle.poll_read(context, &mut this.received));
+            read.map_err(|_| io::Error::from(ErrorKind::ConnectionReset))?;
+        }
+        let bytes = this.received.len().min(into.remaining());
+        into.put_slice(&this.received.split_to(bytes));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Http2Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.handle.poll_send(context, bytes, StreamEnd::NotYet)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // The task of the connection writes what was taken.
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.is_ended {
+            ready!(self.handle.poll_send(context, b"", StreamEnd::Here))?;
+            self.is_ended = true;
+        }
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -44,6 +44,11 @@ impl StreamHandle {
         self.end = ErrorCode::REFUSED_STREAM;
     }
 
+    /// Carries another protocol from now on: an end without its end is like a closed connection, RFC 8441 §5.
+    pub(super) fn become_tunnel(&mut self) {
+        self.end = ErrorCode::CANCEL;
+    }
+
     /// Takes the bytes of the body that came, and lets the client send as many more.
     ///
     /// # Errors

@@ -35,3 +35,4 @@ mod unreadable;
 mod unverified;
 mod uploads;
 mod versions;
+mod websockets;

@@ -1,0 +1,79 @@
+//! Makes a request for a WebSocket over HTTP/2, RFC 8441, one of HTTP/1.1: a GET with `Upgrade`, which rules judge and origins answer.
+//!
+//! HTTP/2 has no key and no proof that the server read it. So the gateway asks with a key of its own, and checks the proof.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::Method;
+use http::header::{HeaderValue, SEC_WEBSOCKET_KEY, UPGRADE};
+use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
+use sluicegate_base::received::ReceivedHead;
+use sluicegate_http1::ResponseHead;
+
+use crate::failure::HeadFailure;
+
+/// The text that a server adds to the key before it hashes it, RFC 6455 §1.3.
+const PROOF_TEXT: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// Makes the head of an extended CONNECT for a WebSocket that of a GET with `Upgrade`.
+pub(crate) fn become_upgrade(head: &mut ReceivedHead) {
+    head.method = Method::GET;
+    let websocket = HeaderValue::from_static("websocket");
+    head.headers.insert(UPGRADE, websocket);
+    head.headers.insert(SEC_WEBSOCKET_KEY, new_key());
+}
+
+/// Returns a key, RFC 6455 §4.1.
+fn new_key() -> HeaderValue {
+    let mut random = [0; 16];
+    // Without randomness the key is the same each time. Nothing is secured by it: it tells a server of WebSocket from another one.
+    let _ = getrandom::fill(&mut random);
+    HeaderValue::try_from(STANDARD.encode(random)).unwrap_or(HeaderValue::from_static(""))
+}
+
+/// Checks that the server has read the key of the request, RFC 6455 §4.1.
+///
+/// # Errors
+/// `Sec-WebSocket-Accept` is missing, or proves another key.
+pub(super) fn check_accept(
+    request: &ReceivedHead,
+    head: &ResponseHead,
+    read: &[u8],
+) -> Result<(), HeadFailure> {
+    let key = request.headers.get(SEC_WEBSOCKET_KEY);
+    let expected = proof(key.map_or(&[], |key| key.as_bytes()));
+    let mut fields = head.fields().iter(read);
+    let accept = fields.find(|field| field.is(b"sec-websocket-accept"));
+    match accept.is_some_and(|field| field.value == expected.as_bytes()) {
+        true => Ok(()),
+        false => Err(HeadFailure::WrongAccept),
+    }
+}
+
+/// Returns the proof that a key was read, RFC 6455 §4.2.2.
+fn proof(key: &[u8]) -> String {
+    let mut hashed = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+    hashed.update(key);
+    hashed.update(PROOF_TEXT);
+    STANDARD.encode(hashed.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the proof is that of RFC 6455. Method: the key of §1.3.
+    #[test]
+    fn the_proof_of_the_rfc_is_made() {
+        let proof = proof(b"dGhlIHNhbXBsZSBub25jZQ==");
+        assert_eq!(proof, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+
+    /// Goal: each key is another one of 16 bytes. Method: two.
+    #[test]
+    fn keys_differ() {
+        let keys = [new_key(), new_key()];
+        assert_ne!(keys[0], keys[1]);
+        assert_eq!(STANDARD.decode(&keys[0]).unwrap().len(), 16);
+    }
+}
