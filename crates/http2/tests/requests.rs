@@ -199,7 +199,7 @@ fn windows_grow_as_the_caller_takes_the_body() {
     for _ in 0..3 {
         assert_eq!(origin.receive(&data(1, 0, &[b'd'; 15_000])), "");
     }
-    assert_eq!(origin.take_frames(), "window 0 105000");
+    assert_eq!(origin.take_frames(), "window 0 75000");
 }
 
 /// Goal: a request that the server has not acted on can be told from others. Method: RST_STREAM with each code, before a head and behind

@@ -26,6 +26,7 @@ impl ConnectionCore {
         if !self.window.take(head.length) {
             return Err(RuleViolation::WindowExceeded);
         }
+        self.grow_window();
         let is_padded = head.flags.has(FrameFlags::PADDED);
         if is_padded && head.length == 0 {
             return Err(RuleViolation::PayloadSize);

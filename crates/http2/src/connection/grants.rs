@@ -1,6 +1,6 @@
 //! Grants the peer as many bytes of bodies as the caller takes, RFC 9113 §6.9.
 //!
-//! A window grows when half of it was released, so that WINDOW_UPDATE frames are few. A stream whose announced body fits into its window
+//! A window grows by large steps, so that WINDOW_UPDATE frames are few. A stream whose announced body fits into its window
 //! gets none.
 
 use super::connection_core::ConnectionCore;
@@ -32,8 +32,14 @@ impl ConnectionCore {
 
     /// Releases bytes of the connection's window that no caller has to take.
     pub(super) fn release_of_connection(&mut self, bytes: u32) {
-        if let Some(grown) = self.window.release(bytes)
-            && !self.is_closed()
+        self.window.release(bytes);
+        self.grow_window();
+    }
+
+    /// Lets the window of the connection grow, as it may when bytes are released, or when the peer has used some of it.
+    pub(super) fn grow_window(&mut self) {
+        if !self.is_closed()
+            && let Some(grown) = self.window.grow()
         {
             write_window_update(self.output.writer(), StreamId::CONNECTION, grown);
         }

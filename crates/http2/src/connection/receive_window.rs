@@ -9,7 +9,6 @@ pub(super) struct ReceiveWindow {
     left: u32,
     /// Released bytes by which the window has not grown.
     released: u32,
-    size: u32,
 }
 
 impl ReceiveWindow {
@@ -19,7 +18,6 @@ impl ReceiveWindow {
         Self {
             left: size,
             released: 0,
-            size,
         }
     }
 
@@ -31,15 +29,42 @@ impl ReceiveWindow {
         left.is_some()
     }
 
-    /// Releases bytes. Returns by how many the window grows now.
-    pub(super) fn release(&mut self, bytes: u32) -> Option<u32> {
+    /// Releases bytes.
+    pub(super) fn release(&mut self, bytes: u32) {
         self.released += bytes;
-        if self.released < self.size / 2 {
+    }
+
+    /// Returns by how many bytes the window grows now: while it is wide it grows by large steps, so that frames are few, and where bodies
+    /// that nobody takes have most of it, by small ones, so that the others go on.
+    pub(super) fn grow(&mut self) -> Option<u32> {
+        if self.released == 0 || self.released < self.left / 2 {
             return None;
         }
         let grown = self.released;
         self.left += grown;
         self.released = 0;
         Some(grown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a wide window grows by large steps, and a narrow one at once. Method: bytes that are released, before and behind others that
+    /// nobody takes.
+    #[test]
+    fn a_narrow_window_grows_at_once() {
+        let mut window = ReceiveWindow::new(1_000_000);
+        assert!(window.take(300_000));
+        assert_eq!(window.grow(), None);
+        window.release(300_000);
+        assert_eq!(window.grow(), None);
+        assert!(window.take(200_000));
+        assert_eq!(window.grow(), Some(300_000));
+        assert!(window.take(799_000));
+        window.release(600);
+        assert_eq!(window.grow(), Some(600));
+        assert!(!window.take(2_000));
     }
 }
