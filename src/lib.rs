@@ -43,6 +43,7 @@ pub mod snapshot;
 mod socket_poll;
 pub mod store;
 mod supervisor;
+mod task_waker;
 pub mod terminal_text;
 mod thread_buffer;
 mod timer;

@@ -8,7 +8,7 @@ use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -23,6 +23,7 @@ use tokio::time::timeout;
 use super::origin_streams::ResponseStreams;
 use crate::failure::{HeadFailure, OriginFailure, StreamFailure};
 use crate::socket_poll::SocketPoll;
+use crate::task_waker::TaskWaker;
 use crate::thread_buffer::{THREAD_BUFFER, give_read_buffer, poll_read_through, take_read_buffer};
 
 /// Bytes of requests that wait for the socket.
@@ -38,7 +39,7 @@ pub(super) struct Http2State {
     pub(super) connection: ClientConnection,
     pub(super) streams: ResponseStreams,
     /// The task of the connection.
-    driver: Option<Waker>,
+    driver: TaskWaker,
     /// Reads that brought bytes.
     reads: u64,
     /// Requests that have a place.
@@ -66,7 +67,7 @@ impl Http2Connection {
         Arc::new(Self(Mutex::new(Http2State {
             connection: ClientConnection::new(limits(window, known), now()),
             streams: ResponseStreams::default(),
-            driver: None,
+            driver: TaskWaker::default(),
             reads: 0,
             places: 1,
             is_retired: false,
@@ -130,21 +131,12 @@ impl Http2Connection {
             state.streams.shrink();
         }
     }
-
-    fn set_driver(&self, waker: &Waker) {
-        let driver = &mut self.lock().driver;
-        if !driver.as_ref().is_some_and(|own| own.will_wake(waker)) {
-            *driver = Some(waker.clone());
-        }
-    }
 }
 
 impl Http2State {
     /// Wakes the task of the connection.
     pub(super) fn wake_driver(&self) {
-        if let Some(driver) = &self.driver {
-            driver.wake_by_ref();
-        }
+        self.driver.wake_again();
     }
 
     /// Acts on bytes that were read.
@@ -248,7 +240,7 @@ impl OriginDriver {
 
     /// Reads and writes until the connection ends.
     pub(super) fn poll_drive(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.connection.set_driver(context.waker());
+        self.connection.lock().driver.wait(context);
         let written = self.poll_write(context);
         let read = self.poll_read(context);
         if written == SocketPoll::Broken || read == SocketPoll::Broken {
@@ -258,7 +250,7 @@ impl OriginDriver {
         let state = &mut *state;
         while let Some(stream) = state.connection.next_ready() {
             if let Some(open) = state.streams.find(stream) {
-                open.wake();
+                open.waker.wake();
             }
         }
         if state.is_over() {

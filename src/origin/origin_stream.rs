@@ -120,7 +120,7 @@ impl OriginStream {
         bytes.advance(taken);
         if !bytes.is_empty() {
             if let Some(open) = state.streams.find(id) {
-                open.wait(context);
+                open.waker.wait(context);
             }
             return Poll::Pending;
         }
@@ -165,7 +165,7 @@ impl OriginStream {
         if open.content.is_empty() {
             match &mut open.response {
                 ReceivedResponse::Open => {
-                    open.wait(context);
+                    open.waker.wait(context);
                     return Poll::Pending;
                 }
                 ReceivedResponse::Whole => {}

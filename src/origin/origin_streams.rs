@@ -1,13 +1,13 @@
 //! Owns what a server has sent on each stream of a connection and its requests have not taken.
 
 use std::collections::VecDeque;
-use std::task::{Context, Waker};
 
 use bytes::BytesMut;
 use sluicegate_http2::{FieldLines, ResponseHead, StreamEnd, StreamId};
 
 use super::interim::InterimHeads;
 use crate::failure::{HeadFailure, OriginFailure};
+use crate::task_waker::TaskWaker;
 
 /// The streams of the requests of one connection.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(super) struct ResponseStream {
     pub(super) trailers: Option<FieldLines>,
     pub(super) response: ReceivedResponse,
     /// The task that waits for an event of the stream.
-    waker: Option<Waker>,
+    pub(super) waker: TaskWaker,
 }
 
 /// The progress of a response.
@@ -49,7 +49,7 @@ impl ResponseStreams {
             content: BytesMut::new(),
             trailers: None,
             response: ReceivedResponse::Open,
-            waker: None,
+            waker: TaskWaker::default(),
         });
     }
 
@@ -121,7 +121,7 @@ impl ResponseStream {
         if end.is_here() {
             self.response = ReceivedResponse::Whole;
         }
-        self.wake();
+        self.waker.wake();
     }
 
     /// Ends the stream with this failure, unless its response is whole: then only the request is cut short.
@@ -129,21 +129,6 @@ impl ResponseStream {
         if let ReceivedResponse::Open = self.response {
             self.response = ReceivedResponse::Failed(Some(failure));
         }
-        self.wake();
-    }
-
-    /// Wakes the task that waits for an event of the stream.
-    pub(super) fn wake(&mut self) {
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
-    }
-
-    /// Notes the task that waits for an event of the stream.
-    pub(super) fn wait(&mut self, context: &Context<'_>) {
-        let waker = context.waker();
-        if !self.waker.as_ref().is_some_and(|own| own.will_wake(waker)) {
-            self.waker = Some(waker.clone());
-        }
+        self.waker.wake();
     }
 }

@@ -118,7 +118,7 @@ impl ConnectionDriver {
 
     /// Serves until the connection ends.
     pub(super) fn poll_serve(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.streams.set_driver(context.waker());
+        self.streams.set_driver(context);
         if self.permit.poll_reclaimed(context).is_ready() {
             self.streams.close(ErrorCode::NO_ERROR);
         }

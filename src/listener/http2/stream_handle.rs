@@ -69,7 +69,7 @@ impl StreamHandle {
                 return Poll::Ready(Ok(BodyRead::End));
             }
             ReceivedBody::Open if open.received.is_empty() => {
-                open.wait(context);
+                open.waker.wait(context);
                 return Poll::Pending;
             }
             ReceivedBody::Whole | ReceivedBody::Open => {}
@@ -122,7 +122,7 @@ impl StreamHandle {
         state.wake_driver();
         if taken == 0 && !bytes.is_empty() {
             if let Some(open) = state.stream(self.id) {
-                open.wait(context);
+                open.waker.wait(context);
             }
             return Poll::Pending;
         }
@@ -154,7 +154,7 @@ impl StreamHandle {
         if open.body == ReceivedBody::Gone {
             return Poll::Ready(Err(gone()));
         }
-        open.wait(context);
+        open.waker.wait(context);
         match state.has_left(sent_at) {
             true => Poll::Ready(Ok(())),
             false => Poll::Pending,
@@ -166,7 +166,7 @@ impl StreamHandle {
         let mut state = self.streams.lock();
         match state.stream(self.id) {
             Some(open) if open.body != ReceivedBody::Gone => {
-                open.wait(context);
+                open.waker.wait(context);
                 Poll::Pending
             }
             Some(_) | None => Poll::Ready(()),

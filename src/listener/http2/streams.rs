@@ -8,7 +8,7 @@
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 use std::{io, time::Duration};
 
 use bytes::BytesMut;
@@ -18,6 +18,7 @@ use sluicegate_http2::{
 use tokio::io::AsyncWrite;
 
 use super::stream_handle::StreamHandle;
+use crate::task_waker::TaskWaker;
 
 /// The streams of one connection.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ pub(super) struct StreamsState {
     /// The streams that a [`StreamHandle`] belongs to, by their numbers.
     open: Vec<OpenStream>,
     /// The task of the connection.
-    driver: Option<Waker>,
+    driver: TaskWaker,
     /// Bytes of output that have left, through all buffers in front of the socket.
     flushed: u64,
 }
@@ -54,7 +55,7 @@ pub(super) struct OpenStream {
     pub(super) received: BytesMut,
     pub(super) body: ReceivedBody,
     /// The task that waits for an event of the stream.
-    waker: Option<Waker>,
+    pub(super) waker: TaskWaker,
     /// The output that has to leave before the answer is whole, in bytes since the connection began.
     pub(super) sent_at: Option<u64>,
 }
@@ -92,7 +93,7 @@ impl ConnectionStreams {
         Arc::new(Self(Mutex::new(StreamsState {
             connection,
             open: Vec::new(),
-            driver: None,
+            driver: TaskWaker::default(),
             flushed: 0,
         })))
     }
@@ -103,11 +104,8 @@ impl ConnectionStreams {
     }
 
     /// Notes the task of the connection, which streams wake.
-    pub(super) fn set_driver(&self, waker: &Waker) {
-        let driver = &mut self.lock().driver;
-        if !driver.as_ref().is_some_and(|own| own.will_wake(waker)) {
-            *driver = Some(waker.clone());
-        }
+    pub(super) fn set_driver(&self, context: &Context<'_>) {
+        self.lock().driver.wait(context);
     }
 
     /// Reads bytes of the client up to the next event for the connection, and removes those that were read from `input`. Returns `None`
@@ -192,7 +190,7 @@ impl ConnectionStreams {
         } = &mut *state;
         while let Some(stream) = connection.next_ready() {
             if let Some(open) = find(open, stream) {
-                open.wake();
+                open.waker.wake();
             }
         }
         let has_output = !connection.output().is_empty();
@@ -245,9 +243,7 @@ impl StreamsState {
 
     /// Wakes the task of the connection.
     pub(super) fn wake_driver(&self) {
-        if let Some(driver) = &self.driver {
-            driver.wake_by_ref();
-        }
+        self.driver.wake_again();
     }
 
     /// Notes that the output that was written has left.
@@ -255,7 +251,7 @@ impl StreamsState {
         self.flushed = self.connection.sent_bytes();
         for open in &mut self.open {
             if open.sent_at.is_some_and(|bytes| bytes <= self.flushed) {
-                open.wake();
+                open.waker.wake();
             }
         }
     }
@@ -267,7 +263,7 @@ impl OpenStream {
             id,
             received: BytesMut::new(),
             body,
-            waker: None,
+            waker: TaskWaker::default(),
             sent_at: None,
         }
     }
@@ -275,21 +271,7 @@ impl OpenStream {
     /// Changes the state of the body, and wakes the task of the stream.
     fn set_body(&mut self, body: ReceivedBody) {
         self.body = body;
-        self.wake();
-    }
-
-    fn wake(&mut self) {
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
-    }
-
-    /// Notes the task that waits for an event of the stream.
-    pub(super) fn wait(&mut self, context: &Context<'_>) {
-        let waker = context.waker();
-        if !self.waker.as_ref().is_some_and(|own| own.will_wake(waker)) {
-            self.waker = Some(waker.clone());
-        }
+        self.waker.wake();
     }
 }
 
@@ -310,6 +292,8 @@ fn find(open: &mut [OpenStream], stream: StreamId) -> Option<&mut OpenStream> {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Waker;
+
     use sluicegate_http2::frame::{PREFACE, write_settings};
     use sluicegate_http2::{ConnectionLimits, ExtendedConnect, FloodLimits};
 
