@@ -31,6 +31,7 @@ mod body_end;
 pub mod explain;
 pub mod failure;
 pub mod history;
+mod http2_floods;
 mod http_date;
 pub mod load;
 mod name_case;

@@ -15,13 +15,14 @@ use bytes::{Buf, BytesMut};
 use pingora::protocols::Stream;
 use sluicegate_base::{bounds, clock};
 use sluicegate_http2::{
-    ClientConnection, ClientEvent, ClientLimits, ErrorCode, FloodLimits, RuleViolation, StreamEnd,
+    ClientConnection, ClientEvent, ClientLimits, ErrorCode, RuleViolation, StreamEnd,
 };
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
 use super::origin_streams::ResponseStreams;
 use crate::failure::{HeadFailure, OriginFailure, StreamFailure};
+use crate::http2_floods::flood_limits;
 use crate::socket_poll::SocketPoll;
 use crate::task_waker::TaskWaker;
 use crate::thread_buffer::{THREAD_BUFFER, give_read_buffer, poll_read_through, take_read_buffer};
@@ -356,15 +357,8 @@ fn limits(window: u32, known: Option<u32>) -> ClientLimits {
         // Enough for all streams, so that clients that do not read delay no others.
         connection_window: bounds::ORIGIN_STREAMS as u32 * window,
         output_bytes: OUTPUT_BYTES,
-        floods: FloodLimits {
-            control_frames: bounds::CONTROL_FRAMES,
-            control_frames_per_second: bounds::CONTROL_FRAMES_PER_SECOND,
-            control_frames_per_request: bounds::CONTROL_FRAMES_PER_REQUEST,
-            control_frames_per_data_frame: bounds::CONTROL_FRAMES_PER_DATA_FRAME,
-            cancelled_streams: u32::MAX,
-            broken_streams: bounds::CLIENT_BROKEN_STREAMS,
-            remembered_resets: bounds::ENDED_STREAMS,
-        },
+        // A client cancels requests; a server has none to cancel.
+        floods: flood_limits(u32::MAX),
     }
 }
 

@@ -30,9 +30,7 @@ use pingora::server::ShutdownWatch;
 use sluicegate_base::received::{ReceivedFields, ReceivedHead};
 use sluicegate_base::{bounds, clock};
 use sluicegate_decide::client::{PeerAddress, identify};
-use sluicegate_http2::{
-    ConnectionLimits, ExtendedConnect, FloodLimits, ServerConnection, StreamEnd,
-};
+use sluicegate_http2::{ConnectionLimits, ExtendedConnect, ServerConnection, StreamEnd};
 use tokio::time::timeout;
 
 use super::connection::read_pace;
@@ -42,6 +40,7 @@ use crate::budgets::{
 };
 use crate::config::rules::{ListenerProtocol, ServerRules};
 use crate::gateway::{ConnectionFacts, Gateway};
+use crate::http2_floods::flood_limits;
 use crate::process::SharedState;
 
 use driver::ConnectionDriver;
@@ -191,14 +190,6 @@ fn limits(rules: &ServerRules, protocol: ListenerProtocol) -> ConnectionLimits {
                 ExtendedConnect::Refused
             }
         },
-        floods: FloodLimits {
-            control_frames: bounds::CONTROL_FRAMES,
-            control_frames_per_second: bounds::CONTROL_FRAMES_PER_SECOND,
-            control_frames_per_request: bounds::CONTROL_FRAMES_PER_REQUEST,
-            control_frames_per_data_frame: bounds::CONTROL_FRAMES_PER_DATA_FRAME,
-            cancelled_streams: bounds::CLIENT_GIVEN_UP,
-            broken_streams: bounds::CLIENT_BROKEN_STREAMS,
-            remembered_resets: bounds::ENDED_STREAMS,
-        },
+        floods: flood_limits(bounds::CLIENT_GIVEN_UP),
     }
 }
