@@ -9,7 +9,6 @@ use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use pingora::protocols::Stream;
@@ -66,7 +65,7 @@ impl Http2Connection {
     /// place.
     pub(super) fn new(window: u32, known: Option<u32>) -> Arc<Self> {
         Arc::new(Self(Mutex::new(Http2State {
-            connection: ClientConnection::new(limits(window, known), now()),
+            connection: ClientConnection::new(limits(window, known), clock::now_since_epoch()),
             streams: ResponseStreams::default(),
             driver: TaskWaker::default(),
             reads: 0,
@@ -143,7 +142,7 @@ impl Http2State {
     /// Acts on bytes that were read.
     fn receive(&mut self, mut input: &[u8]) {
         self.reads += 1;
-        let now = now();
+        let now = clock::now_since_epoch();
         while let Some(event) = self.connection.receive(&mut input, now) {
             self.act(event);
         }
@@ -360,11 +359,6 @@ fn limits(window: u32, known: Option<u32>) -> ClientLimits {
         // A client cancels requests; a server has none to cancel.
         floods: flood_limits(u32::MAX),
     }
-}
-
-/// Returns the time for the state machine of a connection.
-fn now() -> Duration {
-    Duration::from_nanos(clock::now().as_nanos())
 }
 
 /// Returns the error of a connection that its server closed.

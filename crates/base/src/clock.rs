@@ -62,6 +62,12 @@ pub fn now() -> Timestamp {
     }
 }
 
+/// Returns the time as a duration since the Unix epoch, for state machines whose times are durations.
+#[must_use]
+pub fn now_since_epoch() -> Duration {
+    since(Timestamp::default())
+}
+
 /// Returns the time from `earlier` to `later`, zero if they are the other way round.
 #[must_use]
 pub fn between(earlier: Timestamp, later: Timestamp) -> Duration {

@@ -12,8 +12,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use pingora::protocols::Shutdown;
-use sluicegate_base::bounds;
 use sluicegate_base::received::ReceivedHead;
+use sluicegate_base::{bounds, clock};
 use sluicegate_decide::client::PeerAddress;
 use sluicegate_decide::response::{GatewayProblem, HttpViolation};
 use sluicegate_http2::{ErrorCode, RuleViolation, ServerConnection, StreamEnd};
@@ -23,7 +23,7 @@ use super::head::received_head;
 use super::stream::Http2Stream;
 use super::stream_handle::StreamHandle;
 use super::streams::{ConnectionStreams, Standing, StreamEvent};
-use super::{StreamContext, now, report};
+use super::{StreamContext, report};
 use crate::body_end::BodyEnd;
 use crate::budgets::{BytesPermit, ClientConnectionPermit, StreamPermit};
 use crate::config::rules::ListenerProtocol;
@@ -190,7 +190,7 @@ impl ConnectionDriver {
     /// Acts on bytes that were read.
     fn receive(&mut self, read: &[u8]) {
         let mut input = read;
-        let now = now();
+        let now = clock::now_since_epoch();
         while let Some(event) = self.streams.receive(&mut input, now) {
             match event {
                 StreamEvent::Request { handle, head, end } => match received_head(head) {

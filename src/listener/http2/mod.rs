@@ -22,7 +22,6 @@ use std::fmt::Display;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::header::CONTENT_LENGTH;
 use pingora::protocols::Stream;
@@ -59,7 +58,8 @@ pub(super) async fn serve(
     let (connection, context, pace) = {
         let snapshot = shared.snapshot();
         let rules = &snapshot.rules.server;
-        let connection = ServerConnection::new(limits(rules, facts.protocol), now());
+        let connection =
+            ServerConnection::new(limits(rules, facts.protocol), clock::now_since_epoch());
         let received = rules.defence.max_received_bytes;
         let window = ConnectionWindow::new(
             Arc::clone(&shared.received),
@@ -92,11 +92,6 @@ pub(super) async fn serve(
     }
     // A client that reads nothing any more gets no reason.
     let _ = timeout(bounds::LINGER_TIME, driver.finish()).await;
-}
-
-/// Returns the time for the state machine of a connection.
-fn now() -> Duration {
-    Duration::from_nanos(clock::now().as_nanos())
 }
 
 /// The facts that the streams of a connection share.
