@@ -1,5 +1,7 @@
 //! Names the position of a piece in its body, for both sides of the gateway.
 
+use sluicegate_http2::StreamEnd;
+
 /// The position of a piece in its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyEnd {
@@ -20,5 +22,14 @@ impl BodyEnd {
     #[must_use]
     pub const fn is_here(self) -> bool {
         matches!(self, Self::Here)
+    }
+}
+
+impl From<BodyEnd> for StreamEnd {
+    fn from(end: BodyEnd) -> Self {
+        match end {
+            BodyEnd::Here => Self::Here,
+            BodyEnd::NotYet => Self::NotYet,
+        }
     }
 }

@@ -11,7 +11,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Request, StatusCode, response};
 use sluicegate_http2::{
-    ErrorCode, FieldLines, RequestPseudoFields, ResponseHead, RuleViolation, StreamEnd, StreamId,
+    ErrorCode, FieldLines, RequestPseudoFields, ResponseHead, RuleViolation, StreamId,
 };
 
 use super::http2_connections::StreamPlace;
@@ -85,7 +85,7 @@ impl OriginStream {
         let fields = request.headers().iter();
         let fields = fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
         let mut state = self.place.connection.lock();
-        let sent = (state.connection).send_request(pseudo, fields, stream_end(end));
+        let sent = (state.connection).send_request(pseudo, fields, end.into());
         // The server has begun to close the connection, or takes fewer streams meanwhile.
         let refused = StreamFailure::Unprocessed(ErrorCode::REFUSED_STREAM);
         let id = sent.map_err(|_| OriginFailure::from(refused))?;
@@ -114,7 +114,7 @@ impl OriginStream {
             return Poll::Ready(Ok(()));
         }
         let mut state = self.place.connection.lock();
-        let taken = (state.connection).send_data(id, bytes, stream_end(end));
+        let taken = (state.connection).send_data(id, bytes, end.into());
         let taken = taken.map_err(|_| io::Error::from(ErrorKind::BrokenPipe))?;
         state.wake_driver();
         bytes.advance(taken);
@@ -248,11 +248,4 @@ fn header_map(fields: FieldLines) -> Option<HeaderMap> {
         map.append(name, value);
     }
     Some(map)
-}
-
-fn stream_end(end: BodyEnd) -> StreamEnd {
-    match end {
-        BodyEnd::Here => StreamEnd::Here,
-        BodyEnd::NotYet => StreamEnd::NotYet,
-    }
 }

@@ -78,7 +78,7 @@ impl Http2Stream {
         end: BodyEnd,
     ) -> io::Result<()> {
         self.is_ended = end.is_here();
-        (self.handle).send_head(status.as_u16(), lines(fields), stream_end(end))
+        (self.handle).send_head(status.as_u16(), lines(fields), end.into())
     }
 
     /// Sends bytes with which the answer ends, as far as there is room. Returns the rest; `None` where the answer is whole.
@@ -163,7 +163,7 @@ impl Http2Stream {
     async fn send(&mut self, mut bytes: &[u8], end: BodyEnd) -> io::Result<()> {
         loop {
             let sent =
-                |context: &mut Context<'_>| self.handle.poll_send(context, bytes, stream_end(end));
+                |context: &mut Context<'_>| self.handle.poll_send(context, bytes, end.into());
             let taken = poll_fn(sent).await?;
             bytes = bytes.get(taken..).unwrap_or_default();
             if bytes.is_empty() {
@@ -201,7 +201,7 @@ impl RequestClient for Http2Stream {
             self.handle.become_tunnel();
         }
         let fields = head.http2_fields();
-        (self.handle).send_head(fields.status(), fields.iter(), stream_end(end))
+        (self.handle).send_head(fields.status(), fields.iter(), end.into())
     }
 
     async fn write(&mut self, pieces: [&[u8]; 2], end: BodyEnd) -> Result<(), ClientFailure> {
@@ -312,11 +312,4 @@ impl AsyncWrite for Http2Stream {
 fn lines(fields: &HeaderMap) -> impl Iterator<Item = (&[u8], &[u8])> {
     let fields = fields.iter();
     fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
-}
-
-fn stream_end(end: BodyEnd) -> StreamEnd {
-    match end {
-        BodyEnd::Here => StreamEnd::Here,
-        BodyEnd::NotYet => StreamEnd::NotYet,
-    }
 }
