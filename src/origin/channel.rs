@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use http::header::HeaderMap;
-use http::{Request, response};
+use http::response;
 use pingora::protocols::{Stream, UniqueIDType};
+use sluicegate_http2::RequestPseudoFields;
 use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
@@ -209,16 +210,22 @@ impl OriginChannel {
         }
     }
 
-    /// Sends the head of a request on a stream, which has a body unless `end` is here.
+    /// Sends the head of a request on a stream, which has a body unless `end` is here. Names are in lower case, and no field is about the
+    /// connection.
     ///
     /// # Errors
     /// The connection is closing, or has no streams.
-    pub fn send_head(&mut self, request: Request<()>, end: BodyEnd) -> Result<()> {
+    pub fn send_head<'f>(
+        &mut self,
+        pseudo: RequestPseudoFields<'f>,
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+        end: BodyEnd,
+    ) -> Result<()> {
         match &mut self.wire {
             OriginWire::Http1 { .. } => Err(RequestFailure::internal(
                 "a connection of HTTP/1.1 has no heads of streams",
             )),
-            OriginWire::Http2(stream) => stream.send_head(&request, end),
+            OriginWire::Http2(stream) => stream.send_head(pseudo, fields, end),
         }
     }
 

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use http::{Request, StatusCode, response};
+use http::{StatusCode, response};
 use sluicegate_http2::{
     ErrorCode, FieldLines, RequestPseudoFields, ResponseHead, RuleViolation, StreamId,
 };
@@ -67,23 +67,16 @@ impl OriginStream {
     ///
     /// # Errors
     /// The connection is closing.
-    pub(super) fn send_head(&mut self, request: &Request<()>, end: BodyEnd) -> Result<()> {
+    pub(super) fn send_head<'f>(
+        &mut self,
+        pseudo: RequestPseudoFields<'f>,
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+        end: BodyEnd,
+    ) -> Result<()> {
         if self.id.is_some() {
             return Err(RequestFailure::internal("a stream carries one request"));
         }
         self.place.note_sent();
-        let uri = request.uri();
-        let pseudo = RequestPseudoFields {
-            method: request.method().as_str().as_bytes(),
-            scheme: uri.scheme_str().map(str::as_bytes),
-            authority: uri.authority().map(|host| host.as_str().as_bytes()),
-            path: uri
-                .path_and_query()
-                .map(|target| target.as_str().as_bytes()),
-            protocol: None,
-        };
-        let fields = request.headers().iter();
-        let fields = fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
         let mut state = self.place.connection.lock();
         let sent = (state.connection).send_request(pseudo, fields, end.into());
         // The server has begun to close the connection, or takes fewer streams meanwhile.

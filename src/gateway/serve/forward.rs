@@ -23,7 +23,7 @@ use super::leaving::unless_left;
 use super::response_head::{FinalHead, LentHead, standard_reason, status_of};
 use super::response_split::{MappedFields, mapped_fields};
 use super::session::ProxySession;
-use super::stream_request::stream_request;
+use super::stream_request::StreamRequest;
 use crate::body_end::BodyEnd;
 use crate::failure::{ClientFailure, HeadFailure, OriginFailure, RequestFailure, Result};
 use crate::gateway::extended_connect::check_accept;
@@ -147,8 +147,9 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         let mut bytes = WriteBuffer::take();
         if origin.is_http2() {
             let scheme = forwarded.pool.scheme();
-            let request = stream_request(parts, received, framing, scheme)?;
-            origin.send_head(request, end_at_head(framing))?;
+            let request = StreamRequest::new(parts, received, framing, scheme)?;
+            let end = end_at_head(framing);
+            origin.send_head(request.pseudo_fields(), request.fields(), end)?;
         } else {
             write_request(&mut bytes, parts, framing);
             if let Some(names) = &exchange.names {

@@ -1,62 +1,85 @@
 //! Makes the head of a request for an origin of HTTP/2, RFC 9113 §8.3.1.
 
-use http::header::{CONTENT_LENGTH, HOST, HeaderValue, TE};
+use http::header::{HOST, HeaderValue, TE};
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{Request, Uri};
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_http1::BodyFraming;
+use sluicegate_http2::RequestPseudoFields;
 
 use super::head_writer::RequestParts;
-use crate::failure::{ClientFailure, RequestFailure, Result};
+use crate::failure::{ClientFailure, Result};
 use crate::origin::FieldEdit;
 
 /// The only value of `TE` that HTTP/2 has, RFC 9113 §8.2.2. gRPC servers require it.
-const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
+const TRAILERS: &[u8] = b"trailers";
 
-/// Returns the head of a request whose body has this framing. The fields about the connection and the framing of HTTP/1 are left out.
-///
-/// # Errors
-/// `Host` or the target has a form that HTTP/2 cannot carry.
-pub(super) fn stream_request(
-    parts: RequestParts<'_>,
-    received: &ReceivedFields,
-    framing: BodyFraming,
+/// The head of a request, whose fields are lent.
+pub(super) struct StreamRequest<'a> {
+    parts: RequestParts<'a>,
     scheme: Scheme,
-) -> Result<Request<()>> {
-    let host = parts.fields.get(&HOST);
-    let authority = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
-    let target = PathAndQuery::try_from(parts.target).ok();
-    let (Some(authority), Some(target)) = (authority, target) else {
-        return Err(ClientFailure::NotForHttp2.into());
-    };
-    let uri = Uri::builder()
-        .scheme(scheme)
-        .authority(authority)
-        .path_and_query(target)
-        .build();
-    let mut request = Request::new(());
-    *request.method_mut() = parts.method.clone();
-    *request.uri_mut() = uri.map_err(RequestFailure::internal)?;
-    let fields = request.headers_mut();
-    for field in parts.fields.left() {
-        if !is_of_connection(field.name.as_bytes()) {
-            let name = field.name.to_header_name();
-            let value = field.value.to_header_value();
-            fields.append(name, value);
+    authority: Authority,
+    target: PathAndQuery,
+    /// `Content-Length`, where the length is known.
+    length: Option<HeaderValue>,
+    /// `TE`, where the client takes trailers.
+    te: Option<&'static [u8]>,
+}
+
+impl<'a> StreamRequest<'a> {
+    /// Returns the head of a request whose body has this framing. The fields about the connection and the framing of HTTP/1 are left out.
+    ///
+    /// # Errors
+    /// `Host` or the target has a form that HTTP/2 cannot carry.
+    pub(super) fn new(
+        parts: RequestParts<'a>,
+        received: &ReceivedFields,
+        framing: BodyFraming,
+        scheme: Scheme,
+    ) -> Result<Self> {
+        let host = parts.fields.get(&HOST);
+        let authority = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
+        let target = PathAndQuery::try_from(parts.target).ok();
+        let (Some(authority), Some(target)) = (authority, target) else {
+            return Err(ClientFailure::NotForHttp2.into());
+        };
+        let length = match framing {
+            BodyFraming::Length(bytes) => Some(HeaderValue::from(bytes)),
+            BodyFraming::None | BodyFraming::Chunked | BodyFraming::UntilClose => None,
+        };
+        Ok(Self {
+            parts,
+            scheme,
+            authority,
+            target,
+            length,
+            te: takes_trailers(received).then_some(TRAILERS),
+        })
+    }
+
+    /// Returns the pseudo-fields.
+    pub(super) fn pseudo_fields(&self) -> RequestPseudoFields<'_> {
+        RequestPseudoFields {
+            method: self.parts.method.as_str().as_bytes(),
+            scheme: Some(self.scheme.as_str().as_bytes()),
+            authority: Some(self.authority.as_str().as_bytes()),
+            path: Some(self.target.as_str().as_bytes()),
+            protocol: None,
         }
     }
-    for (name, value) in parts.fields.added() {
-        if !is_of_connection(name.as_str().as_bytes()) {
-            fields.append(name.clone(), value.clone());
-        }
+
+    /// Returns the names and values of the fields, names in lower case.
+    pub(super) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let left = self.parts.fields.left();
+        let left = left.map(|field| (field.name.as_bytes(), field.value.as_bytes()));
+        let added = self.parts.fields.added().iter();
+        let added = added.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+        let passed = left.chain(added);
+        let passed = passed.filter(|(name, _)| !is_of_connection(name));
+        let length = self.length.as_ref().map(HeaderValue::as_bytes);
+        let length = length.map(|length| (&b"content-length"[..], length));
+        let te = self.te.map(|te| (&b"te"[..], te));
+        passed.chain(length).chain(te)
     }
-    if let BodyFraming::Length(bytes) = framing {
-        fields.insert(CONTENT_LENGTH, HeaderValue::from(bytes));
-    }
-    if takes_trailers(received) {
-        fields.insert(TE, TRAILERS);
-    }
-    Ok(request)
 }
 
 /// Returns whether a field of this name is about the connection or the framing of HTTP/1, or is made anew.
@@ -76,8 +99,8 @@ fn takes_trailers(received: &ReceivedFields) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use http::header::{CONNECTION, HeaderName, TRANSFER_ENCODING, UPGRADE};
-    use http::{Method, Version};
+    use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, TRANSFER_ENCODING};
+    use http::{HeaderMap, Method};
     use sluicegate_decide::response::GatewayProblem;
 
     use super::*;
@@ -86,7 +109,8 @@ mod tests {
     const NAME: HeaderName = HeaderName::from_static("x-a");
     const ADDED: HeaderName = HeaderName::from_static("x-b");
 
-    fn request(host: &'static str, target: &str, te: &'static str) -> Result<Request<()>> {
+    /// Returns the target and the fields of a request with these values.
+    fn request(host: &'static str, target: &str, te: &'static str) -> Result<(String, HeaderMap)> {
         let received = ReceivedFields::from_iter([
             (HOST, HeaderValue::from_static(host)),
             (CONTENT_LENGTH, HeaderValue::from_static("7")),
@@ -103,7 +127,17 @@ mod tests {
             fields: &changes,
             is_upgrade: true,
         };
-        stream_request(parts, &received, BodyFraming::Length(5), Scheme::HTTP)
+        let framing = BodyFraming::Length(5);
+        let request = StreamRequest::new(parts, &received, framing, Scheme::HTTP)?;
+        let pseudo = request.pseudo_fields();
+        assert_eq!((pseudo.method, pseudo.protocol), (&b"POST"[..], None));
+        let target = [pseudo.scheme, pseudo.authority, pseudo.path].map(Option::unwrap);
+        let target = String::from_utf8(target.join(&b' ')).unwrap();
+        let fields = request.fields().map(|(name, value)| {
+            let name = HeaderName::from_lowercase(name).unwrap();
+            (name, HeaderValue::from_bytes(value).unwrap())
+        });
+        Ok((target, fields.collect()))
     }
 
     /// Goal: RFC 9113 §8.3.1 and §8.2.2, the host is the authority alone, no field is about a connection, the length is the decided one,
@@ -111,19 +145,19 @@ mod tests {
     #[test]
     fn a_head_has_no_field_of_a_connection() {
         for (te, passed) in [("gzip, Trailers", Some("trailers")), ("gzip", None)] {
-            let request = request("a.test:81", "/b?c", te).unwrap();
-            assert_eq!(request.uri(), "http://a.test:81/b?c");
-            let fields = request.headers();
-            assert_eq!(fields[CONTENT_LENGTH], "5");
-            assert_eq!(fields[NAME], "1");
-            assert_eq!(fields[ADDED], "2");
-            assert!(
-                [HOST, CONNECTION, TRANSFER_ENCODING, UPGRADE]
-                    .iter()
-                    .all(|name| !fields.contains_key(name))
-            );
-            let te = fields.get(TE).map(|te| te.to_str().unwrap());
-            assert_eq!((te, request.version()), (passed, Version::HTTP_11));
+            let (target, fields) = request("a.test:81", "/b?c", te).unwrap();
+            assert_eq!(target, "http a.test:81 /b?c");
+            let expected = [
+                ("x-a", Some("1")),
+                ("x-b", Some("2")),
+                ("content-length", Some("5")),
+                ("te", passed),
+            ];
+            for (name, value) in expected {
+                let found = fields.get(name).map(|value| value.to_str().unwrap());
+                assert_eq!(found, value, "{name}");
+            }
+            assert_eq!(fields.len(), 3 + usize::from(passed.is_some()));
         }
     }
 
