@@ -12,9 +12,8 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use http::header::HeaderMap;
-use http::response;
 use pingora::protocols::{Stream, UniqueIDType};
-use sluicegate_http2::RequestPseudoFields;
+use sluicegate_http2::{RequestPseudoFields, ResponseHead};
 use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
@@ -70,7 +69,7 @@ pub enum OriginEvent {
     /// The server sent so many bytes, 0 at the end: of the connection of HTTP/1.1, or of the response of HTTP/2.
     Bytes(usize),
     /// The server sent a head of HTTP/2, interim or final.
-    Head(Box<response::Parts>),
+    Head(ResponseHead),
     /// The server took the bytes that waited.
     Sent,
 }

@@ -9,10 +9,7 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use http::{StatusCode, response};
-use sluicegate_http2::{
-    ErrorCode, FieldLines, RequestPseudoFields, ResponseHead, RuleViolation, StreamId,
-};
+use sluicegate_http2::{ErrorCode, FieldLines, RequestPseudoFields, ResponseHead, StreamId};
 
 use super::http2_connections::StreamPlace;
 use super::origin_streams::ReceivedResponse;
@@ -39,7 +36,7 @@ pub(super) struct OriginStream {
 /// A step of the response.
 pub(super) enum Received {
     /// A head, interim or final.
-    Head(Box<response::Parts>),
+    Head(ResponseHead),
     /// So many bytes of content, 0 at the end.
     Content(usize),
 }
@@ -150,10 +147,7 @@ impl OriginStream {
             self.has_head = !head.is_interim();
             self.is_ended = self.has_head && open.is_taken() && open.trailers.is_none();
             drop(state);
-            let head = response_parts(head).ok_or_else(|| {
-                OriginFailure::from(StreamFailure::BrokenRule(RuleViolation::FieldName))
-            })?;
-            return Poll::Ready(Ok(Received::Head(Box::new(head))));
+            return Poll::Ready(Ok(Received::Head(head)));
         }
         if open.content.is_empty() {
             match &mut open.response {
@@ -218,16 +212,6 @@ impl Drop for OriginStream {
         state.streams.remove(id);
         state.wake_driver();
     }
-}
-
-/// Returns a head as the stages read it; `None` where the http crate has no such field.
-fn response_parts(head: ResponseHead) -> Option<response::Parts> {
-    let status = StatusCode::from_u16(head.status()).ok()?;
-    let (mut parts, ()) = http::Response::new(()).into_parts();
-    parts.status = status;
-    parts.version = http::Version::HTTP_2;
-    parts.headers = header_map(head.into_fields())?;
-    Some(parts)
 }
 
 /// Returns the fields as a map; `None` where the http crate has no such field.

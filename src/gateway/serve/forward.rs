@@ -20,7 +20,7 @@ use super::exchange::ClientExchange;
 use super::head_check::{check_chunks, check_switch};
 use super::head_writer::{RequestParts, ResponseParts, write_request};
 use super::leaving::unless_left;
-use super::response_head::{FinalHead, LentHead, standard_reason, status_of};
+use super::response_head::{FinalHead, LentHead, standard_reason, status_of, stream_fields};
 use super::response_split::{MappedFields, mapped_fields};
 use super::session::ProxySession;
 use super::stream_request::StreamRequest;
@@ -190,12 +190,11 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
                 }
                 Ok(HeadProgress::Whole(bytes)) => {
                     let read = &origin.read[..bytes];
-                    let fields = mapped_fields(&head, read, MappedFields::All);
-                    let lines = fields.iter();
-                    let lines =
-                        lines.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+                    let received = head.fields().iter(read);
+                    let lines = received.map(|field| (field.name, field.value));
                     counted.count(lines).map_err(OriginFailure::from)?;
-                    let status = status_of(&head)?;
+                    let fields = mapped_fields(head.fields().iter(read), MappedFields::All);
+                    let status = status_of(head.status())?;
                     let reason = head.reason(read).to_vec();
                     origin.read.advance(bytes);
                     head.clear();
@@ -214,14 +213,16 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
                     return Err(OriginFailure::Closed(origin.read.len()).into());
                 }
                 AttemptEvent::Origin(OriginEvent::Head(head)) => {
-                    if head.headers.len() > limits.fields {
+                    if head.fields().len() > limits.fields {
                         let failure = HeadFailure::TooManyFields(limits.fields);
                         return Err(OriginFailure::Head(failure).into());
                     }
-                    if !head.status.is_informational() {
+                    if !head.is_interim() {
                         return Ok(FinalHead::Http2(head, origin.is_ended()));
                     }
-                    let interim = (head.status, standard_reason(head.status), head.headers);
+                    let status = status_of(head.status())?;
+                    let fields = mapped_fields(stream_fields(&head), MappedFields::All);
+                    let interim = (status, standard_reason(status), fields);
                     self.pass_interim(interim).await?;
                 }
                 AttemptEvent::Origin(OriginEvent::Bytes(_) | OriginEvent::Sent) => {}

@@ -6,10 +6,15 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use http::header::{CONTENT_LENGTH, HeaderMap};
-use http::{StatusCode, Version, response};
-use sluicegate_http1::{AnsweredMethod, BodyFraming, ConnectionOptions, KnownField, ResponseHead};
+use http::{StatusCode, Version};
+use sluicegate_http1::{
+    AnsweredMethod, BodyFraming, ConnectionOptions, HeaderField, KnownField, ResponseHead,
+};
+use sluicegate_http2::ResponseHead as StreamHead;
 
-use super::response_split::{FieldHandling, MappedFields, mapped_fields, write_others};
+use super::response_split::{
+    FieldHandling, MappedFields, ResponseLine, mapped_fields, parsed_lines, write_others,
+};
 use crate::failure::{RequestFailure, Result};
 use crate::name_case::ReceivedNames;
 
@@ -68,7 +73,7 @@ pub(super) enum FinalHead {
     /// A parsed head of HTTP/1.1, and its length in the bytes that were read.
     Http1(LentHead, usize),
     /// A head of HTTP/2, and whether the response ends with it.
-    Http2(Box<response::Parts>, bool),
+    Http2(StreamHead, bool),
 }
 
 impl FinalHead {
@@ -81,17 +86,17 @@ impl FinalHead {
     }
 
     pub(super) fn status(&self) -> Result<StatusCode> {
-        match self {
-            Self::Http1(head, _) => status_of(head),
-            Self::Http2(head, _) => Ok(head.status),
-        }
+        status_of(match self {
+            Self::Http1(head, _) => head.status(),
+            Self::Http2(head, _) => head.status(),
+        })
     }
 
     /// Returns the reason phrase; a response of HTTP/2 has none, and gets the standard one of its status.
-    pub(super) fn reason<'r>(&self, read: &'r [u8]) -> &'r [u8] {
+    pub(super) fn reason<'r>(&self, read: &'r [u8], status: StatusCode) -> &'r [u8] {
         match self {
             Self::Http1(head, _) => head.reason(read),
-            Self::Http2(head, _) => standard_reason(head.status),
+            Self::Http2(..) => standard_reason(status),
         }
     }
 
@@ -108,11 +113,12 @@ impl FinalHead {
     pub(super) fn framing(&self, method: AnsweredMethod, client: Version) -> BodyFraming {
         match self {
             Self::Http1(head, _) => head.framing(method),
-            Self::Http2(head, _) if has_no_body(head.status, method) => BodyFraming::None,
+            Self::Http2(head, _) if has_no_body(head.status(), method) => BodyFraming::None,
             Self::Http2(_, true) => BodyFraming::Length(0),
-            Self::Http2(head, _) => match announced(&head.headers) {
-                BodyFraming::Length(0) if client == Version::HTTP_2 => BodyFraming::UntilClose,
-                framing => framing,
+            Self::Http2(head, _) => match head.content_length() {
+                Some(0) if client == Version::HTTP_2 => BodyFraming::UntilClose,
+                Some(bytes) => BodyFraming::Length(bytes),
+                None => BodyFraming::UntilClose,
             },
         }
     }
@@ -144,11 +150,11 @@ impl FinalHead {
         announced_timeout(field.value)
     }
 
-    /// Takes the fields that become a header map; of HTTP/2 all.
-    pub(super) fn mapped_fields(&mut self, read: &[u8], mapped: MappedFields) -> HeaderMap {
+    /// Returns the fields that become a header map.
+    pub(super) fn mapped_fields(&self, read: &[u8], mapped: MappedFields) -> HeaderMap {
         match self {
-            Self::Http1(head, _) => mapped_fields(head, read, mapped),
-            Self::Http2(head, _) => mem::take(&mut head.headers),
+            Self::Http1(head, _) => mapped_fields(head.fields().iter(read), mapped),
+            Self::Http2(head, _) => mapped_fields(stream_fields(head), mapped),
         }
     }
 
@@ -161,8 +167,12 @@ impl FinalHead {
         length: FieldHandling,
     ) -> bool {
         match self {
-            Self::Http1(head, _) => write_others(into, head, read, mapped, length),
-            Self::Http2(..) => false,
+            Self::Http1(head, _) => write_others(into, parsed_lines(head, read), mapped, length),
+            Self::Http2(head, _) => {
+                let fields = stream_fields(head);
+                let lines = fields.map(|field| ResponseLine { field, line: None });
+                write_others(into, lines, mapped, length)
+            }
         }
     }
 
@@ -185,9 +195,10 @@ fn announced_timeout(value: &[u8]) -> Option<Duration> {
     seconds?.parse().ok().map(Duration::from_secs)
 }
 
-/// Returns the framing of a stream that goes on behind its head.
-fn announced(fields: &HeaderMap) -> BodyFraming {
-    length_field(fields).map_or(BodyFraming::UntilClose, BodyFraming::Length)
+/// Returns the fields of a head of HTTP/2.
+pub(super) fn stream_fields(head: &StreamHead) -> impl Iterator<Item = HeaderField<'_>> {
+    let fields = head.fields().iter();
+    fields.map(|(name, value)| HeaderField::new(name, value))
 }
 
 /// Returns the length of the body that a response to GET has, as far as its head states it.
@@ -204,15 +215,14 @@ fn length_field(fields: &HeaderMap) -> Option<u64> {
 }
 
 /// Returns whether a response has no body whatever it announces, RFC 9110 §6.4.1.
-fn has_no_body(status: StatusCode, method: AnsweredMethod) -> bool {
-    method == AnsweredMethod::Head
-        || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+fn has_no_body(status: u16, method: AnsweredMethod) -> bool {
+    method == AnsweredMethod::Head || matches!(status, 204 | 304)
 }
 
-/// Returns the status of a parsed head.
-pub(super) fn status_of(head: &ResponseHead) -> Result<StatusCode> {
-    // The status of a parsed head is from 100 to 999.
-    StatusCode::from_u16(head.status()).map_err(RequestFailure::internal)
+/// Returns the status of a head.
+pub(super) fn status_of(number: u16) -> Result<StatusCode> {
+    // That of a head is from 100 to 999.
+    StatusCode::from_u16(number).map_err(RequestFailure::internal)
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Splits the head of an origin's response: the fields that stages read or write become a header map, the others are copied as bytes, and
 //! those of the connection are dropped.
 
+use std::mem;
+
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use sluicegate_http1::{ConnectionOptions, HeaderField, KnownField, ResponseHead};
@@ -62,6 +64,13 @@ impl MappedFields {
     }
 }
 
+/// A field of a response with its line.
+pub(super) struct ResponseLine<'r> {
+    pub(super) field: HeaderField<'r>,
+    /// The line with its end, as HTTP/1.1 writes it, if it was received so.
+    pub(super) line: Option<&'r [u8]>,
+}
+
 /// The handling of a field of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldHandling {
@@ -100,15 +109,14 @@ fn is_x_rate_limit(field: &HeaderField<'_>) -> bool {
 /// The beginning of the names of the older fields about limits.
 const X_RATE_LIMIT: &[u8] = b"x-ratelimit";
 
-/// Returns the mapped fields of a parsed head.
-pub(super) fn mapped_fields(parsed: &ResponseHead, read: &[u8], mapped: MappedFields) -> HeaderMap {
+/// Returns those of the fields of a head that are mapped.
+pub(super) fn mapped_fields<'r>(
+    received: impl Iterator<Item = HeaderField<'r>>,
+    mapped: MappedFields,
+) -> HeaderMap {
     // Without memory, since mostly none of the origin's is mapped as one of few.
     let mut fields = HeaderMap::new();
-    for field in parsed
-        .fields()
-        .iter(read)
-        .filter(|field| mapped.handling_of(field) == FieldHandling::Mapped)
-    {
+    for field in received.filter(|field| mapped.handling_of(field) == FieldHandling::Mapped) {
         // A header map takes what is a token, and a value without control characters.
         let name = HeaderName::from_bytes(field.name);
         let value = HeaderValue::from_bytes(field.value);
@@ -119,28 +127,41 @@ pub(super) fn mapped_fields(parsed: &ResponseHead, read: &[u8], mapped: MappedFi
     fields
 }
 
-/// Appends the other fields to `into`, with their names in lower case, and `Content-Length` by this handling. Returns whether
+/// Returns the fields of a parsed head with their lines.
+pub(super) fn parsed_lines<'r>(
+    parsed: &'r ResponseHead,
+    read: &'r [u8],
+) -> impl Iterator<Item = ResponseLine<'r>> {
+    let fields = parsed.fields().iter(read).enumerate();
+    fields.map(move |(index, field)| ResponseLine {
+        field,
+        line: parsed.fields().usual_line(read, index),
+    })
+}
+
+/// Appends the other ones of these lines to `into`, with their names in lower case, and `Content-Length` by this handling. Returns whether
 /// `Date` is among them.
-pub(super) fn write_others(
+pub(super) fn write_others<'r>(
     into: &mut Vec<u8>,
-    parsed: &ResponseHead,
-    read: &[u8],
+    lines: impl Iterator<Item = ResponseLine<'r>>,
     mapped: MappedFields,
-    length: FieldHandling,
+    mut length: FieldHandling,
 ) -> bool {
     let mut has_date = false;
-    for (index, field) in parsed.fields().iter(read).enumerate() {
+    for ResponseLine { field, line } in lines {
         let is_copied = match mapped.handling_of(&field) {
             FieldHandling::Copied => true,
+            // RFC 9110 §8.6: lines that say the same are one.
             FieldHandling::Dropped => {
-                length == FieldHandling::Copied && field.known() == KnownField::ContentLength
+                field.known() == KnownField::ContentLength
+                    && mem::replace(&mut length, FieldHandling::Dropped) == FieldHandling::Copied
             }
             FieldHandling::Mapped => false,
         };
         if is_copied {
             has_date |= field.known() == KnownField::Date;
             let start = into.len();
-            match parsed.fields().usual_line(read, index) {
+            match line {
                 Some(line) => into.extend_from_slice(line),
                 None => write_field(into, field.name, field.value),
             }
@@ -182,13 +203,12 @@ mod tests {
             ),
             (MappedFields::All, 11, ""),
         ] {
-            let map = mapped_fields(&parsed, head.as_bytes(), mapped);
+            let map = mapped_fields(parsed.fields().iter(head.as_bytes()), mapped);
             assert_eq!(map.len(), fields);
             let mut into = Vec::new();
             let has_date = write_others(
                 &mut into,
-                &parsed,
-                head.as_bytes(),
+                parsed_lines(&parsed, head.as_bytes()),
                 mapped,
                 FieldHandling::Dropped,
             );
@@ -202,14 +222,13 @@ mod tests {
     fn a_head_of_other_fields_is_copied() {
         let head = "HTTP/1.1 200 Fine\r\nETag: a\r\nConnection: close\r\nX-A:b\r\n\r\n";
         let parsed = parsed(head);
-        let map = mapped_fields(&parsed, head.as_bytes(), MappedFields::Few);
+        let map = mapped_fields(parsed.fields().iter(head.as_bytes()), MappedFields::Few);
         let mapped = MappedFields::Few.found(map.len());
         assert_eq!(mapped, MappedFields::None);
         let mut into = Vec::new();
         assert!(!write_others(
             &mut into,
-            &parsed,
-            head.as_bytes(),
+            parsed_lines(&parsed, head.as_bytes()),
             mapped,
             FieldHandling::Dropped
         ));

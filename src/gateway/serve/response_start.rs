@@ -75,7 +75,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
     pub(super) fn begin_response(
         &mut self,
         origin: &mut OriginChannel,
-        mut head: FinalHead,
+        head: FinalHead,
     ) -> Result<JudgedResponse> {
         let read = &origin.read[..head.bytes()];
         let options = head.options(read);
@@ -113,7 +113,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         let costs = self.settle_charges(status, &mut fields, head_end(received, &part))?;
         let parts = ResponseParts {
             status,
-            reason: head.reason(read),
+            reason: head.reason(read, status),
             fields,
         };
         let body_state = if received == BodyFraming::UntilClose && !origin.is_http2() {
