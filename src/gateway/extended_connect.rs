@@ -4,31 +4,33 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::Method;
-use http::header::{HeaderValue, SEC_WEBSOCKET_KEY, UPGRADE};
+use http::header::SEC_WEBSOCKET_KEY;
 use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use sluicegate_base::received::ReceivedHead;
 use sluicegate_http1::ResponseHead;
+use sluicegate_http2::FieldLines;
 
 use crate::failure::HeadFailure;
+
+/// The name of the field with the key.
+const KEY: &[u8] = b"sec-websocket-key";
 
 /// The text that a server adds to the key before it hashes it, RFC 6455 §1.3.
 const PROOF_TEXT: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Makes the head of an extended CONNECT for a WebSocket that of a GET with `Upgrade`.
-pub(crate) fn become_upgrade(head: &mut ReceivedHead) {
-    head.method = Method::GET;
-    let websocket = HeaderValue::from_static("websocket");
-    head.headers.insert(UPGRADE, websocket);
-    head.headers.insert(SEC_WEBSOCKET_KEY, new_key());
+/// Makes the fields of an extended CONNECT for a WebSocket those of a GET with `Upgrade`.
+pub(crate) fn become_upgrade(fields: &mut FieldLines) {
+    fields.remove(KEY);
+    fields.append(b"upgrade", b"websocket");
+    fields.append(KEY, new_key().as_bytes());
 }
 
 /// Returns a key, RFC 6455 §4.1.
-fn new_key() -> HeaderValue {
+fn new_key() -> String {
     let mut random = [0; 16];
     // Without randomness the key is the same each time. Nothing is secured by it: it tells a server of WebSocket from another one.
     let _ = getrandom::fill(&mut random);
-    HeaderValue::try_from(STANDARD.encode(random)).unwrap_or(HeaderValue::from_static(""))
+    STANDARD.encode(random)
 }
 
 /// Checks that the server has read the key of the request, RFC 6455 §4.1.
@@ -75,5 +77,20 @@ mod tests {
         let keys = [new_key(), new_key()];
         assert_ne!(keys[0], keys[1]);
         assert_eq!(STANDARD.decode(&keys[0]).unwrap().len(), 16);
+    }
+
+    /// Goal: the key is the gateway's own, whatever the client sent. Method: fields with a key and another field.
+    #[test]
+    fn a_key_of_the_client_is_replaced() {
+        let mut fields = FieldLines::default();
+        fields.append(KEY, b"a");
+        fields.append(b"sec-websocket-version", b"13");
+        become_upgrade(&mut fields);
+        let [version, upgrade, key] = fields.iter().collect::<Vec<_>>()[..] else {
+            panic!("three fields")
+        };
+        assert_eq!(version, (&b"sec-websocket-version"[..], &b"13"[..]));
+        assert_eq!(upgrade, (&b"upgrade"[..], &b"websocket"[..]));
+        assert_eq!((key.0, key.1.len()), (KEY, 24));
     }
 }

@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 
-use crate::hpack::{DecodedField, FieldPlaces};
+use crate::hpack::{BEHIND_NAME, DecodedField, FieldPlaces, LINE_END};
 use crate::violation::RuleViolation;
 
 /// Fields as lines of HTTP/1.1, `name: value` with its line end, and the places of each name and value.
@@ -34,6 +34,26 @@ impl FieldLines {
             let value = self.bytes.get(places.value.clone());
             (name.unwrap_or_default(), value.unwrap_or_default())
         })
+    }
+
+    /// Adds a field behind the others. The name is in lower case, and the value has no line end.
+    pub fn append(&mut self, name: &[u8], value: &[u8]) {
+        let start = self.bytes.len();
+        for part in [name, BEHIND_NAME, value, LINE_END] {
+            self.bytes.extend_from_slice(part);
+        }
+        let value_start = start + name.len() + BEHIND_NAME.len();
+        self.places.push(FieldPlaces {
+            name: start..start + name.len(),
+            value: value_start..value_start + value.len(),
+        });
+    }
+
+    /// Removes the fields of this name. Their bytes remain.
+    pub fn remove(&mut self, name: &[u8]) {
+        let bytes = &self.bytes;
+        let is_other = |places: &FieldPlaces| bytes.get(places.name.clone()) != Some(name);
+        self.places.retain(is_other);
     }
 
     /// Returns the bytes and the places of each field.

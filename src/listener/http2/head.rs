@@ -14,7 +14,14 @@ const WEBSOCKET: &[u8] = b"websocket";
 /// Returns the head, whose fields and target are parts of the bytes in which they were decoded; `None` where the http crate has no such
 /// method, authority or target, or where it asks for another protocol than WebSocket.
 pub(super) fn received_head(head: RequestHead) -> Option<ReceivedHead> {
-    let (fields, pseudo) = head.into_parts();
+    let is_websocket = head.protocol().map(|protocol| protocol == WEBSOCKET);
+    let (mut fields, pseudo) = head.into_parts();
+    match is_websocket {
+        None => {}
+        // Before the bytes are shared, so that they need no copy.
+        Some(true) => become_upgrade(&mut fields),
+        Some(false) => return None,
+    }
     let (bytes, places) = fields.into_parts();
     let places = places.into_iter().map(|places| FieldPlaces {
         name: places.name,
@@ -23,7 +30,10 @@ pub(super) fn received_head(head: RequestHead) -> Option<ReceivedHead> {
     });
     let headers = ReceivedFields::in_bytes(bytes, places)?;
     let bytes = headers.bytes();
-    let method = Method::from_bytes(bytes.get(pseudo.method?)?).ok()?;
+    let method = match is_websocket {
+        None => Method::from_bytes(bytes.get(pseudo.method?)?).ok()?,
+        Some(_) => Method::GET,
+    };
     let mut uri = Parts::default();
     if let Some(place) = pseudo.path {
         let target = PathAndQuery::from_maybe_shared(bytes.slice(place));
@@ -35,18 +45,10 @@ pub(super) fn received_head(head: RequestHead) -> Option<ReceivedHead> {
         // The http crate demands one. That of a request is the scheme of its connection, whatever `:scheme` says.
         uri.scheme = uri.path_and_query.as_ref().map(|_| Scheme::HTTP);
     }
-    let protocol = pseudo.protocol;
-    let is_websocket = protocol.map(|place| bytes.get(place) == Some(WEBSOCKET));
-    let mut head = ReceivedHead {
+    Some(ReceivedHead {
         method,
         uri: Uri::from_parts(uri).ok()?,
         version: http::Version::HTTP_2,
         headers,
-    };
-    match is_websocket {
-        None => {}
-        Some(true) => become_upgrade(&mut head),
-        Some(false) => return None,
-    }
-    Some(head)
+    })
 }

@@ -13,8 +13,8 @@ pub(super) const ENTRY_OVERHEAD: usize = 32;
 /// Bytes of evicted lines that are kept in any case.
 const EVICTED_TEXT: usize = 1024;
 /// The bytes between a name and its value, and behind the value.
-pub(super) const BEHIND_NAME: &[u8] = b": ";
-pub(super) const LINE_END: &[u8] = b"\r\n";
+pub(crate) const BEHIND_NAME: &[u8] = b": ";
+pub(crate) const LINE_END: &[u8] = b"\r\n";
 
 /// The table of one direction of a connection. It takes memory when its first entry is added.
 #[derive(Debug)]

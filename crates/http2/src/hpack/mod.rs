@@ -11,5 +11,7 @@ mod huffman_code;
 mod integer;
 mod static_table;
 
+pub(crate) use dynamic_table::{BEHIND_NAME, LINE_END};
+
 pub use decoder::{DecodedField, DecodedList, FieldDecoder, FieldPlaces, HpackError};
 pub use encoder::{FieldEncoder, write_field, write_status};
