@@ -1,9 +1,11 @@
-//! Makes a request for a WebSocket over HTTP/2, RFC 8441, one of HTTP/1.1: a GET with `Upgrade`, which rules judge and origins answer.
+//! Makes a request for a WebSocket over HTTP/2, RFC 8441, one of HTTP/1.1, and its answer one of HTTP/2: rules judge a GET with `Upgrade`,
+//! which origins answer with 101.
 //!
 //! HTTP/2 has no key and no proof that the server read it. So the gateway asks with a key of its own, and checks the proof.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use http::StatusCode;
 use http::header::SEC_WEBSOCKET_KEY;
 use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use sluicegate_base::received::ReceivedHead;
@@ -14,6 +16,12 @@ use crate::failure::HeadFailure;
 
 /// The name of the field with the key.
 const KEY: &[u8] = b"sec-websocket-key";
+
+/// The name of the field with the proof.
+const ACCEPT: &[u8] = b"sec-websocket-accept";
+
+/// The status of an answer that opens a WebSocket, RFC 8441 §4: nothing is upgraded, and any 2xx begins the other protocol.
+pub(super) const OPENED: StatusCode = StatusCode::OK;
 
 /// The text that a server adds to the key before it hashes it, RFC 6455 §1.3.
 const PROOF_TEXT: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -45,11 +53,24 @@ pub(super) fn check_accept(
     let key = request.headers.get(SEC_WEBSOCKET_KEY);
     let expected = proof(key.map_or(&[], |key| key.as_bytes()));
     let mut fields = head.fields().iter(read);
-    let accept = fields.find(|field| field.is(b"sec-websocket-accept"));
+    let accept = fields.find(|field| field.is(ACCEPT));
     match accept.is_some_and(|field| field.value == expected.as_bytes()) {
         true => Ok(()),
         false => Err(HeadFailure::WrongAccept),
     }
+}
+
+/// Returns the status of an answer that opens no WebSocket, RFC 8441 §4: one of 2xx would.
+pub(super) fn unopened_status(status: StatusCode) -> StatusCode {
+    match status.is_success() {
+        true => StatusCode::NOT_IMPLEMENTED,
+        false => status,
+    }
+}
+
+/// Returns whether a field of this name is the proof that the key was read. A client of HTTP/2 sent none, RFC 8441 §5, and gets none.
+pub(super) fn is_proof(name: &[u8]) -> bool {
+    name == ACCEPT
 }
 
 /// Returns the proof that a key was read, RFC 6455 §4.2.2.

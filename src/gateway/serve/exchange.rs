@@ -30,6 +30,7 @@ use crate::failure::{ClientFailure, Result};
 use crate::gateway::answer::OwnAnswer;
 use crate::gateway::body::Prefix;
 use crate::gateway::context::Context;
+use crate::gateway::extended_connect::unopened_status;
 use crate::gateway::{key_body, unread};
 use crate::name_case::ReceivedNames;
 use crate::process::SharedState;
@@ -159,9 +160,8 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         framing: BodyFraming,
         write_others: WriteOthers<'_>,
     ) -> Result<()> {
-        if self.is_upgrade && self.is_http2() && head.status.is_success() {
-            // RFC 8441 §4: it would open the WebSocket.
-            head.status = StatusCode::NOT_IMPLEMENTED;
+        if self.is_upgrade && self.is_http2() {
+            head.status = unopened_status(head.status);
         }
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             self.persistence = ConnectionPersistence::Switch;

@@ -2,19 +2,20 @@
 
 use std::iter;
 
+use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, DATE};
-use http::{HeaderMap, StatusCode};
 use memchr::memchr;
 use sluicegate_http1::{BodyFraming, is_hop_by_hop};
 
 use super::head_writer::{AnswerHead, passes_length, write_field};
+use crate::gateway::extended_connect::{OPENED, is_proof};
 use crate::http_date::with_http_date;
 use crate::thread_buffer::WriteBuffer;
 
 /// The fields of an answer.
 pub struct Http2Fields<'a> {
     status: u16,
-    /// True if the fields of an upgrade are none of them, RFC 8441 §5.
+    /// True if the answer opens a WebSocket.
     is_switch: bool,
     map: &'a HeaderMap,
     /// True if `Content-Length` of the map is one of them.
@@ -41,9 +42,8 @@ impl<'a> Http2Fields<'a> {
             with_http_date(|date| write_field(&mut lines, name, date.as_bytes()));
         }
         Self {
-            // RFC 8441 §4: nothing is upgraded, and any 2xx begins the other protocol.
             status: match head.is_switch() {
-                true => StatusCode::OK.as_u16(),
+                true => OPENED.as_u16(),
                 false => status.as_u16(),
             },
             is_switch: head.is_switch(),
@@ -75,7 +75,7 @@ impl<'a> Http2Fields<'a> {
             Some(line)
         });
         let fields = of_map.chain(of_lines.filter_map(name_and_value));
-        fields.filter(|(name, _)| !self.is_switch || *name != b"sec-websocket-accept")
+        fields.filter(|(name, _)| !self.is_switch || !is_proof(name))
     }
 }
 
