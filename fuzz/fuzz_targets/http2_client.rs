@@ -63,7 +63,6 @@ fn find(input: &[u8], step: usize) -> Found {
                     for (stream, bytes) in found.take_unreleased() {
                         connection.release(stream, bytes);
                     }
-                    connection.ping(*b"are you?");
                     if stream.number() % 8 == 7 {
                         connection.reset(*stream, ErrorCode::CANCEL);
                     }

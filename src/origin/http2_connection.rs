@@ -196,7 +196,6 @@ impl Http2State {
                 streams.fail(stream, failure);
             }
             ClientEvent::GoAway { code, .. } => self.goaway = Some(code),
-            ClientEvent::Pong(_) => {}
             ClientEvent::Closed(rule) => {
                 // The first bytes of a server of HTTP/1 are no SETTINGS.
                 let failure = match self.connection.max_streams() {

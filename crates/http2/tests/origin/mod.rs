@@ -115,7 +115,6 @@ pub(crate) fn describe_event(event: &ClientEvent<'_>) -> String {
             violation,
         } => format!("reset {stream} {code} {violation:?}"),
         ClientEvent::GoAway { last, code } => format!("goaway {last} {code}"),
-        ClientEvent::Pong(opaque) => format!("pong {}", text(opaque)),
         ClientEvent::Closed(violation) => format!("closed {violation:?}"),
     }
 }

@@ -63,8 +63,6 @@ pub enum ClientEvent<'a> {
         /// The reason.
         code: ErrorCode,
     },
-    /// The answer to [`ClientConnection::ping`](crate::ClientConnection::ping) with these bytes.
-    Pong([u8; 8]),
     /// The connection ends since the server broke a rule. All streams are over. What waits for the socket says why.
     Closed(RuleViolation),
 }

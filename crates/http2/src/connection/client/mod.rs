@@ -27,10 +27,7 @@ use super::receive::ConnectionSide;
 use super::stream::{ReceiveState, StreamState};
 use super::stream_event::StreamEvent;
 use crate::error_code::ErrorCode;
-use crate::frame::{
-    FrameFlags, FrameHead, PREFACE, PeerSettings, ReceivedFrame, SettingId, write_goaway,
-    write_ping,
-};
+use crate::frame::{FrameHead, PREFACE, PeerSettings, ReceivedFrame, SettingId, write_goaway};
 use crate::stream_id::StreamId;
 use crate::violation::RuleViolation;
 
@@ -78,8 +75,6 @@ pub struct ClientConnection {
     first_streams: u32,
     /// The last stream of the latest GOAWAY.
     last_processed: Option<StreamId>,
-    /// The bytes of the latest PING that was not answered.
-    ping: Option<[u8; 8]>,
 }
 
 shared_methods!(ClientConnection, ClientEvent);
@@ -104,15 +99,6 @@ impl ClientConnection {
             core,
             first_streams: limits.first_streams,
             last_processed: None,
-            ping: None,
-        }
-    }
-
-    /// Sends a PING with these bytes, RFC 9113 §6.7, which [`ClientEvent::Pong`] answers. Answers to earlier ones are no events any more.
-    pub fn ping(&mut self, opaque: [u8; 8]) {
-        if !self.is_closed() {
-            write_ping(self.core.output.writer(), FrameFlags::NONE, opaque);
-            self.ping = Some(opaque);
         }
     }
 
@@ -202,10 +188,6 @@ impl ConnectionSide for ClientConnection {
         match frame {
             ReceivedFrame::Reset(code) => self.receive_reset(head.stream, code),
             ReceivedFrame::GoAway(last, code) => self.receive_goaway(last, code),
-            ReceivedFrame::PingAck(opaque) => {
-                let ping = self.ping.take_if(|sent| *sent == opaque);
-                Ok(ping.map(ClientEvent::Pong))
-            }
             // RFC 9218 §7.1: a server sends none.
             ReceivedFrame::PriorityUpdate { .. } => Err(RuleViolation::PriorityUpdate),
             _ => Ok(None),
