@@ -31,7 +31,6 @@ fn send(connection: &mut ClientConnection, method: &[u8], found: &mut Found) {
         scheme: Some(b"http"),
         authority: Some(b"a.test"),
         path: Some(b"/x"),
-        protocol: None,
     };
     let fields = [(&b"accept"[..], &b"fuzzed"[..]), (b"x-a", b"b")];
     if let Ok(stream) = connection.send_request(pseudo, fields, StreamEnd::NotYet) {

@@ -97,7 +97,6 @@ impl DuplexOrigin {
             scheme: Some(b"http"),
             authority: Some(b"a.test"),
             path: Some(path.as_bytes()),
-            protocol: None,
         };
         let text = number.to_string();
         let fields = lines(&planned.request.fields);

@@ -49,7 +49,6 @@ fn ours(mut input: &[u8]) -> (SeenResponses, BTreeSet<u32>) {
             scheme: Some(b"http"),
             authority: Some(b"a.test"),
             path: Some(b"/"),
-            protocol: None,
         };
         connection
             .send_request(pseudo, [], StreamEnd::Here)

@@ -32,7 +32,6 @@ fn pseudo_fields<'a>(method: &'a str, path: &'a str) -> RequestPseudoFields<'a> 
         scheme: Some(b"http"),
         authority: Some(b"a.test"),
         path: Some(path.as_bytes()),
-        protocol: None,
     }
 }
 

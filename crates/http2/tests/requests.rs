@@ -42,7 +42,6 @@ fn the_first_frames_are_the_settings() {
     assert_eq!(origin.take_frames(), first);
     assert_eq!(origin.receive(&settings(&[(8, 1)])), "");
     assert_eq!(origin.take_frames(), "settings ack");
-    assert!(origin.connection.allows_extended_connect());
 }
 
 /// Goal: a request has the frames that were sent, its response is read, and the stream ends with both sides. Method: interim and final
@@ -55,7 +54,6 @@ fn a_request_is_heads_data_and_trailers() {
         scheme: Some(b"http"),
         authority: Some(b"a.test"),
         path: Some(b"/x"),
-        protocol: None,
     };
     let fields = [(&b"accept"[..], &b"*/*"[..])];
     let sent = origin
@@ -99,7 +97,7 @@ fn requests_wait_for_free_streams() {
         origin
             .connection
             .send_request(RequestPseudoFields::default(), [], StreamEnd::Here);
-    assert_eq!(refused, Err(RequestRefused::NoStream));
+    assert_eq!(refused, Err(RequestRefused));
     origin.receive(&settings(&[(3, 100)]));
     assert_eq!(origin.connection.free_streams(), 6);
     origin.receive(&settings(&[(3, 1)]));
@@ -112,29 +110,21 @@ fn requests_wait_for_free_streams() {
     assert_eq!(origin.connection.free_streams(), 8);
 }
 
-/// Goal: extended CONNECT is sent where the server takes it. Method: RFC 8441 §5.1, before the setting and behind it.
+/// Goal: a tunnel has no length. Method: CONNECT, RFC 9113 §8.5, and an answer with a length and other bytes.
 #[test]
-fn extended_connect_needs_the_setting() {
+fn a_tunnel_has_no_length() {
+    let mut origin = Origin::with_settings(&[]);
     let pseudo = RequestPseudoFields {
         method: b"CONNECT",
-        scheme: Some(b"https"),
-        authority: Some(b"a.test"),
-        path: Some(b"/chat"),
-        protocol: Some(b"websocket"),
+        authority: Some(b"a.test:443"),
+        ..RequestPseudoFields::default()
     };
-    let mut origin = Origin::with_settings(&[]);
-    let sent = origin
-        .connection
-        .send_request(pseudo, [], StreamEnd::NotYet);
-    assert_eq!(sent, Err(RequestRefused::ExtendedConnect));
-    origin.receive(&settings(&[(8, 1)]));
     let sent = origin
         .connection
         .send_request(pseudo, [], StreamEnd::NotYet);
     assert_eq!(sent, Ok(ONE));
-    let head = "headers 1 :method: CONNECT; :scheme: https; :authority: a.test; :path: /chat; :protocol: websocket 4";
-    assert_eq!(origin.take_frames(), format!("settings ack\n{head}"));
-    // A tunnel has no length.
+    let head = "headers 1 :method: CONNECT; :authority: a.test:443 4";
+    assert_eq!(origin.take_frames(), head);
     let answer = [
         headers(1, END_HEADERS, &format!("{OK}\ncontent-length:1")),
         data(1, 0, b"abc"),

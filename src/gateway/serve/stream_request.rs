@@ -63,7 +63,6 @@ impl<'a> StreamRequest<'a> {
             scheme: Some(self.scheme.as_str().as_bytes()),
             authority: Some(self.authority.as_str().as_bytes()),
             path: Some(self.target.as_str().as_bytes()),
-            protocol: None,
         }
     }
 
@@ -130,7 +129,7 @@ mod tests {
         let framing = BodyFraming::Length(5);
         let request = StreamRequest::new(parts, &received, framing, Scheme::HTTP)?;
         let pseudo = request.pseudo_fields();
-        assert_eq!((pseudo.method, pseudo.protocol), (&b"POST"[..], None));
+        assert_eq!(pseudo.method, b"POST");
         let target = [pseudo.scheme, pseudo.authority, pseudo.path].map(Option::unwrap);
         let target = String::from_utf8(target.join(&b' ')).unwrap();
         let fields = request.fields().map(|(name, value)| {

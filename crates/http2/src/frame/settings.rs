@@ -52,8 +52,6 @@ pub struct PeerSettings {
     pub max_frame_size: u32,
     /// The streams that a client may have open; `None` until the first SETTINGS have come.
     pub max_streams: Option<u32>,
-    /// True if a server takes extended CONNECT, RFC 8441 §3.
-    pub extended_connect: bool,
     is_of_server: bool,
     no_old_priorities: Option<u32>,
 }
@@ -65,7 +63,6 @@ impl Default for PeerSettings {
             initial_window: DEFAULT_WINDOW,
             max_frame_size: DEFAULT_FRAME_SIZE,
             max_streams: None,
-            extended_connect: false,
             is_of_server: false,
             no_old_priorities: None,
         }
@@ -94,12 +91,9 @@ impl PeerSettings {
                 return Err(RuleViolation::SettingValue);
             }
             SettingId::MAX_CONCURRENT_STREAMS => self.max_streams = Some(value),
-            // RFC 8441 §3: 0 or 1, and a server does not take it back.
-            SettingId::ENABLE_CONNECT_PROTOCOL => {
-                if value > 1 {
-                    return Err(RuleViolation::SettingValue);
-                }
-                self.extended_connect |= value == 1;
+            // RFC 8441 §3: 0 or 1. Extended CONNECT is sent to no server.
+            SettingId::ENABLE_CONNECT_PROTOCOL if value > 1 => {
+                return Err(RuleViolation::SettingValue);
             }
             SettingId::INITIAL_WINDOW_SIZE => {
                 if value > LARGEST_WINDOW {
@@ -156,7 +150,6 @@ mod tests {
         let connect = SettingId::ENABLE_CONNECT_PROTOCOL;
         assert_eq!(settings.apply(connect, 1), Ok(()));
         assert_eq!(settings.apply(connect, 0), Ok(()));
-        assert!(settings.extended_connect);
         assert_eq!(settings.apply(connect, 2), refused);
     }
 }

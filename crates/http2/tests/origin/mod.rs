@@ -69,7 +69,6 @@ impl Origin {
             scheme: Some(b"http"),
             authority: Some(b"a.test"),
             path: Some(b"/"),
-            protocol: None,
         };
         let stream = self.connection.send_request(pseudo, [], end).unwrap();
         self.take_frames();

@@ -50,7 +50,7 @@ use crate::violation::RuleViolation;
 /// let now = Duration::ZERO;
 /// let mut connection = ClientConnection::new(limits, now);
 /// let pseudo = RequestPseudoFields {
-///     method: b"GET", scheme: Some(b"http"), authority: Some(b"a.test"), path: Some(b"/"), protocol: None,
+///     method: b"GET", scheme: Some(b"http"), authority: Some(b"a.test"), path: Some(b"/"),
 /// };
 /// let fields = [(&b"accept"[..], &b"*/*"[..])];
 /// let sent = connection.send_request(pseudo, fields, StreamEnd::Here)?;

@@ -7,8 +7,7 @@ use crate::connection::stream_end::StreamEnd;
 use crate::response_head::RequestedContent;
 use crate::stream_id::StreamId;
 
-/// The values of the pseudo-fields of a request, RFC 9113 §8.3.1, which are right: CONNECT has an authority alone, RFC 9113 §8.5, or with
-/// `:protocol` all of them, RFC 8441 §4.
+/// The values of the pseudo-fields of a request, RFC 9113 §8.3.1, which are right: CONNECT has an authority alone, RFC 9113 §8.5.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestPseudoFields<'a> {
     /// `:method`.
@@ -19,8 +18,6 @@ pub struct RequestPseudoFields<'a> {
     pub authority: Option<&'a [u8]>,
     /// `:path`.
     pub path: Option<&'a [u8]>,
-    /// `:protocol`.
-    pub protocol: Option<&'a [u8]>,
 }
 
 impl ClientConnection {
@@ -41,12 +38,6 @@ impl ClientConnection {
         self.core.peer.max_streams
     }
 
-    /// Returns whether the server takes extended CONNECT, as its settings say, RFC 8441 §3.
-    #[must_use]
-    pub fn allows_extended_connect(&self) -> bool {
-        self.core.peer.extended_connect
-    }
-
     /// Returns whether no request can be sent any more. Those that were go on.
     #[must_use]
     pub fn is_going_away(&self) -> bool {
@@ -56,20 +47,16 @@ impl ClientConnection {
     /// Sends the head of a request. Names are in lower case, and no field is about the connection.
     ///
     /// # Errors
-    /// No stream is [free](Self::free_streams), or the server does not take extended CONNECT.
+    /// No stream is [free](Self::free_streams).
     pub fn send_request<'f>(
         &mut self,
         pseudo: RequestPseudoFields<'f>,
         fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
         end: StreamEnd,
     ) -> Result<StreamId, RequestRefused> {
-        // RFC 8441 §4.
-        if pseudo.protocol.is_some() && !self.allows_extended_connect() {
-            return Err(RequestRefused::ExtendedConnect);
-        }
         // RFC 9113 §5.1.2.
         let stream = self.next_stream().filter(|_| self.free_streams() > 0);
-        let stream = stream.ok_or(RequestRefused::NoStream)?;
+        let stream = stream.ok_or(RequestRefused)?;
         let core = &mut self.core;
         core.last_stream = stream;
         core.floods.begin_request();
@@ -83,7 +70,6 @@ impl ClientConnection {
             (b":scheme", pseudo.scheme),
             (b":authority", pseudo.authority),
             (b":path", pseudo.path),
-            (b":protocol", pseudo.protocol),
         ] {
             if let Some(value) = value {
                 core.encoder.write_pseudo(name, value, core.output.writer());
