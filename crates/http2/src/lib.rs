@@ -74,7 +74,6 @@ pub use connection::{
 };
 pub use error_code::ErrorCode;
 pub use field_lines::FieldLines;
-pub use priority::StreamPriority;
 pub use request_head::{ExtendedConnect, PseudoFieldPlaces, RequestHead};
 pub use response_head::ResponseHead;
 pub use stream_id::StreamId;

@@ -64,12 +64,6 @@ impl ResponseHead {
         &self.fields
     }
 
-    /// Returns the fields alone. The status remains in their bytes.
-    #[must_use]
-    pub fn into_fields(self) -> FieldLines {
-        self.fields
-    }
-
     /// Returns the number of bytes that DATA of a final response must have; `None` where nothing says it.
     pub(crate) fn body_length(&self, requested: RequestedContent) -> Option<u64> {
         match (requested, self.status) {
@@ -189,7 +183,7 @@ mod tests {
         assert_eq!((found.status(), found.content_length()), (404, Some(7)));
         assert!(!found.is_interim());
         assert_eq!(found.fields().len(), 2);
-        let (bytes, places) = found.into_fields().into_parts();
+        let (bytes, places) = found.fields.into_parts();
         let lines = b"content-length: 7\r\nset-cookie: a=b\r\n";
         assert_eq!(bytes[places[0].name.start..], lines[..]);
         assert!(head(":status:103\nlink:</a>").unwrap().is_interim());

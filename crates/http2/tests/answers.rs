@@ -17,8 +17,7 @@ use client::{
 use sluicegate_http2::frame::FrameKind;
 use sluicegate_http2::hpack::{write_field, write_status};
 use sluicegate_http2::{
-    ConnectionLimits, ErrorCode, ExtendedConnect, ServerConnection, StreamEnd, StreamGone,
-    StreamId, StreamPriority,
+    ConnectionLimits, ErrorCode, ExtendedConnect, ServerConnection, StreamEnd, StreamGone, StreamId,
 };
 
 const ONE: StreamId = StreamId::new(1);
@@ -205,11 +204,6 @@ fn urgent_streams_go_first() {
     ];
     receive(&mut connection, &requests.concat());
     let seven = StreamId::new(7);
-    let urgent = StreamPriority {
-        urgency: 0,
-        incremental: false,
-    };
-    assert_eq!(connection.priority(seven), Some(urgent));
     let body = vec![0; 3 * 16_384];
     let mut sent = [0; 4];
     let mut order = String::new();

@@ -1,4 +1,4 @@
-//! Owns what clients and origins say about the priorities of streams, RFC 9218.
+//! Owns what clients say about the priorities of streams, RFC 9218.
 
 use super::ServerConnection;
 use crate::priority::StreamPriority;
@@ -8,24 +8,6 @@ use crate::stream_id::StreamId;
 const EARLY_PRIORITIES: usize = 16;
 
 impl ServerConnection {
-    /// Changes the priority of a stream, as where the answer of an origin has a field `priority`, RFC 9218 §8.
-    pub fn set_priority(&mut self, stream: StreamId, priority: StreamPriority) {
-        let Some(state) = self.core.streams.get_mut(stream) else {
-            return;
-        };
-        state.priority = priority;
-        let turn = state.turn;
-        if self.core.schedule.is_waiting(stream) {
-            self.core.schedule.wait(stream, priority, turn);
-        }
-    }
-
-    /// Returns the priority of a stream.
-    #[must_use]
-    pub fn priority(&self, stream: StreamId) -> Option<StreamPriority> {
-        self.core.streams.get(stream).map(|state| state.priority)
-    }
-
     /// Takes over the priority of a stream, or keeps it for one that has not begun, RFC 9218 §7.1.
     pub(super) fn receive_priority(&mut self, stream: StreamId, value: &[u8]) {
         let priority = StreamPriority::SIGNALED.updated(value);
@@ -45,5 +27,16 @@ impl ServerConnection {
         let place = early.position(|(other, _)| *other == stream)?;
         let (_, priority) = self.early_priorities.swap_remove(place);
         Some(priority)
+    }
+
+    fn set_priority(&mut self, stream: StreamId, priority: StreamPriority) {
+        let Some(state) = self.core.streams.get_mut(stream) else {
+            return;
+        };
+        state.priority = priority;
+        let turn = state.turn;
+        if self.core.schedule.is_waiting(stream) {
+            self.core.schedule.wait(stream, priority, turn);
+        }
     }
 }

@@ -23,15 +23,6 @@ impl ServerConnection {
         }
     }
 
-    /// Takes no further stream. It happens by itself when the client has answered; the caller calls it where that takes too long.
-    pub fn finish_drain(&mut self) {
-        if let ShutdownPhase::Open | ShutdownPhase::Announced = self.shutdown {
-            self.shutdown = ShutdownPhase::Draining(self.core.last_stream);
-            let out = self.core.output.writer();
-            write_goaway(out, self.core.last_stream, ErrorCode::NO_ERROR);
-        }
-    }
-
     /// Ends the connection and all its streams with this code. Nothing more is read. GOAWAY waits for the socket.
     pub fn close(&mut self, code: ErrorCode) {
         if self.is_closed() {
@@ -59,7 +50,10 @@ impl ServerConnection {
 
     pub(super) fn receive_pong(&mut self, opaque: [u8; 8]) {
         if opaque == DRAIN_PING && self.shutdown == ShutdownPhase::Announced {
-            self.finish_drain();
+            // What the client has sent before it read GOAWAY has come.
+            self.shutdown = ShutdownPhase::Draining(self.core.last_stream);
+            let out = self.core.output.writer();
+            write_goaway(out, self.core.last_stream, ErrorCode::NO_ERROR);
         }
     }
 }
