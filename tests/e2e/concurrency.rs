@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use crate::harness::frames::{
+    DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, RST_STREAM, frame, head as head_of,
+};
 use crate::harness::*;
 
 /// A limit of so many requests in flight before `app`, with rates that do not matter.
@@ -224,6 +227,43 @@ async fn a_websocket_is_in_flight_until_it_closes() {
     drop(socket);
     all_came_back(&gateway).await;
     assert_eq!(gateway.get("/").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_websocket_over_http2_is_in_flight_to_its_end() {
+    // Goal: a tunnel on a stream holds its permit, whatever becomes of its connection. Method: one WebSocket and a message; then its end, a
+    // reset, and the end of the connection.
+    let origin = as_asked();
+    let gateway = Gateway::before(&origin, &in_flight(1)).await;
+    for (kind, flags, last) in [
+        (Some(DATA), END_STREAM, &b""[..]),
+        (Some(RST_STREAM), 0, &[0, 0, 0, 8]),
+        (None, 0, b""),
+    ] {
+        let mut socket = Frames::connect(gateway.address()).await;
+        let asked = head_of(b"CONNECT", b"/socket", &[(b":protocol", b"websocket")]);
+        socket.write(&frame(HEADERS, END_HEADERS, 1, &asked)).await;
+        assert_eq!(socket.fate(1).await, Fate::Answered(200));
+        // A masked frame of text; the mask is zeros.
+        socket
+            .write(&frame(DATA, 0, 1, b"\x81\x82\0\0\0\0hi"))
+            .await;
+        let echoed = loop {
+            let next = socket.next().await.expect("a frame");
+            if next.kind == DATA {
+                break next.payload;
+            }
+        };
+        assert_eq!(echoed, b"\x81\x02hi");
+        assert_eq!(gateway.get("/").await.violated(), ["a-concurrency"]);
+        assert_eq!(holders(&gateway).await, 1);
+        match kind {
+            Some(kind) => socket.write(&frame(kind, flags, 1, last)).await,
+            None => drop(socket),
+        }
+        all_came_back(&gateway).await;
+        assert_eq!(gateway.get("/").await.status, 200);
+    }
 }
 
 #[tokio::test]
