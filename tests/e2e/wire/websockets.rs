@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::harness::frames::{self, END_HEADERS, Fate, Frames, HEADERS, frame};
 use crate::harness::*;
 
-/// The head of an extended CONNECT for this protocol.
-fn ask(protocol: &[u8]) -> Vec<u8> {
+/// The head of an extended CONNECT for this protocol and this path.
+fn ask(protocol: &[u8], path: &[u8]) -> Vec<u8> {
     let version: (&[u8], &[u8]) = (b"sec-websocket-version", b"13");
-    let fields = frames::head(b"CONNECT", b"/socket", &[(b":protocol", protocol), version]);
+    let fields = frames::head(b"CONNECT", path, &[(b":protocol", protocol), version]);
     frame(HEADERS, END_HEADERS, 1, &fields)
 }
 
@@ -120,11 +120,37 @@ async fn what_is_no_websocket_is_refused() {
     let gateway = Gateway::passing(&origin).await;
     for (protocol, status) in [(&b"connect-udp"[..], 400), (b"websocket", 502)] {
         let mut frames = Frames::connect(gateway.address()).await;
-        frames.write(&ask(protocol)).await;
+        frames.write(&ask(protocol, b"/socket")).await;
         assert_eq!(frames.fate(1).await, Fate::Answered(status));
     }
     assert_eq!(origin.count(), 1);
     let lines = gateway.access_lines(2).await;
     let failed = lines.iter().find(|line| line["status"] == 502).unwrap();
     assert_eq!(failed["failure"], "malformed-head", "{failed}");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_fixed_or_stored_opens_no_websocket() {
+    // Goal: RFC 8441 §4, no answer with 2xx opens a WebSocket: one of the gateway becomes 501, and a stored one is no answer to an upgrade,
+    // for which the origin is asked. Method: a route with `respond`, and one whose answer is stored.
+    let origin = Origin::answering(|_| {
+        let answer = Answer::new(200).header("Cache-Control", "max-age=60");
+        answer.body("page").into()
+    });
+    let rules = "[[route]]\npath = \"/fixed\"\nrespond = { status = 200, body = \"ok\" }\n\
+        [[route]]\npath = \"/*\"\norigin = \"app\"\n[route.cache]\n";
+    let gateway = Gateway::before(&origin, rules).await;
+    for _ in 0..2 {
+        assert_eq!(gateway.get("/stored").await.status, 200);
+    }
+    assert_eq!(origin.count(), 1);
+    for (path, requests) in [("/fixed", 1), ("/stored", 2)] {
+        let mut frames = Frames::connect(gateway.address()).await;
+        frames.write(&ask(b"websocket", path.as_bytes())).await;
+        assert_eq!(frames.fate(1).await, Fate::Answered(501), "{path}");
+        assert_eq!(origin.count(), requests, "{path}");
+    }
+    let lines = gateway.access_lines(4).await;
+    let refused = lines.iter().filter(|line| line["status"] == 501);
+    assert_eq!(refused.count(), 2, "{lines:?}");
 }
