@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::harness::frames::{RST_STREAM, frame};
+use crate::harness::frames::{RST_STREAM, SETTINGS, frame};
 use crate::harness::{Authority, Gateway, Setup, get, listen, post};
 
 const NAME: &str = "app.internal";
@@ -175,5 +175,25 @@ async fn a_server_that_refuses_http2_is_asked_by_http1() {
             assert_eq!(line["failure"], "protocol", "{refusal:?}: {line}");
         }
         assert_eq!(origin.accepted.counts().0, 0, "{refusal:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_breaks_a_rule_of_http2_is_not_asked_by_http1() {
+    // Goal: with `protocol = "auto"`, a server whose SETTINGS came speaks HTTP/2: a rule that it breaks behind them fails the request, and
+    // the next one is sent over HTTP/2 again. Method: a frame that belongs to no stream.
+    let authority = Authority::new();
+    let frames = [frame(SETTINGS, 0, 0, &[]), frame(RST_STREAM, 0, 0, &[0; 4])];
+    let bytes: &[u8] = Box::leak(frames.concat().into_boxed_slice());
+    let origin = Unwilling::start(&authority, Refusal::Bytes(bytes)).await;
+    let gateway = before(origin.address, &authority, "auto").await;
+    for connections in 1..=2 {
+        let answer = gateway.send(get("/")).await;
+        answer.assert_problem(502);
+        let line = gateway.lines_of(&[answer]).await.remove(0);
+        assert_eq!(line["failure"], "protocol", "{line}");
+        let reason = line["reason"].as_str().unwrap();
+        assert!(reason.contains("broke a rule of HTTP/2"), "{reason}");
+        assert_eq!(origin.accepted.counts(), (0, connections));
     }
 }
