@@ -8,8 +8,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::early::EarlyOrigin;
 use super::echo::EchoOrigin;
 use crate::harness::frames::{
-    DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, REFUSED_STREAM, RST_STREAM, SETTINGS,
-    WINDOW_UPDATE, answering, fields, frame, head as head_of,
+    DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, INTERNAL_ERROR, NO_ERROR, REFUSED_STREAM,
+    RST_STREAM, SETTINGS, WINDOW_UPDATE, answering, fields, frame, get as get_head,
+    head as head_of,
 };
 use crate::harness::*;
 
@@ -217,6 +218,58 @@ async fn a_stream_that_is_refused_while_its_body_is_written_is_sent_again() {
     assert_eq!((answer.status, answer.text()), (200, "20000"));
     let line = gateway.access_lines(2).await.remove(1);
     assert_eq!(line["attempts"], 2, "{line}");
+}
+
+#[tokio::test]
+async fn a_reset_without_an_error_ends_no_answer() {
+    // Goal: RFC 9113 §8.1, NO_ERROR before the end of an answer is no end of it: the client gets 502, or a part that ends by a reset, and
+    // the log has the reason; the connection goes on. Method: a reset behind nothing, a head, a part of a body, and a part of one whose
+    // length is announced; then a whole answer.
+    let origin = answering(|stream| {
+        let length: (&[u8], &[u8]) = (b"content-length", b"9");
+        let begin = |more: &[(&[u8], &[u8])]| {
+            let block = [&[0x88][..], &fields(more)].concat();
+            frame(HEADERS, END_HEADERS, stream, &block)
+        };
+        let part = frame(DATA, 0, stream, b"part");
+        let reset = frame(RST_STREAM, 0, stream, &NO_ERROR.to_be_bytes());
+        match stream {
+            1 => reset,
+            3 => [begin(&[]), reset].concat(),
+            5 => [begin(&[]), part, reset].concat(),
+            7 => [begin(&[length]), part, reset].concat(),
+            _ => {
+                let whole = frame(DATA, END_STREAM, stream, b"the whole");
+                [begin(&[length]), whole].concat()
+            }
+        }
+    })
+    .await;
+    let gateway = before_http2(origin, "").await;
+    let mut client = Frames::connect(gateway.address()).await;
+    client.request(1, &get_head(b"/", &[])).await;
+    assert_eq!(client.fate(1).await, Fate::Answered(502));
+    for (stream, body, end) in [
+        (3, "", Err(INTERNAL_ERROR)),
+        (5, "part", Err(INTERNAL_ERROR)),
+        (7, "part", Err(INTERNAL_ERROR)),
+        (9, "the whole", Ok(())),
+    ] {
+        client.request(stream, &get_head(b"/", &[])).await;
+        assert_eq!(client.fate(stream).await, Fate::Answered(200));
+        assert_eq!(client.body(stream).await, (body.into(), end), "{stream}");
+    }
+    let lines = gateway.access_lines(5).await;
+    for (failure, count) in [(Some("reset"), 1), (Some("truncated"), 3), (None, 1)] {
+        let found = lines
+            .iter()
+            .filter(|line| line["failure"].as_str() == failure);
+        assert_eq!(found.count(), count, "{lines:?}");
+    }
+    for line in lines.iter().filter(|line| line["failure"].is_string()) {
+        let reason = line["reason"].as_str().unwrap();
+        assert!(reason.contains("NO_ERROR"), "{line}");
+    }
 }
 
 #[tokio::test]
