@@ -8,9 +8,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::early::EarlyOrigin;
 use super::echo::EchoOrigin;
 use crate::harness::frames::{
-    DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, INTERNAL_ERROR, NO_ERROR, REFUSED_STREAM,
-    RST_STREAM, SETTINGS, WINDOW_UPDATE, answering, fields, frame, get as get_head,
-    head as head_of,
+    DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, INTERNAL_ERROR, NO_ERROR,
+    PRIORITY_UPDATE, REFUSED_STREAM, RST_STREAM, SETTINGS, WINDOW_UPDATE, answering, fields, frame,
+    get as get_head, head as head_of,
 };
 use crate::harness::*;
 
@@ -270,6 +270,26 @@ async fn a_reset_without_an_error_ends_no_answer() {
         let reason = line["reason"].as_str().unwrap();
         assert!(reason.contains("NO_ERROR"), "{line}");
     }
+}
+
+#[tokio::test]
+async fn a_priority_of_an_origin_ends_its_connection() {
+    // Goal: RFC 9218 §7.1, a server sends no PRIORITY_UPDATE: it breaks the connection, and both logs name the rule. Method: one in front
+    // of an answer.
+    let origin = answering(|stream| {
+        let update = frame(PRIORITY_UPDATE, 0, 0, b"\0\0\0\x01u=1");
+        let answer = frame(HEADERS, END_HEADERS | END_STREAM, stream, &[0x88]);
+        [update, answer].concat()
+    })
+    .await;
+    let gateway = before_http2(origin, "").await;
+    gateway.get("/").await.assert_problem(502);
+    let line = gateway.access_line().await;
+    assert_eq!(line["failure"], "protocol", "{line}");
+    let rule = "the server broke a rule of HTTP/2: PRIORITY_UPDATE";
+    let reason = line["reason"].as_str().unwrap();
+    assert!(reason.contains(rule), "{reason}");
+    assert!(gateway.stderr().contains(rule));
 }
 
 #[tokio::test]
