@@ -2,14 +2,19 @@
 //!
 //! An entry costs both sides work, and evicts another one; it pays when the field comes again. So a field gets one when it comes for the
 //! second time while few others came between: `server` and `content-type` do, `content-length` and request ids do not, and no list of names
-//! has to say which. What is secret is never indexed, RFC 7541 §7.1.3.
+//! has to say which. A name that no table has gets one entry, with the second of its values, so that later values follow a reference to it.
+//! What is secret is never indexed, RFC 7541 §7.1.3.
+//!
+//! Only an entry is written by Huffman's code, since it is written once. A literal is written as it is: its code would take more time than
+//! all else of its field, for a quarter of its bytes.
 
 use super::dynamic_table::DynamicTable;
 use super::{huffman, integer, static_table};
 
 /// Bytes of the largest table that is used: more entries take longer to search than they save.
 const LARGEST_TABLE: usize = 4096;
-/// Sets of two hashes of fields that came lately and have no entry. A power of two. Two fields of each message may share a set.
+/// Sets of two hashes of fields, and of names, that came lately and have no entry. A power of two. Two fields of each message may share a
+/// set.
 const RECENT_SETS: usize = 16;
 /// Bytes of the longest field that gets an entry.
 const LONGEST_ENTRY: usize = 512;
@@ -18,7 +23,8 @@ const FIRST_DYNAMIC: usize = static_table::FIELDS.len() + 1;
 /// The index of `:status` in the static table.
 const STATUS: usize = 8;
 
-/// The pattern of a literal without indexing and of one that is never indexed, RFC 7541 §6.2.2, §6.2.3.
+/// The pattern of a literal that gets an entry, of one without indexing, and of one that is never indexed, RFC 7541 §6.2.1 to §6.2.3.
+const INCREMENTAL_INDEXING: u8 = 0x40;
 const WITHOUT_INDEXING: u8 = 0x00;
 const NEVER_INDEXED: u8 = 0x10;
 
@@ -27,7 +33,9 @@ const NEVER_INDEXED: u8 = 0x10;
 pub struct FieldEncoder {
     table: DynamicTable,
     /// The hash of each entry of the table, the oldest first.
-    hashes: Vec<u32>,
+    fields: Vec<u32>,
+    /// The hash of the name of each.
+    names: Vec<u32>,
     recent: [[u32; 2]; RECENT_SETS],
     /// Sizes of the table that were set since the last block.
     resized: Option<SizeChange>,
@@ -52,7 +60,8 @@ impl FieldEncoder {
     pub fn new() -> Self {
         Self {
             table: DynamicTable::new(LARGEST_TABLE),
-            hashes: Vec::new(),
+            fields: Vec::new(),
+            names: Vec::new(),
             recent: [[0; 2]; RECENT_SETS],
             resized: None,
         }
@@ -97,47 +106,73 @@ impl FieldEncoder {
         if let Some(pattern) = unindexed_pattern(name, value) {
             return write_literal(name, value, pattern, out);
         }
-        let hash = hash(name, value);
+        let hash = FieldHash::new(name, value);
         if let Some(entry) = self.find(hash, name, value) {
             return integer::write(out, 0x80, 7, FIRST_DYNAMIC + entry);
         }
-        let recent = &mut self.recent[hash as usize % RECENT_SETS];
-        if !recent.contains(&hash) {
-            *recent = [hash, recent[0]];
-            return write_literal(name, value, WITHOUT_INDEXING, out);
+        let index = static_table::name_index(name).or_else(|| self.find_name(hash, name));
+        if self.came_lately(hash.field) || index.is_none() && self.came_lately(hash.name) {
+            return self.write_entry(hash, name, value, index, out);
         }
-        match static_table::name_index(name) {
-            Some(index) => integer::write(out, 0x40, 6, index),
+        write_name(name, index, WITHOUT_INDEXING, 4, out);
+        write_plain(value, out);
+    }
+
+    /// Writes a field that gets an entry. Its name has this index, if any.
+    fn write_entry(
+        &mut self,
+        hash: FieldHash,
+        name: &[u8],
+        value: &[u8],
+        index: Option<usize>,
+        out: &mut Vec<u8>,
+    ) {
+        match index {
+            Some(index) => integer::write(out, INCREMENTAL_INDEXING, 6, index),
             None => {
-                out.push(0x40);
-                write_string(name, out);
+                out.push(INCREMENTAL_INDEXING);
+                write_shortest(name, out);
             }
         }
-        write_string(value, out);
+        write_shortest(value, out);
         self.table.insert(name, value, None);
-        self.hashes.push(hash);
+        self.fields.push(hash.field);
+        self.names.push(hash.name);
         self.drop_evicted();
     }
 
-    /// Returns the index of the entry with this field: 0 is the newest one.
+    /// Returns whether a field or a name with this hash came lately, and remembers it.
     #[inline]
-    fn find(&self, hash: u32, name: &[u8], value: &[u8]) -> Option<usize> {
-        let is_same = |other: &u32| *other == hash;
-        let chunks = self.hashes.as_rchunks::<8>().1.iter().rev();
-        // Without a branch for each entry, so that several are compared at once.
-        let has =
-            |chunk: &[u32; 8]| (chunk.iter()).fold(false, |found, other| found | is_same(other));
-        let skipped = 8 * chunks.take_while(|chunk| !has(chunk)).count();
-        let older = self.hashes.get(..self.hashes.len() - skipped)?;
-        let index = skipped + older.iter().rev().position(is_same)?;
+    fn came_lately(&mut self, hash: u32) -> bool {
+        let recent = &mut self.recent[hash as usize % RECENT_SETS];
+        let came = recent.contains(&hash);
+        if !came {
+            *recent = [hash, recent[0]];
+        }
+        came
+    }
+
+    /// Returns the place of the entry with this field: 0 is the newest one.
+    #[inline]
+    fn find(&self, hash: FieldHash, name: &[u8], value: &[u8]) -> Option<usize> {
+        let place = newest_place(&self.fields, hash.field)?;
         // Another field may have the same hash.
-        let line = self.table.get(index)?;
-        (line.name() == name && line.value() == value).then_some(index)
+        let line = self.table.get(place)?;
+        (line.name() == name && line.value() == value).then_some(place)
+    }
+
+    /// Returns the index of the newest entry with this name.
+    #[inline]
+    fn find_name(&self, hash: FieldHash, name: &[u8]) -> Option<usize> {
+        let place = newest_place(&self.names, hash.name)?;
+        let line = self.table.get(place)?;
+        (line.name() == name).then_some(FIRST_DYNAMIC + place)
     }
 
     fn drop_evicted(&mut self) {
-        let evicted = self.hashes.len().saturating_sub(self.table.len());
-        self.hashes.drain(..evicted);
+        let evicted = self.fields.len().saturating_sub(self.table.len());
+        self.fields.drain(..evicted);
+        self.names.drain(..evicted);
     }
 }
 
@@ -149,7 +184,7 @@ pub fn write_status(status: u16, out: &mut Vec<u8>) {
             integer::write(out, WITHOUT_INDEXING, 4, STATUS);
             let digits =
                 [status / 100, status / 10, status].map(|digits| b'0' + (digits % 10) as u8);
-            write_string(&digits, out);
+            write_plain(&digits, out);
         }
     }
 }
@@ -176,51 +211,93 @@ fn unindexed_pattern(name: &[u8], value: &[u8]) -> Option<u8> {
 }
 
 fn write_literal(name: &[u8], value: &[u8], pattern: u8, out: &mut Vec<u8>) {
-    match static_table::name_index(name) {
-        Some(index) => integer::write(out, pattern, 4, index),
-        None => {
-            out.push(pattern);
-            write_string(name, out);
-        }
-    }
-    write_string(value, out);
+    write_name(name, static_table::name_index(name), pattern, 4, out);
+    write_plain(value, out);
 }
 
-/// Writes a string, by Huffman's code where that is shorter, RFC 7541 §5.2.
+/// Writes the pattern of a field, and its name by this index, if any.
 #[inline]
-fn write_string(text: &[u8], out: &mut Vec<u8>) {
+fn write_name(name: &[u8], index: Option<usize>, pattern: u8, prefix_bits: u32, out: &mut Vec<u8>) {
+    match index {
+        Some(index) => integer::write(out, pattern, prefix_bits, index),
+        None => {
+            out.push(pattern);
+            write_plain(name, out);
+        }
+    }
+}
+
+/// Writes a string as it is, RFC 7541 §5.2.
+#[inline]
+fn write_plain(text: &[u8], out: &mut Vec<u8>) {
+    integer::write(out, 0, 7, text.len());
+    out.extend_from_slice(text);
+}
+
+/// Writes a string by Huffman's code where that is shorter, RFC 7541 §5.2.
+fn write_shortest(text: &[u8], out: &mut Vec<u8>) {
     let encoded = huffman::encoded_length(text);
     if encoded < text.len() {
         integer::write(out, 0x80, 7, encoded);
         huffman::encode(text, out);
     } else {
-        integer::write(out, 0, 7, text.len());
-        out.extend_from_slice(text);
+        write_plain(text, out);
     }
 }
 
-/// Returns a hash of a field. Fields with the same one only miss an entry.
+/// Returns the place of the last of these hashes that is this one: 0 is the last of all.
 #[inline]
-fn hash(name: &[u8], value: &[u8]) -> u32 {
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut hash = (name.len() as u64) << 32 | value.len() as u64;
-    for text in [name, value] {
-        let (words, rest) = text.as_chunks::<8>();
-        for word in words {
-            hash = (hash ^ u64::from_le_bytes(*word))
-                .wrapping_mul(FACTOR)
-                .rotate_left(29);
+fn newest_place(hashes: &[u32], hash: u32) -> Option<usize> {
+    let is_same = |other: &u32| *other == hash;
+    let chunks = hashes.as_rchunks::<8>().1.iter().rev();
+    // Without a branch for each entry, so that several are compared at once.
+    let has = |chunk: &[u32; 8]| (chunk.iter()).fold(false, |found, other| found | is_same(other));
+    let skipped = 8 * chunks.take_while(|chunk| !has(chunk)).count();
+    let older = hashes.get(..hashes.len() - skipped)?;
+    Some(skipped + older.iter().rev().position(is_same)?)
+}
+
+/// The hashes of a field and of its name. What has the same one only misses an entry.
+#[derive(Clone, Copy, Debug)]
+struct FieldHash {
+    name: u32,
+    field: u32,
+}
+
+impl FieldHash {
+    #[inline]
+    fn new(name: &[u8], value: &[u8]) -> Self {
+        let of_name = add_to_hash(name.len() as u64, name);
+        let of_field = add_to_hash(of_name ^ value.len() as u64, value);
+        Self {
+            name: folded(of_name),
+            field: folded(of_field),
         }
-        let last = match text.last_chunk::<8>() {
-            // Some of its bytes are those of the last word, which costs less than a loop over the others.
-            Some(last) => u64::from_le_bytes(*last),
-            None => rest
-                .iter()
-                .fold(0, |last, byte| last << 8 | u64::from(*byte)),
-        };
-        hash = (hash ^ last).wrapping_mul(FACTOR).rotate_left(29);
     }
+}
+
+#[inline]
+fn folded(hash: u64) -> u32 {
     (hash ^ hash >> 32) as u32
+}
+
+#[inline]
+fn add_to_hash(mut hash: u64, text: &[u8]) -> u64 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (words, rest) = text.as_chunks::<8>();
+    for word in words {
+        hash = (hash ^ u64::from_le_bytes(*word))
+            .wrapping_mul(FACTOR)
+            .rotate_left(29);
+    }
+    let last = match text.last_chunk::<8>() {
+        // Some of its bytes are those of the last word, which costs less than a loop over the others.
+        Some(last) => u64::from_le_bytes(*last),
+        None => rest
+            .iter()
+            .fold(0, |last, byte| last << 8 | u64::from(*byte)),
+    };
+    (hash ^ last).wrapping_mul(FACTOR).rotate_left(29)
 }
 
 #[cfg(test)]
@@ -243,25 +320,30 @@ mod tests {
         found
     }
 
-    /// Goal: a field that repeats takes one byte, one that varies leaves no entry, and a secret is never indexed. Method: blocks of each.
+    /// Goal: a field that repeats takes one byte, a name whose values vary gets one entry, and a secret is never indexed. Method: blocks of
+    /// each.
     #[test]
     fn fields_that_repeat_get_an_entry() {
         let mut encoder = FieldEncoder::new();
         let mut lengths = Vec::new();
+        let mut ids = Vec::new();
         for round in 0_u8..4 {
             let mut out = Vec::new();
             encoder.write(b"server", b"sluicegate", &mut out);
             lengths.push(out.len());
+            let before = out.len();
             encoder.write(b"x-request-id", &[b'a' + round; 20], &mut out);
+            ids.push(out.len() - before);
         }
-        assert_eq!(lengths, [10, 9, 1, 1]);
-        assert_eq!(encoder.table.len(), 1);
+        assert_eq!(lengths, [13, 9, 1, 1]);
+        assert_eq!(ids, [35, 27, 23, 23]);
+        assert_eq!(encoder.table.len(), 2);
         for _ in 0..3 {
             let mut out = Vec::new();
             encoder.write(b"set-cookie", b"a=b", &mut out);
             assert_eq!(out[..2], [0x1f, 55 - 15]);
         }
-        assert_eq!(encoder.table.len(), 1);
+        assert_eq!(encoder.table.len(), 2);
     }
 
     /// Goal: an entry is found wherever it is in the table. Method: more fields than the table is searched for at once, each again.
@@ -284,7 +366,7 @@ mod tests {
     /// Goal: two fields of each message get entries although they share a set. Method: two such fields, in turns.
     #[test]
     fn two_fields_of_one_set_get_entries() {
-        let set = |value: &str| hash(b"x", value.as_bytes()) as usize % RECENT_SETS;
+        let set = |value: &str| FieldHash::new(b"x", value.as_bytes()).field as usize % RECENT_SETS;
         let values = (0..).map(|number: u32| number.to_string());
         let values: Vec<_> = values.filter(|value| set(value) == 0).take(2).collect();
         let mut encoder = FieldEncoder::new();
@@ -321,7 +403,7 @@ mod tests {
     /// Goal: a status takes one byte where the static table has it. Method: one of each kind, decoded.
     #[test]
     fn statuses_are_written() {
-        for (status, bytes) in [(200, 1), (404, 1), (429, 5), (103, 4)] {
+        for (status, bytes) in [(200, 1), (404, 1), (429, 5), (103, 5)] {
             let mut out = Vec::new();
             write_status(status, &mut out);
             assert_eq!(out.len(), bytes);
@@ -351,7 +433,7 @@ mod tests {
             assert_eq!(decode(&mut decoder, &out), expected);
             lengths.push(out.len());
         }
-        assert_eq!(lengths, [12, 12, 7]);
+        assert_eq!(lengths, [14, 12, 7]);
     }
 
     /// Returns fields of which some repeat.
