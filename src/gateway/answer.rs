@@ -9,20 +9,20 @@ use http::header::{
 };
 use http::{HeaderMap, Method, StatusCode};
 use sluicegate_base::received::ReceivedHead;
+use sluicegate_decide::rejection::RejectionReason;
 use sluicegate_decide::response::pages::NegotiatedPage;
 use sluicegate_decide::response::{
     GatewayProblem, GrpcDialect, GrpcStatus, LimitFields, MergeRule, PROBLEM_JSON, RATE_LIMIT,
-    RATE_LIMIT_POLICY, XRateLimit, key_missing, merge, rate_limit,
+    RATE_LIMIT_POLICY, RefusalResponse, XRateLimit, key_missing, merge, rate_limit,
 };
 use sluicegate_http1::BodyFraming;
 
 use super::context::Context;
 use super::labels;
-use super::serve::write_field;
+use super::serve::FieldSink;
 use super::shape::{self, Kind};
 use super::step::RefusedRequest;
 use crate::config::rules::{FixedResponse, RedirectRules};
-use crate::thread_buffer::WriteBuffer;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -32,10 +32,16 @@ const USUAL_FIELDS: usize = 12;
 /// The form of the fields of an answer that its receiver takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldForm {
-    /// Lines of HTTP/1.1, or a map.
-    Lines,
+    /// Fields in any form, or a map.
+    Any,
     /// A map.
     Map,
+}
+
+/// A rejection whose fields no edit of the route changes.
+struct UneditedRefusal {
+    response: RefusalResponse,
+    reason: RejectionReason,
 }
 
 /// An answer that the gateway writes itself.
@@ -44,8 +50,8 @@ pub(super) struct OwnAnswer {
     pub(super) status: StatusCode,
     /// Its fields, without those that frame it.
     pub(super) fields: HeaderMap,
-    /// The lines of HTTP/1.1 of further fields, none of which is in the map or is `Date`.
-    pub(super) lines: Option<WriteBuffer>,
+    /// The rejection whose fields are written by [`OwnAnswer::write_others`]: none of them is in the map or is `Date`.
+    unedited: Option<UneditedRefusal>,
     /// Its body, which a request with HEAD does not get.
     pub(super) body: Bytes,
 }
@@ -61,19 +67,34 @@ impl OwnAnswer {
         Self {
             status,
             fields,
-            lines: None,
+            unedited: None,
             body: Bytes::new(),
         }
     }
 
-    /// Returns an answer with this status and body, whose fields are these lines.
-    fn of_lines(status: StatusCode, lines: WriteBuffer, body: Bytes) -> Self {
+    /// Returns the answer of a rejection whose fields no edit of the route changes.
+    fn unedited(response: RefusalResponse, reason: RejectionReason) -> Self {
         Self {
-            status,
+            status: response.status,
             fields: HeaderMap::new(),
-            lines: Some(lines),
-            body,
+            body: response.body.clone(),
+            unedited: Some(UneditedRefusal { response, reason }),
         }
+    }
+
+    /// Writes the fields that are not in the map.
+    pub(super) fn write_others(&self, into: &mut dyn FieldSink, context: &Context) {
+        let Some(UneditedRefusal { response, reason }) = &self.unedited else {
+            return;
+        };
+        write_fields_of_each(into, context);
+        if let Some(seconds) = response.retry_after {
+            write_number(into, &RETRY_AFTER, seconds);
+        }
+        if reason.shows_status() {
+            write_limit_fields(into, context);
+        }
+        response.each_field(|name, value| into.write(name.as_str().as_bytes(), value));
     }
 
     /// Returns the answer to `request` with the edits of the route.
@@ -113,17 +134,8 @@ pub(super) fn refusal(
     let scheme = context.scheme();
     let refusal = route.refusal(by, report, &request.headers, id, scheme);
     let is_unedited = context.shape().is_none() && context.forward_auth.is_none();
-    if form == FieldForm::Lines && is_unedited && refusal.has_distinct_fields() {
-        let mut lines = WriteBuffer::take();
-        write_fields_of_each(&mut lines, context);
-        if let Some(seconds) = refusal.retry_after {
-            write_number(&mut lines, &RETRY_AFTER, seconds);
-        }
-        if by.reason.shows_status() {
-            write_limit_fields(&mut lines, context);
-        }
-        refusal.each_field(|name, value| write_field(&mut lines, name.as_str().as_bytes(), value));
-        return OwnAnswer::of_lines(refusal.status, lines, refusal.body);
+    if form == FieldForm::Any && is_unedited && refusal.has_distinct_fields() {
+        return OwnAnswer::unedited(refusal, by.reason);
     }
     let mut answer = OwnAnswer::with_status(refusal.status, context);
     if let Some(seconds) = refusal.retry_after {
@@ -310,14 +322,14 @@ pub(super) fn add_own_fields(fields: &mut HeaderMap, context: &Context) {
     }
 }
 
-/// Appends the lines of the fields that [`add_own_fields`] adds to a head of HTTP/1.1 that has none of these names.
-pub(super) fn write_own_fields(into: &mut Vec<u8>, context: &Context) {
+/// Writes the fields that [`add_own_fields`] adds to a head that has none of these names.
+pub(super) fn write_own_fields(into: &mut dyn FieldSink, context: &Context) {
     write_limit_fields(into, context);
     write_fields_of_each(into, context);
 }
 
-/// Appends the lines of the fields that [`add_limit_fields`] adds to a head that has none of these names.
-fn write_limit_fields(into: &mut Vec<u8>, context: &Context) {
+/// Writes the fields that [`add_limit_fields`] adds to a head that has none of these names.
+fn write_limit_fields(into: &mut dyn FieldSink, context: &Context) {
     let (Some(located), Some(report)) = (&context.located, context.report()) else {
         return;
     };
@@ -325,14 +337,10 @@ fn write_limit_fields(into: &mut Vec<u8>, context: &Context) {
     let verdict = &report.verdict;
     let items = report.items(&route.limits);
     if let Some(policy) = route.policy(report) {
-        write_field(
-            into,
-            RATE_LIMIT_POLICY.as_str().as_bytes(),
-            policy.as_bytes(),
-        );
+        into.write(RATE_LIMIT_POLICY.as_str().as_bytes(), policy.as_bytes());
     }
     rate_limit(items.clone(), verdict, |text| {
-        write_field(into, RATE_LIMIT.as_str().as_bytes(), text);
+        into.write(RATE_LIMIT.as_str().as_bytes(), text);
     });
     let numbers = XRateLimit::nearest(items, verdict).into_iter();
     for (name, number) in numbers.flat_map(XRateLimit::named) {
@@ -340,24 +348,20 @@ fn write_limit_fields(into: &mut Vec<u8>, context: &Context) {
     }
 }
 
-fn write_number(into: &mut Vec<u8>, name: &HeaderName, number: u64) {
+fn write_number(into: &mut dyn FieldSink, name: &HeaderName, number: u64) {
     let mut digits = itoa::Buffer::new();
-    write_field(
-        into,
-        name.as_str().as_bytes(),
-        digits.format(number).as_bytes(),
-    );
+    into.write(name.as_str().as_bytes(), digits.format(number).as_bytes());
 }
 
-/// Appends the lines of the fields that each answer has.
-fn write_fields_of_each(into: &mut Vec<u8>, context: &Context) {
-    into.extend_from_slice(X_REQUEST_ID.as_str().as_bytes());
-    into.extend_from_slice(b": ");
-    context.request_id.write(into);
-    into.extend_from_slice(b"\r\n");
+/// Writes the fields that each answer has.
+fn write_fields_of_each(into: &mut dyn FieldSink, context: &Context) {
+    into.write(
+        X_REQUEST_ID.as_str().as_bytes(),
+        context.request_id.as_bytes(),
+    );
     if let Some(value) = strict_transport(context) {
         let name = STRICT_TRANSPORT_SECURITY.as_str();
-        write_field(into, name.as_bytes(), value.as_bytes());
+        into.write(name.as_bytes(), value.as_bytes());
     }
 }
 

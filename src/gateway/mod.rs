@@ -52,7 +52,7 @@ pub use request_head::RequestHead;
 pub use rls::CallFault;
 pub(crate) use serve::CHUNK_LIMITS;
 pub use serve::{
-    AnswerHead, AnsweredRequest, ConnectionFacts, ConnectionState, DecidedRequest, Http2Fields,
+    AnswerHead, AnsweredRequest, ConnectionFacts, ConnectionState, DecidedRequest, FieldSink,
     RequestClient, ServingCourse, UnreadableHead,
 };
 pub(crate) use wait::closed as connection_closed;

@@ -55,7 +55,7 @@ pub(super) fn json(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEnt
     let outcome = entry.outcome;
     plain(into, b"{\"time\":\"", stamp.at(outcome.arrived.as_nanos()));
     into.extend_from_slice(b"\",\"id\":\"");
-    outcome.request_id.write(into);
+    into.extend_from_slice(outcome.request_id.as_bytes());
     into.push(b'"');
     match outcome.client_text {
         Some(text) => {

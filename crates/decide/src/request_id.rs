@@ -83,11 +83,12 @@ impl RequestId {
         }
     }
 
-    /// Appends the written form.
-    pub fn write(&self, into: &mut Vec<u8>) {
+    /// The written form.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
-            IdForm::Drawn(digits) => into.extend_from_slice(digits),
-            IdForm::Given(text) => into.extend_from_slice(text.as_bytes()),
+            IdForm::Drawn(digits) => digits,
+            IdForm::Given(text) => text.as_bytes(),
         }
     }
 }
@@ -96,11 +97,8 @@ impl RequestId {
     /// The written form as the value of a header.
     #[must_use]
     pub fn as_header_value(self) -> http::HeaderValue {
-        let value = match &self.0 {
-            IdForm::Drawn(digits) => http::HeaderValue::from_bytes(digits),
-            IdForm::Given(text) => http::HeaderValue::from_bytes(text.as_bytes()),
-        };
-        value.expect("letters, digits and their like are visible ASCII")
+        http::HeaderValue::from_bytes(self.as_bytes())
+            .expect("letters, digits and their like are visible ASCII")
     }
 }
 

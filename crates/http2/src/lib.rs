@@ -69,8 +69,8 @@ mod stream_id;
 mod violation;
 
 pub use connection::{
-    ClientConnection, ClientEvent, ClientLimits, ConnectionEvent, ConnectionLimits, FloodLimits,
-    RequestPseudoFields, RequestRefused, ServerConnection, StreamEnd, StreamGone,
+    ClientConnection, ClientEvent, ClientLimits, ConnectionEvent, ConnectionLimits, FieldWriter,
+    FloodLimits, RequestPseudoFields, RequestRefused, ServerConnection, StreamEnd, StreamGone,
 };
 pub use error_code::ErrorCode;
 pub use field_lines::FieldLines;

@@ -18,6 +18,7 @@ use tokio::time::timeout;
 
 use super::client::RequestClient;
 use super::connection_state::ConnectionState;
+use super::field_sink::FieldSink;
 use super::head_writer::{
     AnswerHead, ConnectionPersistence, NO_OTHERS, ResponseParts, WriteOthers,
 };
@@ -351,7 +352,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
     pub(super) async fn answer(&mut self, answer: OwnAnswer, context: &mut Context) -> Result<()> {
         self.drain().await;
         let mut bytes = WriteBuffer::take();
-        self.append_answer(&mut bytes, answer)?;
+        self.append_answer(&mut bytes, answer, context)?;
         let written = async {
             self.write(&bytes, BodyEnd::Here).await?;
             self.release_permits(context).await?;
@@ -369,17 +370,18 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         &mut self,
         into: &mut Vec<u8>,
         mut answer: OwnAnswer,
+        context: &Context,
     ) -> Result<()> {
         let head = ResponseParts {
             status: answer.status,
             reason: standard_reason(answer.status),
             fields: std::mem::take(&mut answer.fields),
         };
-        let write_lines = |into: &mut Vec<u8>| {
-            into.extend_from_slice(answer.lines.as_deref().map_or(&[][..], Vec::as_slice));
+        let write_others = |into: &mut dyn FieldSink| {
+            answer.write_others(into, context);
             false
         };
-        self.begin_answer(into, head, answer.framing(), &write_lines)?;
+        self.begin_answer(into, head, answer.framing(), &write_others)?;
         if let Some(body) = answer.body_for(self.method) {
             into.extend_from_slice(body);
             self.body_bytes = body.len() as u64;

@@ -4,7 +4,7 @@ use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, UPG
 use http::{Method, StatusCode};
 use sluicegate_http1::BodyFraming;
 
-use super::http2_fields::Http2Fields;
+use super::field_sink::FieldSink;
 use crate::http_date::with_http_date;
 use crate::origin::FieldChanges;
 
@@ -37,14 +37,14 @@ pub struct AnswerHead<'a> {
     pub(super) parts: ResponseParts<'a>,
     pub(super) framing: BodyFraming,
     pub(super) persistence: ConnectionPersistence,
-    /// Appends the lines of HTTP/1.1 of the fields that are not in the map.
+    /// Writes the fields that are not in the map.
     pub(super) write_others: WriteOthers<'a>,
 }
 
-/// Appends lines of fields. Returns whether `Date` was among them.
-pub(super) type WriteOthers<'a> = &'a dyn Fn(&mut Vec<u8>) -> bool;
+/// Writes fields. Returns whether `Date` was among them.
+pub(super) type WriteOthers<'a> = &'a dyn Fn(&mut dyn FieldSink) -> bool;
 
-/// Appends nothing.
+/// Writes nothing.
 pub(super) const NO_OTHERS: WriteOthers<'static> = &|_| false;
 
 /// The head of a request for an origin.
@@ -118,12 +118,6 @@ impl AnswerHead<'_> {
         } else {
             write_response(into, self);
         }
-    }
-
-    /// Returns its fields as HTTP/2 has them.
-    #[must_use]
-    pub fn http2_fields(&self) -> Http2Fields<'_> {
-        Http2Fields::new(self)
     }
 }
 

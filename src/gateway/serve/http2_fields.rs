@@ -1,94 +1,56 @@
-//! Makes the fields of an answer for HTTP/2: without those that it forbids (RFC 9113 §8.2.2), and with the length that was decided.
+//! Writes the fields of an answer for HTTP/2: without those that it forbids (RFC 9113 §8.2.2), and with the length that was decided.
 
-use std::iter;
-
-use http::HeaderMap;
-use http::header::{CONTENT_LENGTH, DATE};
-use memchr::memchr;
+use http::header::{CONTENT_LENGTH, DATE, HeaderName};
 use sluicegate_http1::{BodyFraming, is_hop_by_hop};
 
-use super::head_writer::{AnswerHead, passes_length, write_field};
+use super::field_sink::FieldSink;
+use super::head_writer::{AnswerHead, passes_length};
 use crate::gateway::extended_connect::{OPENED, is_proof};
 use crate::http_date::with_http_date;
-use crate::thread_buffer::WriteBuffer;
 
-/// The fields of an answer.
-pub struct Http2Fields<'a> {
-    status: u16,
-    /// True if the answer opens a WebSocket.
-    is_switch: bool,
-    map: &'a HeaderMap,
-    /// True if `Content-Length` of the map is one of them.
-    has_length: bool,
-    /// The lines of HTTP/1.1 of the others.
-    lines: WriteBuffer,
-}
+impl AnswerHead<'_> {
+    /// Returns the status as HTTP/2 has it.
+    #[must_use]
+    pub fn http2_status(&self) -> u16 {
+        match self.is_switch() {
+            true => OPENED.as_u16(),
+            false => self.parts.status.as_u16(),
+        }
+    }
 
-impl<'a> Http2Fields<'a> {
-    /// Returns the fields of an answer with this head.
-    pub(super) fn new(head: &'a AnswerHead<'_>) -> Self {
-        let map = &head.parts.fields;
-        let status = head.parts.status;
-        let mut lines = WriteBuffer::take();
-        let has_date = (head.write_others)(&mut lines) || map.contains_key(DATE);
-        if let BodyFraming::Length(bytes) = head.framing {
+    /// Writes its fields as HTTP/2 has them, names in lower case.
+    pub fn write_http2(&self, into: &mut dyn FieldSink) {
+        let map = &self.parts.fields;
+        for (name, value) in map {
+            if self.is_http2_field(name) {
+                into.write(name.as_str().as_bytes(), value.as_bytes());
+            }
+        }
+        let has_date = (self.write_others)(into) || map.contains_key(DATE);
+        if let BodyFraming::Length(bytes) = self.framing {
             let mut digits = itoa::Buffer::new();
             let digits = digits.format(bytes).as_bytes();
-            write_field(&mut lines, CONTENT_LENGTH.as_str().as_bytes(), digits);
+            into.write(CONTENT_LENGTH.as_str().as_bytes(), digits);
         }
-        if !has_date && !head.is_interim() {
+        if !has_date && !self.is_interim() {
             // RFC 9110 §6.6.1: a recipient with a clock adds it.
-            let name = DATE.as_str().as_bytes();
-            with_http_date(|date| write_field(&mut lines, name, date.as_bytes()));
-        }
-        Self {
-            status: match head.is_switch() {
-                true => OPENED.as_u16(),
-                false => status.as_u16(),
-            },
-            is_switch: head.is_switch(),
-            map,
-            has_length: passes_length(status, head.framing),
-            lines,
+            with_http_date(|date| into.write(DATE.as_str().as_bytes(), date.as_bytes()));
         }
     }
 
-    /// Returns the status.
-    #[must_use]
-    pub fn status(&self) -> u16 {
-        self.status
+    /// Returns whether a field of this name in the map is one of the answer's over HTTP/2.
+    fn is_http2_field(&self, name: &HeaderName) -> bool {
+        if *name == CONTENT_LENGTH {
+            return passes_length(self.parts.status, self.framing);
+        }
+        let name = name.as_str().as_bytes();
+        !(is_hop_by_hop(name) || self.is_switch() && is_proof(name))
     }
-
-    /// Returns the names and values, names in lower case.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let of_map = self.map.iter().filter_map(|(name, value)| {
-            let is_left_out = match name {
-                &CONTENT_LENGTH => !self.has_length,
-                name => is_hop_by_hop(name.as_str().as_bytes()),
-            };
-            (!is_left_out).then(|| (name.as_str().as_bytes(), value.as_bytes()))
-        });
-        let mut lines = self.lines.as_slice();
-        let of_lines = iter::from_fn(move || {
-            let (line, rest) = lines.split_at_checked(memchr(b'\n', lines)? + 1)?;
-            lines = rest;
-            Some(line)
-        });
-        let fields = of_map.chain(of_lines.filter_map(name_and_value));
-        fields.filter(|(name, _)| !self.is_switch || !is_proof(name))
-    }
-}
-
-/// Returns the name and the value of a line as the gateway writes it.
-fn name_and_value(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    let line = line.strip_suffix(b"\r\n")?;
-    let (name, value) = line.split_at_checked(memchr(b':', line)?)?;
-    Some((name, value.strip_prefix(b": ")?))
 }
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderName, HeaderValue, StatusCode};
+    use http::{HeaderValue, StatusCode};
 
     use super::super::head_writer::{ConnectionPersistence, ResponseParts};
     use super::*;
@@ -99,8 +61,11 @@ mod tests {
             let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
             (name, HeaderValue::from_str(value).unwrap())
         });
-        let write_others = |into: &mut Vec<u8>| {
-            into.extend_from_slice(lines.as_bytes());
+        let write_others = |into: &mut dyn FieldSink| {
+            for line in lines.lines() {
+                let (name, value) = line.split_once(": ").unwrap();
+                into.write(name.as_bytes(), value.as_bytes());
+            }
             lines.contains("date: ")
         };
         let head = AnswerHead {
@@ -113,13 +78,16 @@ mod tests {
             persistence: ConnectionPersistence::Keep,
             write_others: &write_others,
         };
-        let fields = head.http2_fields();
-        let texts = fields.iter().map(|(name, value)| {
+        let mut written = Vec::new();
+        head.write_http2(&mut written);
+        let written = String::from_utf8(written).unwrap();
+        let texts = written.lines().map(|line| {
+            let (name, value) = line.split_once(": ").unwrap();
             let value = match name {
-                b"date" => "now".into(),
-                _ => String::from_utf8_lossy(value),
+                "date" => "now",
+                _ => value,
             };
-            format!("{}={value}", String::from_utf8_lossy(name))
+            format!("{name}={value}")
         });
         texts.collect::<Vec<_>>().join(" ")
     }

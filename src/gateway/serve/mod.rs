@@ -11,6 +11,7 @@ mod chunk_limits;
 mod client;
 mod connection_state;
 mod exchange;
+mod field_sink;
 mod forward;
 mod head_check;
 mod head_writer;
@@ -60,9 +61,8 @@ pub(super) use cached::CacheTransaction;
 pub(crate) use chunk_limits::CHUNK_LIMITS;
 pub use client::{ConnectionFacts, RequestClient};
 pub use connection_state::ConnectionState;
+pub use field_sink::FieldSink;
 pub use head_writer::AnswerHead;
-pub(super) use head_writer::write_field;
-pub use http2_fields::Http2Fields;
 pub use unreadable::UnreadableHead;
 
 use exchange::ClientExchange;
@@ -238,12 +238,12 @@ impl Gateway {
         let exchange = &mut served.exchange;
         let context = &mut *served.context;
         let answered = exchange.discard_received().and_then(|()| {
-            let answer = answer_to(request.step, head, context, FieldForm::Lines);
-            exchange.append_answer(into, answer)
+            let answer = answer_to(request.step, head, context, FieldForm::Any);
+            exchange.append_answer(into, answer, context)
         });
         if let Err(failure) = answered
             && let Some(answer) = self.answer_failed(failure, exchange, context)
-            && exchange.append_answer(into, answer).is_err()
+            && exchange.append_answer(into, answer, context).is_err()
         {
             context.disposition = Some(RequestDisposition::ClientGone);
         }
@@ -341,7 +341,7 @@ impl Gateway {
         let route = match decided {
             DecidedStep::Forward(route) => route,
             DecidedStep::Answer(step) => {
-                let answer = answer_to(step, exchange.head, context, FieldForm::Lines);
+                let answer = answer_to(step, exchange.head, context, FieldForm::Any);
                 return Box::pin(exchange.answer(answer, context)).await;
             }
         };

@@ -12,6 +12,7 @@ use sluicegate_http1::{
 };
 use sluicegate_http2::ResponseHead as StreamHead;
 
+use super::field_sink::FieldSink;
 use super::response_split::{
     FieldHandling, MappedFields, ResponseLine, mapped_fields, parsed_lines, write_others,
 };
@@ -158,10 +159,10 @@ impl FinalHead {
         }
     }
 
-    /// Appends the other fields to `into`, and `Content-Length` by this handling. Returns whether `Date` is among them.
+    /// Writes the other fields, and `Content-Length` by this handling. Returns whether `Date` is among them.
     pub(super) fn write_others(
         &self,
-        into: &mut Vec<u8>,
+        into: &mut dyn FieldSink,
         read: &[u8],
         mapped: MappedFields,
         length: FieldHandling,

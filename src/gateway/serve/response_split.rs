@@ -7,7 +7,7 @@ use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use sluicegate_http1::{ConnectionOptions, HeaderField, KnownField, ResponseHead};
 
-use super::head_writer::write_field;
+use super::field_sink::FieldSink;
 use crate::gateway::context::Context;
 use crate::gateway::forwarded::ForwardedRequest;
 use crate::origin::passes_upgrade;
@@ -139,10 +139,9 @@ pub(super) fn parsed_lines<'r>(
     })
 }
 
-/// Appends the other ones of these lines to `into`, with their names in lower case, and `Content-Length` by this handling. Returns whether
-/// `Date` is among them.
+/// Writes the other ones of these lines, and `Content-Length` by this handling. Returns whether `Date` is among them.
 pub(super) fn write_others<'r>(
-    into: &mut Vec<u8>,
+    into: &mut dyn FieldSink,
     lines: impl Iterator<Item = ResponseLine<'r>>,
     mapped: MappedFields,
     mut length: FieldHandling,
@@ -160,12 +159,7 @@ pub(super) fn write_others<'r>(
         };
         if is_copied {
             has_date |= field.known() == KnownField::Date;
-            let start = into.len();
-            match line {
-                Some(line) => into.extend_from_slice(line),
-                None => write_field(into, field.name, field.value),
-            }
-            into[start..start + field.name.len()].make_ascii_lowercase();
+            into.copy(&field, line);
         }
     }
     has_date

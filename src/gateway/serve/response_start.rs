@@ -12,6 +12,7 @@ use super::attempt_io::facts;
 use super::body_change::{BodyChange, answer_framing, end_at_head};
 use super::cached::{self, BodyFill, BodyTap, ClientPart};
 use super::client::RequestClient;
+use super::field_sink::FieldSink;
 use super::head_writer::{ResponseParts, passes_length};
 use super::response_body::{ContentWriter, ResponseBody};
 use super::response_head::{FinalHead, standard_reason, stated_length};
@@ -182,7 +183,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
             false => FieldHandling::Dropped,
         };
         let context = &*self.context;
-        let write_others = |into: &mut Vec<u8>| {
+        let write_others = |into: &mut dyn FieldSink| {
             let has_date = head.write_others(into, read, mapped, length);
             if writes_own {
                 answer::write_own_fields(into, context);

@@ -79,8 +79,8 @@ impl Gateway {
         let step = decide::reject_unread(problem, &mut context);
         let mut exchange =
             ClientExchange::new(client, &received, &wire, (&self.0, shutdown), &context);
-        let answer = answer_to(step, &received, &mut context, FieldForm::Lines);
-        if let Err(failure) = exchange.append_answer(into, answer) {
+        let answer = answer_to(step, &received, &mut context, FieldForm::Any);
+        if let Err(failure) = exchange.append_answer(into, answer, &context) {
             self.note_failure(&failure, &mut context);
         }
         let response = ClientResponse {

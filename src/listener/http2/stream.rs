@@ -78,7 +78,11 @@ impl Http2Stream {
         end: BodyEnd,
     ) -> io::Result<()> {
         self.is_ended = end.is_here();
-        (self.handle).send_head(status.as_u16(), lines(fields), end.into())
+        (self.handle).send_head(
+            status.as_u16(),
+            |into| into.write_all(lines(fields)),
+            end.into(),
+        )
     }
 
     /// Sends bytes with which the answer ends, as far as there is room. Returns the rest; `None` where the answer is whole.
@@ -200,8 +204,11 @@ impl RequestClient for Http2Stream {
             self.is_tunnel = true;
             self.handle.become_tunnel();
         }
-        let fields = head.http2_fields();
-        (self.handle).send_head(fields.status(), fields.iter(), end.into())
+        (self.handle).send_head(
+            head.http2_status(),
+            |into| head.write_http2(into),
+            end.into(),
+        )
     }
 
     async fn write(&mut self, pieces: [&[u8]; 2], end: BodyEnd) -> Result<(), ClientFailure> {

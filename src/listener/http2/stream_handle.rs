@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
-use sluicegate_http2::{ErrorCode, StreamEnd, StreamGone, StreamId};
+use sluicegate_http2::{ErrorCode, FieldWriter, StreamEnd, StreamGone, StreamId};
 
 use super::streams::{ConnectionStreams, ReceivedBody};
 use crate::failure::ClientFailure;
@@ -94,15 +94,15 @@ impl StreamHandle {
         (state.stream(self.id)).is_none_or(|open| open.body == ReceivedBody::Whole)
     }
 
-    /// Sends the head of an answer with these fields.
-    pub(super) fn send_head<'f>(
+    /// Sends the head of an answer with the fields that `write` writes.
+    pub(super) fn send_head(
         &self,
         status: u16,
-        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+        write: impl FnOnce(&mut FieldWriter<'_>),
         end: StreamEnd,
     ) -> io::Result<()> {
         let mut state = self.streams.lock();
-        let sent = (state.connection).send_head(self.id, status, fields, end);
+        let sent = (state.connection).send_written_head(self.id, status, write, end);
         state.wake_driver();
         sent.map_err(|StreamGone| gone())
     }

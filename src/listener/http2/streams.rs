@@ -378,7 +378,7 @@ mod tests {
         let context = Context::from_waker(Waker::noop());
         let mut socket = CountedWrites::default();
         for handle in &handles {
-            handle.send_head(200, [], StreamEnd::NotYet).unwrap();
+            handle.send_head(200, |_| {}, StreamEnd::NotYet).unwrap();
             let sent = handle.poll_send(&context, b"body", StreamEnd::Here);
             assert!(matches!(sent, Poll::Ready(Ok(4))));
         }
@@ -401,7 +401,7 @@ mod tests {
         let (connection, handles) = requests(&[1]);
         let context = Context::from_waker(Waker::noop());
         let handle = &handles[0];
-        handle.send_head(200, [], StreamEnd::NotYet).unwrap();
+        handle.send_head(200, |_| {}, StreamEnd::NotYet).unwrap();
         assert!(handle.poll_left(&context).is_pending());
         assert!(handle.poll_gone(&context).is_pending());
         write(&connection, &mut CountedWrites::default());

@@ -18,6 +18,7 @@ mod connection_core;
 mod data;
 mod ended_streams;
 mod field_blocks;
+mod field_writer;
 mod flood;
 mod frame_input;
 mod frames;
@@ -38,6 +39,7 @@ mod stream_gone;
 pub use client::{
     ClientConnection, ClientEvent, ClientLimits, RequestPseudoFields, RequestRefused,
 };
+pub use field_writer::FieldWriter;
 pub use limits::{ConnectionLimits, FloodLimits};
 pub use server::{ConnectionEvent, ServerConnection};
 pub use stream_end::StreamEnd;

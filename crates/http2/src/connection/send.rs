@@ -1,6 +1,7 @@
 //! Writes messages into the output: blocks of fields at once, DATA as far as there is room.
 
 use super::connection_core::ConnectionCore;
+use super::field_writer::FieldWriter;
 use super::stream::{ReceiveState, SendState};
 use super::stream_end::StreamEnd;
 use super::stream_gone::StreamGone;
@@ -25,7 +26,7 @@ impl ConnectionCore {
             return Err(StreamGone);
         }
         let start = self.begin_block();
-        self.write_fields(fields);
+        self.field_writer().write_all(fields);
         self.end_block(stream, start, StreamEnd::Here);
         Ok(())
     }
@@ -104,15 +105,9 @@ impl ConnectionCore {
         start
     }
 
-    /// Writes fields into the block that was begun.
-    pub(super) fn write_fields<'f>(
-        &mut self,
-        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
-    ) {
-        let out = self.output.writer();
-        for (name, value) in fields {
-            self.encoder.write(name, value, out);
-        }
+    /// Returns the writer of the block that was begun.
+    pub(super) fn field_writer(&mut self) -> FieldWriter<'_> {
+        FieldWriter::new(&mut self.encoder, self.output.writer())
     }
 
     /// Ends the block whose frame starts at `start`, which becomes several frames where it is longer than one may be.

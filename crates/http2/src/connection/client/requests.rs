@@ -75,7 +75,7 @@ impl ClientConnection {
                 core.encoder.write_pseudo(name, value, core.output.writer());
             }
         }
-        core.write_fields(fields);
+        core.field_writer().write_all(fields);
         core.end_block(stream, start, end);
         Ok(stream)
     }

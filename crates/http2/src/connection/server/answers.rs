@@ -1,6 +1,7 @@
 //! Writes heads of answers, and ends streams whose answers are of no use.
 
 use super::ServerConnection;
+use crate::connection::field_writer::FieldWriter;
 use crate::connection::stream::SendState;
 use crate::connection::stream_end::StreamEnd;
 use crate::connection::stream_gone::StreamGone;
@@ -22,6 +23,20 @@ impl ServerConnection {
         fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
         end: StreamEnd,
     ) -> Result<(), StreamGone> {
+        self.send_written_head(stream, status, |into| into.write_all(fields), end)
+    }
+
+    /// Sends the head of an answer, as [`Self::send_head`] does, with the fields that `write` writes.
+    ///
+    /// # Errors
+    /// The stream is over, or a final head was sent.
+    pub fn send_written_head(
+        &mut self,
+        stream: StreamId,
+        status: u16,
+        write: impl FnOnce(&mut FieldWriter<'_>),
+        end: StreamEnd,
+    ) -> Result<(), StreamGone> {
         let is_interim = (100..200).contains(&status);
         let end = match is_interim {
             true => StreamEnd::NotYet,
@@ -34,27 +49,7 @@ impl ServerConnection {
         self.begin_answer(stream, after)?;
         let start = self.core.begin_block();
         write_status(status, self.core.output.writer());
-        self.core.write_fields(fields);
-        self.core.end_block(stream, start, end);
-        Ok(())
-    }
-
-    /// Sends the head of a final answer from a block that [`write_status`] and [`write_field`](crate::hpack::write_field) have written, as
-    /// for an answer that many requests get.
-    ///
-    /// # Errors
-    /// The stream is over, or a final head was sent.
-    pub fn send_encoded_head(
-        &mut self,
-        stream: StreamId,
-        block: &[&[u8]],
-        end: StreamEnd,
-    ) -> Result<(), StreamGone> {
-        self.begin_answer(stream, SendState::Body)?;
-        let start = self.core.begin_block();
-        for part in block {
-            self.core.output.writer().extend_from_slice(part);
-        }
+        write(&mut self.core.field_writer());
         self.core.end_block(stream, start, end);
         Ok(())
     }
