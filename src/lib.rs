@@ -28,6 +28,7 @@ pub mod compression;
 
 pub use sluicegate_config as config;
 mod body_end;
+pub mod client_socket;
 pub mod explain;
 pub mod failure;
 pub mod history;

@@ -1,7 +1,7 @@
 //! Bytes that an idle connection holds, counted at the allocator: exact, unlike resident memory.
 //!
-//! A listener serves connections in this process, over pipes in memory, in a time that passes at once. What 200 connections hold is divided
-//! by their number, so a byte of other threads does not count.
+//! A listener serves connections in this process, in a time that passes at once. What 200 connections hold is divided by their number, so
+//! a byte of other threads does not count. The clients' ends of the connections count too.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sluicegate::budgets::OpenFiles;
+use sluicegate::client_socket::ClientSocket;
 use sluicegate::config::rules::{AccessLogTarget, LogRules};
 use sluicegate::config::{no_review, parse};
 use sluicegate::listener::{ConnectionApp, Intake};
@@ -24,7 +25,8 @@ use sluicegate::process::GatewayProcess;
 use sluicegate::record::{AccessLog, RequestMetrics, RequestRecorder};
 use sluicegate_decide::admission::KeySeed;
 use sluicegate_decide::state::{CounterStorage, PersistenceMode};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::yield_now;
 use tokio::time::sleep;
@@ -37,12 +39,9 @@ const CONFIGURATION: &str = "
 
 const CONNECTIONS: usize = 200;
 
-/// Bytes that one connection of HTTP/1.1 may hold between two requests, its pipe included. With what the allocator adds and a socket has,
+/// Bytes that one connection of HTTP/1.1 may hold between two requests. With what the allocator adds and a socket has,
 /// it stays below 4 KB of resident memory.
 const MOST_HELD: usize = 3072;
-
-/// Bytes of a pipe in each direction, which keeps a buffer of them.
-const PIPE: usize = 256;
 
 /// Bytes that are allocated.
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
@@ -72,11 +71,12 @@ static ALLOCATOR: CountedAllocator = CountedAllocator;
 /// A listener, and what tells its connections of a shutdown.
 struct Listener {
     intake: Arc<Intake>,
+    sockets: TcpListener,
     shutdown: watch::Sender<bool>,
 }
 
 impl Listener {
-    fn new() -> Self {
+    async fn new() -> Self {
         let rules = parse("gateway.toml", CONFIGURATION, no_review)
             .unwrap()
             .rules;
@@ -89,16 +89,21 @@ impl Listener {
         let address = "127.0.0.1:8080".parse().unwrap();
         Self {
             intake: Arc::new(Intake::new(process.shared, address)),
+            sockets: TcpListener::bind("127.0.0.1:0").await.unwrap(),
             shutdown: watch::Sender::new(false),
         }
     }
 
     /// Returns a connection whose first request has so many fields, once it is answered.
-    async fn ask(&self, fields: usize) -> DuplexStream {
-        let (mut client, server) = duplex(PIPE);
+    async fn ask(&self, fields: usize) -> TcpStream {
+        let mut client = TcpStream::connect(self.sockets.local_addr().unwrap())
+            .await
+            .unwrap();
+        let (server, peer) = self.sockets.accept().await.unwrap();
+        let server = ClientSocket::new(server, peer);
         let shutdown = self.shutdown.subscribe();
-        let permit = self.intake.admit(([127, 0, 0, 1], 1).into()).expect("room");
-        tokio::spawn(Arc::clone(&self.intake).serve(Box::new(server), permit, shutdown));
+        let permit = self.intake.admit(peer).expect("room");
+        tokio::spawn(Arc::clone(&self.intake).serve(server, permit, shutdown));
         request(&mut client, fields).await;
         client
     }
@@ -127,7 +132,7 @@ impl Listener {
 }
 
 /// Sends a request with so many fields, and reads its answer. All heads have the same length.
-async fn request(client: &mut DuplexStream, fields: usize) {
+async fn request(client: &mut TcpStream, fields: usize) {
     const LINES: usize = 4_000;
     let mut lines: String = (2..fields)
         .map(|number| format!("x-{number}: 1\r\n"))
@@ -153,7 +158,7 @@ fn an_idle_connection_gives_back_what_its_request_took() {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let listener = Listener::new();
+        let listener = Listener::new().await;
         // The first ones bring what the process keeps.
         listener.held(250).await;
         let few = listener.held(3).await;

@@ -11,10 +11,8 @@
 //! One lock for all delayed requests, held for a few instructions when one enters, leaves, or has its turn. A request leaves by
 //! being dropped, so none stays behind, whichever way it ends.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use pingora::protocols::SocketDigest;
 use sluicegate_base::address::AddressPrefix;
 use sluicegate_base::bounds;
 
@@ -22,9 +20,6 @@ use crate::budgets::DelayedRequests;
 use crate::budgets::delay_queue::{Delayed, Departure};
 use crate::timer;
 use sluicegate_decide::admission::QueuePlace;
-
-/// Linux's value for an established TCP connection, `include/net/tcp_states.h`.
-const ESTABLISHED: u8 = 1;
 
 /// One delayed request.
 struct QueueWaiter<'a> {
@@ -92,13 +87,12 @@ impl Drop for QueueWaiter<'_> {
     }
 }
 
-/// Returns once the client has closed the connection with this socket.
-pub(crate) async fn closed(socket: Option<Arc<SocketDigest>>) {
+/// Returns once the client has closed its connection.
+pub(crate) async fn closed(is_closed: impl Fn() -> bool) {
     let mut looks = tokio::time::interval(bounds::WAITER_LOOKS);
     loop {
         looks.tick().await;
-        let info = socket.as_ref().and_then(|socket| socket.tcp_info());
-        if info.is_some_and(|info| info.tcpi_state != ESTABLISHED) {
+        if is_closed() {
             return;
         }
     }

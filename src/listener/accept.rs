@@ -7,12 +7,9 @@
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::AsRawFd;
 use std::pin::pin;
 use std::sync::Arc;
 
-use pingora::protocols::l4::stream::Stream as SocketStream;
-use pingora::protocols::{GetSocketDigest, SocketDigest, Stream};
 use pingora::server::ShutdownWatch;
 use pingora_runtime::current_handle;
 use sluicegate_base::bounds::{ACCEPT_PAUSE, LISTEN_BACKLOG};
@@ -21,6 +18,8 @@ use tokio::io::unix::AsyncFd;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::time::sleep;
+
+use crate::client_socket::ClientSocket;
 
 /// The application of a listener.
 pub trait ConnectionApp: Send + Sync + 'static {
@@ -36,7 +35,7 @@ pub trait ConnectionApp: Send + Sync + 'static {
     /// Serves a connection to its end.
     fn serve(
         self: Arc<Self>,
-        stream: Stream,
+        socket: ClientSocket,
         permit: Self::Permit,
         shutdown: ShutdownWatch,
     ) -> impl Future<Output = ()> + Send;
@@ -125,8 +124,12 @@ fn begin<A: ConnectionApp>(
     let app = Arc::clone(app);
     let shutdown = shutdown.clone();
     less_busy_thread().spawn(async move {
-        match registered(socket, peer) {
-            Ok(stream) => app.serve(stream, permit, shutdown).await,
+        // Registers it with this thread.
+        match TcpStream::from_std(socket) {
+            Ok(socket) => {
+                let socket = ClientSocket::new(socket, peer);
+                app.serve(socket, permit, shutdown).await;
+            }
             Err(error) => app.note_accept_error(&error),
         }
     });
@@ -162,17 +165,6 @@ fn accept(socket: &TcpListener) -> io::Result<(std::net::TcpStream, SocketAddr)>
     Ok((accepted, peer))
 }
 
-/// Registers an accepted connection with this thread.
-fn registered(accepted: std::net::TcpStream, peer: SocketAddr) -> io::Result<Stream> {
-    let socket = TcpStream::from_std(accepted)?;
-    let digest = SocketDigest::from_raw_fd(socket.as_raw_fd());
-    // It is new, and has none.
-    let _ = digest.peer_addr.set(Some(peer.into()));
-    let mut stream = SocketStream::from(socket);
-    stream.set_socket_digest(digest);
-    Ok(Box::new(stream))
-}
-
 /// Returns whether only the connection failed that was to be accepted, accept(2), so that the next one may be accepted at once. All other
 /// errors stay until something is freed, and would return at once again.
 fn is_of_connection(error: &io::Error) -> bool {
@@ -192,10 +184,12 @@ mod tests {
     use std::future::pending;
     use std::io::Read;
     use std::net::TcpStream as Client;
+    use std::os::fd::AsRawFd;
     use std::sync::Mutex;
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::time::Duration;
 
+    use pingora::protocols::SocketDigest;
     use pingora_runtime::{NoStealRuntime, Runtime};
     use tokio::sync::watch;
 
@@ -224,11 +218,11 @@ mod tests {
             panic!("{error}");
         }
 
-        async fn serve(self: Arc<Self>, stream: Stream, (): (), _: ShutdownWatch) {
+        async fn serve(self: Arc<Self>, socket: ClientSocket, (): (), _: ShutdownWatch) {
             // The receiver is dropped at the end of a test.
             let _ = self.served.send(());
             pending::<()>().await;
-            drop(stream);
+            drop(socket);
         }
     }
 

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,8 +14,9 @@ use http::header::TRANSFER_ENCODING;
 use http::{HeaderValue, Method, Response, Version};
 use pingora::http::ResponseHeader;
 use pingora::prelude::timeout;
-use pingora::protocols::Stream;
 use pingora::protocols::http::ServerSession;
+use pingora::protocols::l4::stream::Stream as SocketStream;
+use pingora::protocols::{GetSocketDigest, SocketDigest, Stream};
 use pingora::server::ShutdownWatch;
 use sluicegate_base::bounds::{
     ADMIN_BODY, ADMIN_CHANGE_TURN, ADMIN_CONNECTIONS, ADMIN_CONNECTIONS_OF_ONE, ADMIN_IDLE,
@@ -24,6 +26,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::accept::ConnectionApp;
 use crate::admin::{AdminResponse, EventHub, EventStream, Operator, RequestSource, answer};
+use crate::client_socket::ClientSocket;
 use crate::process::GatewayProcess;
 
 /// Bytes of a body that is too long that are read before the answer.
@@ -189,8 +192,13 @@ impl ConnectionApp for AdminApp {
         self.process.shared.recorder.note_accept_error(error);
     }
 
-    async fn serve(self: Arc<Self>, stream: Stream, _permit: AdminPermit, shutdown: ShutdownWatch) {
-        self.serve_requests(stream, &shutdown).await;
+    async fn serve(
+        self: Arc<Self>,
+        socket: ClientSocket,
+        _permit: AdminPermit,
+        shutdown: ShutdownWatch,
+    ) {
+        self.serve_requests(session_stream(socket), &shutdown).await;
     }
 }
 
@@ -224,6 +232,18 @@ impl Drop for AdminPermit {
             Some(count) => *count -= 1,
         }
     }
+}
+
+/// Returns the stream of Pingora's sessions over this socket.
+fn session_stream(socket: ClientSocket) -> Stream {
+    let peer = socket.peer();
+    let socket = socket.into_socket();
+    let digest = SocketDigest::from_raw_fd(socket.as_raw_fd());
+    // It is new, and has none.
+    let _ = digest.peer_addr.set(Some(peer.into()));
+    let mut stream = SocketStream::from(socket);
+    stream.set_socket_digest(digest);
+    Box::new(stream)
 }
 
 /// Writes events until the stream ends or the client has not read for [`ADMIN_IDLE`]. The connection ends with it.

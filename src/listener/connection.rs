@@ -12,7 +12,6 @@ use bytes::{Buf, BytesMut};
 use futures_util::FutureExt;
 use http::HeaderMap;
 use pingora::prelude::timeout;
-use pingora::protocols::{GetSocketDigest, Ssl, Stream};
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
 use sluicegate_decide::client::PeerAddress;
@@ -24,8 +23,8 @@ use sluicegate_http1::{
 use sluicegate_limiter::Timestamp;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use super::client_stream::ClientStream;
 use super::guarded_stream::{GuardedStream, ReadPace};
-use super::reset::reset_on_close;
 use crate::body_end::BodyEnd;
 use crate::budgets::{BudgetCap, BytesPermit, ClientAccount, ClientBytes, ClientConnectionPermit};
 use crate::config::rules::ServerRules;
@@ -108,7 +107,7 @@ pub(super) struct Http1Connection {
 impl Http1Connection {
     /// Returns a connection with these facts from which nothing has been read, but for the beginning of a head.
     pub(super) fn new(
-        stream: Stream,
+        stream: ClientStream,
         permit: ClientConnectionPermit,
         begun: Option<BegunHead>,
         facts: &ConnectionFacts,
@@ -357,7 +356,7 @@ impl Http1Connection {
         if self.is_cut_short {
             return;
         }
-        if self.stream.get_ssl_digest().is_some() {
+        if self.stream.is_secured() {
             // A client that reads nothing any more does not need close_notify.
             let _ = timeout(bounds::LINGER_TIME, self.stream.shutdown()).await;
         }
@@ -451,7 +450,7 @@ impl RequestClient for Http1Connection {
     }
 
     async fn left(&mut self) {
-        connection_closed(self.stream.get_socket_digest()).await;
+        connection_closed(|| self.stream.socket().is_closed_by_peer()).await;
     }
 
     fn stream(&mut self) -> Option<&mut (impl AsyncRead + AsyncWrite + Send + Unpin)> {
@@ -465,7 +464,7 @@ impl Drop for Http1Connection {
             return;
         }
         // RFC 9112 §8: a client cannot tell such an answer from a whole one, if its connection just ends.
-        if let Err(error) = reset_on_close(&*self.stream) {
+        if let Err(error) = self.stream.socket().reset_on_close() {
             let why =
                 format_args!("its answer is cut short, and its connection not reset: {error}");
             self.shared.recorder.notices.tell(self.peer, &why);

@@ -15,26 +15,20 @@
 use std::fmt;
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use pingora::protocols::raw_connect::ProxyDigest;
-use pingora::protocols::tls::SslDigest;
-use pingora::protocols::{
-    ALPN, GetProxyDigest, GetSocketDigest, GetTimingDigest, IO, Peek, Shutdown, SocketDigest, Ssl,
-    Stream, TimingDigest, UniqueID, UniqueIDType,
-};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
+use super::client_stream::ClientStream;
+use crate::client_socket::ClientSocket;
 use crate::gateway::worth;
 use crate::timer;
 
 /// A stream that bounds writes.
 pub(super) struct GuardedStream {
-    inner: Stream,
+    inner: ClientStream,
     stalled: WriteStall,
 }
 
@@ -62,7 +56,7 @@ struct WriteStall {
 
 impl GuardedStream {
     /// Returns a stream that was neither read from nor written to.
-    pub(super) fn new(inner: Stream) -> Box<Self> {
+    pub(super) fn new(inner: ClientStream) -> Box<Self> {
         Box::new(Self {
             inner,
             stalled: WriteStall::new(ReadPace {
@@ -70,6 +64,16 @@ impl GuardedStream {
                 rate: 0,
             }),
         })
+    }
+
+    /// Returns whether TLS is between the socket and HTTP.
+    pub(super) fn is_secured(&self) -> bool {
+        self.inner.secured().is_some()
+    }
+
+    /// Returns the socket.
+    pub(super) fn socket(&self) -> &ClientSocket {
+        self.inner.socket()
     }
 
     /// Begins a request: sets the rate and timeout of its answer.
@@ -85,9 +89,9 @@ impl GuardedStream {
         bytes: impl Fn(&T) -> usize,
         context: &mut Context<'_>,
     ) -> Poll<Result<T>> {
-        let inner = &self.inner;
+        let socket = self.inner.socket();
         match &result {
-            Poll::Pending if self.stalled.is_over(context, || acknowledged(&**inner)) => {
+            Poll::Pending if self.stalled.is_over(context, || socket.acknowledged()) => {
                 return Poll::Ready(Err(self.stalled.error()));
             }
             Poll::Ready(Ok(written)) => self.stalled.went_on(bytes(written)),
@@ -182,14 +186,6 @@ impl WriteStall {
     }
 }
 
-/// Returns how many bytes the other end has acknowledged; 0 where the system does not report it.
-fn acknowledged(stream: &dyn IO) -> u64 {
-    let info = stream
-        .get_socket_digest()
-        .and_then(|digest| digest.tcp_info());
-    info.map_or(0, |info| info.tcpi_bytes_acked)
-}
-
 impl AsyncRead for GuardedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -239,70 +235,6 @@ impl fmt::Debug for GuardedStream {
         into.debug_struct("Watched")
             .field("inner", &self.inner)
             .finish_non_exhaustive()
-    }
-}
-
-#[async_trait]
-impl Shutdown for GuardedStream {
-    async fn shutdown(&mut self) {
-        Shutdown::shutdown(&mut *self.inner).await;
-    }
-}
-
-#[async_trait]
-impl Peek for GuardedStream {
-    async fn try_peek(&mut self, into: &mut [u8]) -> Result<bool> {
-        self.inner.try_peek(into).await
-    }
-}
-
-impl UniqueID for GuardedStream {
-    fn id(&self) -> UniqueIDType {
-        self.inner.id()
-    }
-}
-
-impl Ssl for GuardedStream {
-    fn get_ssl_digest(&self) -> Option<Arc<SslDigest>> {
-        self.inner.get_ssl_digest()
-    }
-
-    fn selected_alpn_proto(&self) -> Option<ALPN> {
-        self.inner.selected_alpn_proto()
-    }
-}
-
-impl GetTimingDigest for GuardedStream {
-    fn get_timing_digest(&self) -> Vec<Option<TimingDigest>> {
-        self.inner.get_timing_digest()
-    }
-
-    fn get_read_pending_time(&self) -> Duration {
-        self.inner.get_read_pending_time()
-    }
-
-    fn get_write_pending_time(&self) -> Duration {
-        self.inner.get_write_pending_time()
-    }
-}
-
-impl GetProxyDigest for GuardedStream {
-    fn get_proxy_digest(&self) -> Option<Arc<ProxyDigest>> {
-        self.inner.get_proxy_digest()
-    }
-
-    fn set_proxy_digest(&mut self, digest: ProxyDigest) {
-        self.inner.set_proxy_digest(digest);
-    }
-}
-
-impl GetSocketDigest for GuardedStream {
-    fn get_socket_digest(&self) -> Option<Arc<SocketDigest>> {
-        self.inner.get_socket_digest()
-    }
-
-    fn set_socket_digest(&mut self, digest: SocketDigest) {
-        self.inner.set_socket_digest(digest);
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -14,16 +14,16 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use pingora::prelude::timeout;
-use pingora::protocols::l4::stream::Stream as SocketStream;
-use pingora::protocols::{ALPN, Stream};
 use pingora::server::ShutdownWatch;
 use sluicegate_base::{bounds, clock};
 use sluicegate_decide::response::{GatewayProblem, HttpViolation};
 
 use super::accept::ConnectionApp;
+use super::client_stream::ClientStream;
 use super::connection::{BegunHead, Http1Connection, NextHead};
 use super::{http2, proxy_protocol, timer_keepalive};
 use crate::budgets::{ClientAccount, ClientConnectionPermit, RefusedHandshake, TlsHandshakes};
+use crate::client_socket::ClientSocket;
 use crate::config::rules::{Http2, ListenerProtocol};
 use crate::gateway::{ConnectionFacts, ConnectionState, Gateway, ServingCourse, UnreadableHead};
 use crate::process::SharedState;
@@ -37,7 +37,7 @@ const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A connection whose protocol is known.
 struct AcceptedConnection {
-    stream: Stream,
+    stream: ClientStream,
     first_bytes: FirstBytes,
     protocol: ListenerProtocol,
     account: ClientAccount,
@@ -85,12 +85,12 @@ impl Intake {
     /// Reads the first bytes of a connection in clear text, which tell HTTP/2 from HTTP/1; `None` when it broke. The client may take
     /// `patience` for its first byte, and as long from there to the end of HTTP/2's preface.
     async fn first_bytes(
-        mut stream: Stream,
+        mut socket: ClientSocket,
         permit: &ClientConnectionPermit,
         patience: Duration,
-    ) -> Option<(Stream, FirstBytes)> {
+    ) -> Option<(ClientSocket, FirstBytes)> {
         let mut bytes = BytesMut::new();
-        let read = read_through(&mut stream, &mut bytes, bounds::BODY_READ);
+        let read = read_through(&mut socket, &mut bytes, bounds::BODY_READ);
         if timeout(patience, read).await.ok()?.ok()? == 0 {
             return None;
         }
@@ -98,7 +98,7 @@ impl Intake {
         permit.wait_for_rest(since);
         let read_preface = async {
             while bytes.len() < HTTP2_PREFACE.len() && HTTP2_PREFACE.starts_with(&bytes) {
-                let read = read_through(&mut stream, &mut bytes, bounds::BODY_READ);
+                let read = read_through(&mut socket, &mut bytes, bounds::BODY_READ);
                 if read.await.ok()? == 0 {
                     return None;
                 }
@@ -111,24 +111,23 @@ impl Intake {
         }
         if !bytes.starts_with(HTTP2_PREFACE) {
             let begun = BegunHead { since, bytes };
-            return Some((stream, FirstBytes::Http1(Some(begun))));
+            return Some((socket, FirstBytes::Http1(Some(begun))));
         }
-        let mut socket = stream.into_any().downcast::<SocketStream>().ok()?;
-        socket.rewind(&bytes);
+        socket.put_back(bytes);
         Some((socket, FirstBytes::Http2))
     }
 
     /// Serves a connection to its end; `None` where it ends before its first request.
     async fn serve_connection(
         &self,
-        stream: Stream,
+        socket: ClientSocket,
         permit: IntakePermit,
         shutdown: &ShutdownWatch,
     ) -> Option<()> {
         let IntakePermit { permit, account } = permit;
         let accepted = {
             // Boxed, like the calls below: a connection that idles should not hold the room for its beginning.
-            let mut accepting = Box::pin(self.accept(stream, &permit, account));
+            let mut accepting = Box::pin(self.accept(socket, &permit, account));
             poll_fn(|context| match accepting.as_mut().poll(context) {
                 Poll::Pending => permit.poll_reclaimed(context).map(|()| None),
                 accepted => accepted,
@@ -136,7 +135,7 @@ impl Intake {
             .await?
         };
         let stream = accepted.stream;
-        let facts = super::facts(&*stream, accepted.protocol, accepted.account);
+        let facts = super::facts(&stream, accepted.protocol, accepted.account);
         match accepted.first_bytes {
             FirstBytes::Http2 => {
                 let shared = &self.shared;
@@ -154,7 +153,7 @@ impl Intake {
     /// Takes a connection through the protocols below HTTP; `None` where it ends before its first request.
     async fn accept(
         &self,
-        mut stream: Stream,
+        mut socket: ClientSocket,
         permit: &ClientConnectionPermit,
         account: Option<ClientAccount>,
     ) -> Option<AcceptedConnection> {
@@ -166,25 +165,23 @@ impl Intake {
         let metrics = &self.shared.recorder.metrics;
         let announced = &listener.rules.proxy_protocol;
         let notices = &self.shared.recorder.notices;
-        let peer = super::peer_address(&*stream);
+        let peer = socket.peer().ip().to_canonical();
         let counts = &metrics.proxy_headers;
-        let read = proxy_protocol::read(stream, announced, counts, head_patience);
+        let read = proxy_protocol::read(socket, announced, counts, head_patience);
         let read = Box::pin(read).await;
-        stream = read
+        socket = read
             .inspect_err(|why| {
                 if let Some(text) = why.log_text() {
-                    notices.tell(peer, &text);
+                    notices.tell(Some(peer), &text);
                 }
             })
             .ok()?;
-        let peer = super::peer_address(&*stream);
+        let peer = socket.peer().ip().to_canonical();
         let rules = &snapshot.rules;
-        // A connection without an address has the account of none.
-        let address = peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-        let account = match account.filter(|account| account.is_of(address)) {
+        let account = match account.filter(|account| account.is_of(peer)) {
             Some(account) => account,
             None => {
-                let account = self.shared.accounts.find(address, &rules.client);
+                let account = self.shared.accounts.find(peer, &rules.client);
                 permit.belongs_to(&account, &rules.server.defence).ok()?;
                 permit.wait();
                 account
@@ -204,21 +201,22 @@ impl Intake {
                 first_byte: head_patience,
                 whole: patience,
             };
-            let shaken = tls::shake_hands(stream, termination, installed, counts, times, enter);
+            let shaken = tls::shake_hands(socket, termination, installed, counts, times, enter);
             // Boxed: a connection in clear text should not pay for the size of a handshake.
             let shaken = Box::pin(shaken).await;
             let stream = shaken
                 .inspect_err(|failure| self.log_handshake(failure, peer, most_handshakes))
                 .ok()??;
-            let first_bytes = match stream.selected_alpn_proto() {
-                Some(ALPN::H2) => FirstBytes::Http2,
-                _ => FirstBytes::Http1(None),
+            let first_bytes = match stream.is_http2() {
+                true => FirstBytes::Http2,
+                false => FirstBytes::Http1(None),
             };
-            (stream, first_bytes)
+            (ClientStream::Secured(Box::new(stream)), first_bytes)
         } else if listener.rules.http2() == Http2::Accepted {
-            Self::first_bytes(stream, permit, head_patience).await?
+            let (socket, first_bytes) = Self::first_bytes(socket, permit, head_patience).await?;
+            (ClientStream::Clear(socket), first_bytes)
         } else {
-            (stream, FirstBytes::Http1(None))
+            (ClientStream::Clear(socket), FirstBytes::Http1(None))
         };
         Some(AcceptedConnection {
             stream,
@@ -229,7 +227,7 @@ impl Intake {
     }
 
     /// Logs a TLS handshake that failed, of which there may be `most` at a time.
-    fn log_handshake(&self, failure: &HandshakeFailure, peer: Option<IpAddr>, most: u64) {
+    fn log_handshake(&self, failure: &HandshakeFailure, peer: IpAddr, most: u64) {
         let Some(text) = failure.log_text() else {
             return;
         };
@@ -241,16 +239,19 @@ impl Intake {
                     most,
                 };
                 let text = format_args!("its TLS handshake failed: {text}; {refused}");
-                notices.tell(peer, &text);
+                notices.tell(Some(peer), &text);
             }
-            _ => notices.tell(peer, &format_args!("its TLS handshake failed: {text}")),
+            _ => notices.tell(
+                Some(peer),
+                &format_args!("its TLS handshake failed: {text}"),
+            ),
         }
     }
 
     /// Serves HTTP/1 requests until the connection ends.
     async fn serve_http1(
         &self,
-        stream: Stream,
+        stream: ClientStream,
         permit: ClientConnectionPermit,
         begun: Option<BegunHead>,
         facts: ConnectionFacts,
@@ -395,9 +396,14 @@ impl ConnectionApp for Intake {
         self.shared.recorder.note_accept_error(error);
     }
 
-    async fn serve(self: Arc<Self>, stream: Stream, permit: IntakePermit, shutdown: ShutdownWatch) {
+    async fn serve(
+        self: Arc<Self>,
+        socket: ClientSocket,
+        permit: IntakePermit,
+        shutdown: ShutdownWatch,
+    ) {
         timer_keepalive::keep();
-        let served = pin!(self.serve_connection(stream, permit, &shutdown));
+        let served = pin!(self.serve_connection(socket, permit, &shutdown));
         self.shared.cut_off.connection(served).await;
     }
 }

@@ -2,6 +2,7 @@
 
 mod accept;
 mod admin;
+mod client_stream;
 mod connection;
 mod grpc;
 mod grpc_health;
@@ -9,46 +10,30 @@ mod guarded_stream;
 mod http2;
 mod intake;
 pub(crate) mod proxy_protocol;
-mod reset;
 mod timer_keepalive;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
-
-use pingora::protocols::IO;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::budgets::ClientAccount;
 use crate::config::rules::ListenerProtocol;
 use crate::gateway::ConnectionFacts;
-use crate::tls::secured_by;
 
 pub use accept::ConnectionApp;
 pub(crate) use accept::{Acceptor, QueuedConnections};
 pub use admin::AdminApp;
+use client_stream::ClientStream;
 pub use intake::Intake;
-use sluicegate_decide::client::{PeerAddress, TlsFacts};
-
-/// Returns the connection's other end.
-fn peer(stream: &dyn IO) -> Option<SocketAddr> {
-    let digest = stream.get_socket_digest()?;
-    digest.peer_addr()?.as_inet().copied()
-}
-
-/// Returns the address of the connection's other end, IPv4-mapped addresses folded.
-fn peer_address(stream: &dyn IO) -> Option<IpAddr> {
-    Some(peer(stream)?.ip().to_canonical())
-}
-
-/// Returns the facts of the connection's TLS handshake; `None` in clear text.
-fn secured_of(stream: &dyn IO) -> Option<Arc<TlsFacts>> {
-    secured_by(stream.get_proxy_digest().as_ref()).cloned()
-}
+use sluicegate_decide::client::PeerAddress;
 
 /// Returns the facts that the requests of a connection share.
-fn facts(stream: &dyn IO, protocol: ListenerProtocol, account: ClientAccount) -> ConnectionFacts {
+fn facts(
+    stream: &ClientStream,
+    protocol: ListenerProtocol,
+    account: ClientAccount,
+) -> ConnectionFacts {
     ConnectionFacts {
-        peer: peer(stream).map(PeerAddress::new),
-        secured: secured_of(stream),
+        peer: Some(PeerAddress::new(stream.peer())),
+        secured: stream.secured().cloned(),
         protocol,
         account,
     }

@@ -2,7 +2,7 @@
 //!
 //! The sender of this header chooses the address that a request counts under, so only the operator's own proxies may send it.
 //! The announced address becomes the peer of the connection, for limits, log and the trust of `[client]` alike; later code reads
-//! the connection's digest and sees no difference. The end of a header is found here, and only a whole header is given to the
+//! the connection's address and sees no difference. The end of a header is found here, and only a whole header is given to the
 //! parser: `ppp` cuts texts at a byte after a lone carriage return, which panics inside a character.
 //!
 //! # Limits
@@ -13,12 +13,11 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use pingora::prelude::timeout;
-use pingora::protocols::l4::stream::Stream as TcpStream;
-use pingora::protocols::{GetSocketDigest, SocketDigest, Stream, UniqueID};
 use ppp::{v1, v2};
 use sluicegate_base::bounds;
 use tokio::io::AsyncReadExt;
 
+use crate::client_socket::ClientSocket;
 use crate::config::rules::ProxyProtocol;
 use crate::record::{ProxyHeaderCounts, ProxyHeaderResult};
 
@@ -47,13 +46,13 @@ pub(crate) enum Header {
 /// # Errors
 /// The reason for which the connection must end, which is counted.
 pub(super) async fn read(
-    stream: Stream,
+    socket: ClientSocket,
     rules: &ProxyProtocol,
     counts: &ProxyHeaderCounts,
     patience: Duration,
-) -> Result<Stream, ProxyHeaderResult> {
+) -> Result<ClientSocket, ProxyHeaderResult> {
     let is_required = match rules {
-        ProxyProtocol::Off => return Ok(stream),
+        ProxyProtocol::Off => return Ok(socket),
         ProxyProtocol::Optional(_) => false,
         ProxyProtocol::Required(_) => true,
     };
@@ -61,17 +60,14 @@ pub(super) async fn read(
         counts.count(why);
         Err(why)
     };
-    if !super::peer_address(&*stream).is_some_and(|peer| may_send_header(rules, peer)) {
+    if !may_send_header(rules, socket.peer().ip().to_canonical()) {
         return if is_required {
             end(ProxyHeaderResult::Stranger)
         } else {
-            Ok(stream)
+            Ok(socket)
         };
     }
-    let Ok(stream) = stream.into_any().downcast::<TcpStream>() else {
-        return end(ProxyHeaderResult::Malformed);
-    };
-    let (stream, header) = match timeout(patience, take(*stream)).await {
+    let (socket, header) = match timeout(patience, take(socket)).await {
         Ok(Some(taken)) => taken,
         Ok(None) => return end(ProxyHeaderResult::Gone),
         Err(_) => return end(ProxyHeaderResult::TimedOut),
@@ -83,7 +79,7 @@ pub(super) async fn read(
             return end(ProxyHeaderResult::Malformed);
         }
     }
-    Ok(Box::new(stream))
+    Ok(socket)
 }
 
 /// Returns whether a connection from `peer` may begin with a header: it is one of the operator's proxies.
@@ -97,37 +93,28 @@ pub(super) fn may_send_header(rules: &ProxyProtocol, peer: IpAddr) -> bool {
 }
 
 /// Takes the header off the stream, and puts back the bytes after it that were read. `None` when the stream ends before.
-async fn take(mut stream: TcpStream) -> Option<(TcpStream, Header)> {
+async fn take(mut socket: ClientSocket) -> Option<(ClientSocket, Header)> {
     let mut read = BytesMut::new();
     loop {
         match Header::find(&read) {
             Header::Partial => {}
             Header::Whole(bytes, client) => {
-                stream.rewind(read.get(bytes..).unwrap_or_default());
+                socket.put_back(read.split_off(bytes));
                 if let Some(client) = client {
-                    stream.set_socket_digest(announced(&stream, client));
+                    socket.announce(client);
                 }
-                return Some((stream, Header::Whole(bytes, client)));
+                return Some((socket, Header::Whole(bytes, client)));
             }
             other => {
-                stream.rewind(&read);
-                return Some((stream, other));
+                socket.put_back(read);
+                return Some((socket, other));
             }
         }
         read.reserve(bounds::HEAD_READ);
-        if stream.read_buf(&mut read).await.ok()? == 0 {
+        if socket.read_buf(&mut read).await.ok()? == 0 {
             return None;
         }
     }
-}
-
-/// Returns the socket's digest with the announced address in place of its own, which was not read yet.
-fn announced(stream: &TcpStream, client: SocketAddr) -> SocketDigest {
-    let digest = SocketDigest::from_raw_fd(stream.id());
-    // IPv4 in IPv6 is folded, so that a client has one address whichever way it came. The cell is empty, since the digest is new.
-    let client = SocketAddr::new(client.ip().to_canonical(), client.port());
-    let _ = digest.peer_addr.set(Some(client.into()));
-    digest
 }
 
 impl Header {

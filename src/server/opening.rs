@@ -146,10 +146,10 @@ mod tests {
     use std::io;
     use std::time::Duration;
 
-    use pingora::protocols::Stream;
     use tokio::sync::watch;
 
     use super::*;
+    use crate::client_socket::ClientSocket;
     use crate::server::sockets::ListenerMap;
 
     /// Serves nothing.
@@ -164,7 +164,7 @@ mod tests {
 
         fn note_accept_error(&self, _: &io::Error) {}
 
-        async fn serve(self: Arc<Self>, _: Stream, (): (), _: ShutdownWatch) {}
+        async fn serve(self: Arc<Self>, _: ClientSocket, (): (), _: ShutdownWatch) {}
     }
 
     /// Starts listeners at these addresses, of which only the first one has a socket.

@@ -5,11 +5,11 @@
 //! At most [`HELLO`](bounds::HELLO) bytes are read; a longer message has no fingerprint.
 
 use bytes::BytesMut;
-use pingora::protocols::Stream;
-use pingora::protocols::l4::stream::Stream as TcpStream;
 use sluicegate_base::bounds;
 use sluicegate_decide::client::ja4;
 use tokio::io::AsyncReadExt;
+
+use crate::client_socket::ClientSocket;
 
 /// Bytes of a record's header, RFC 8446 §5.1: type, version, length.
 const RECORD_HEADER: usize = 5;
@@ -30,23 +30,18 @@ enum FirstMessage {
 }
 
 /// Waits for the first bytes, and takes no more memory until they are here. Returns them; `None` when the stream ends before.
-pub(super) async fn begin(stream: Stream) -> Option<(TcpStream, BytesMut)> {
-    let mut stream = match stream.into_any().downcast::<TcpStream>() {
-        Ok(stream) => *stream,
-        // Every connection that is accepted is one.
-        Err(_) => return None,
-    };
+pub(super) async fn begin(socket: &mut ClientSocket) -> Option<BytesMut> {
     let mut header = [0; RECORD_HEADER];
-    let bytes = stream.read(&mut header).await.ok()?;
-    (bytes > 0).then(|| (stream, BytesMut::from(&header[..bytes])))
+    let bytes = socket.read(&mut header).await.ok()?;
+    (bytes > 0).then(|| BytesMut::from(&header[..bytes]))
 }
 
 /// Reads the first message, which begins with these bytes, and puts it back. Returns its fingerprint, where it has one; `None` when the
 /// stream ends before.
 pub(super) async fn look(
-    mut stream: TcpStream,
+    socket: &mut ClientSocket,
     mut read: BytesMut,
-) -> Option<(Stream, Option<Box<str>>)> {
+) -> Option<Option<Box<str>>> {
     let message = loop {
         match FirstMessage::find(&read) {
             FirstMessage::Partial => {}
@@ -54,13 +49,13 @@ pub(super) async fn look(
             FirstMessage::Other => break None,
         }
         read.reserve(bounds::HEAD_READ);
-        if stream.read_buf(&mut read).await.ok()? == 0 {
+        if socket.read_buf(&mut read).await.ok()? == 0 {
             return None;
         }
     };
-    stream.rewind(&read);
+    socket.put_back(read);
     let fingerprint = message.and_then(|message| ja4(&message));
-    Some((Box::new(stream), fingerprint.map(Into::into)))
+    Some(fingerprint.map(Into::into))
 }
 
 impl FirstMessage {

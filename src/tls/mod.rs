@@ -19,7 +19,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pingora::prelude::timeout;
-use pingora::protocols::Stream;
 use rustls::server::Acceptor;
 use rustls::{Error, ServerConnection};
 use tokio_rustls::{LazyConfigAcceptor, StartHandshake};
@@ -28,12 +27,12 @@ use tracing::debug;
 pub use certificates::Certificates;
 pub use listeners::{ActiveListener, Listeners, compile};
 use sluicegate_decide::client::{ClientCertificate, TlsFacts};
-pub(crate) use stream::secured_by;
+pub(crate) use stream::SecuredStream;
 pub use termination::Termination;
 
+use crate::client_socket::ClientSocket;
 use crate::record::{HandshakeCounts, HandshakeFailure, HandshakeKind};
 use sluicegate_base::bounds;
-use stream::SecuredStream;
 
 /// The times that a client has for its handshake.
 #[derive(Clone, Copy, Debug)]
@@ -50,15 +49,15 @@ pub(crate) struct HandshakeTimes {
 /// # Errors
 /// The reason of the failure, which is counted.
 pub(crate) async fn shake_hands<Permit>(
-    stream: Stream,
+    socket: ClientSocket,
     termination: &Termination,
     installed: &Certificates,
     handshakes: &HandshakeCounts,
     times: HandshakeTimes,
     enter: impl FnOnce() -> Result<Permit, HandshakeFailure>,
-) -> Result<Option<Stream>, HandshakeFailure> {
+) -> Result<Option<SecuredStream>, HandshakeFailure> {
     let silence = times.first_byte;
-    let shake = shake(stream, termination, installed, handshakes, silence, enter);
+    let shake = shake(socket, termination, installed, handshakes, silence, enter);
     let ended = timeout(times.whole.min(bounds::HANDSHAKE_TIME), shake).await;
     let ended = ended.unwrap_or(Err(HandshakeFailure::TimedOut));
     ended.inspect_err(|failure| handshakes.failed(*failure))
@@ -66,20 +65,20 @@ pub(crate) async fn shake_hands<Permit>(
 
 /// Returns `None` where it was a validation by a certificate authority, which is answered by then.
 async fn shake<Permit>(
-    stream: Stream,
+    mut socket: ClientSocket,
     termination: &Termination,
     installed: &Certificates,
     handshakes: &HandshakeCounts,
     silence: Duration,
     enter: impl FnOnce() -> Result<Permit, HandshakeFailure>,
-) -> Result<Option<Stream>, HandshakeFailure> {
-    let begun = timeout(silence, hello::begin(stream)).await;
+) -> Result<Option<SecuredStream>, HandshakeFailure> {
+    let begun = timeout(silence, hello::begin(&mut socket)).await;
     let begun = begun.map_err(|_| HandshakeFailure::TimedOut)?;
-    let (stream, first) = begun.ok_or(HandshakeFailure::Gone)?;
+    let first = begun.ok_or(HandshakeFailure::Gone)?;
     let _permit = enter()?;
-    let looked = hello::look(stream, first).await;
-    let (stream, ja4) = looked.ok_or(HandshakeFailure::Gone)?;
-    let start: StartHandshake<Stream> = LazyConfigAcceptor::new(Acceptor::default(), stream)
+    let looked = hello::look(&mut socket, first).await;
+    let ja4 = looked.ok_or(HandshakeFailure::Gone)?;
+    let start: StartHandshake<ClientSocket> = LazyConfigAcceptor::new(Acceptor::default(), socket)
         .await
         .map_err(|error| failure(&error))?;
     let hello = start.client_hello();
@@ -108,10 +107,7 @@ async fn shake<Permit>(
         ja4,
         ..secured_of(session, termination)
     });
-    match SecuredStream::new(tls, secured) {
-        Ok(stream) => Ok(Some(Box::new(stream))),
-        Err(_) => Err(HandshakeFailure::Other),
-    }
+    Ok(Some(SecuredStream::new(tls, secured)))
 }
 
 /// Returns the facts of the handshake.
@@ -163,7 +159,6 @@ mod tests {
     use std::net::SocketAddr;
     use std::num::NonZeroU16;
 
-    use pingora::protocols::l4::stream::Stream as Accepted;
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, ServerName};
     use rustls::{ClientConfig, RootCertStore};
@@ -236,8 +231,8 @@ mod tests {
             chain.first().map(|first| first.clone().into_owned())
         };
         let server = async {
-            let (stream, _) = listener.accept().await.unwrap();
-            let stream: Stream = Box::new(Accepted::from(stream));
+            let (socket, peer) = listener.accept().await.unwrap();
+            let socket = ClientSocket::new(socket, peer);
             let counts = HandshakeCounts::default();
             let patience = Duration::from_secs(60);
             let times = HandshakeTimes {
@@ -245,7 +240,7 @@ mod tests {
                 whole: patience,
             };
             let enter = || Ok(());
-            let shaken = shake_hands(stream, termination, installed, &counts, times, enter).await;
+            let shaken = shake_hands(socket, termination, installed, &counts, times, enter).await;
             let goes_on = shaken.ok().flatten();
             goes_on.is_some()
         };

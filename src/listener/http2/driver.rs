@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use pingora::protocols::Shutdown;
 use sluicegate_base::received::ReceivedHead;
 use sluicegate_base::{bounds, clock};
 use sluicegate_decide::client::PeerAddress;
@@ -396,7 +395,8 @@ impl ConnectionDriver {
         });
         let written: io::Result<()> = written.await;
         if written.is_ok() {
-            Shutdown::shutdown(&mut *self.stream).await;
+            // A client that has left needs no end.
+            let _ = tokio::io::AsyncWriteExt::shutdown(&mut *self.stream).await;
         }
     }
 

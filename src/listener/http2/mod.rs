@@ -24,7 +24,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::header::CONTENT_LENGTH;
-use pingora::protocols::Stream;
 use pingora::server::ShutdownWatch;
 use sluicegate_base::received::{ReceivedFields, ReceivedHead};
 use sluicegate_base::{bounds, clock};
@@ -32,6 +31,7 @@ use sluicegate_decide::client::{PeerAddress, identify};
 use sluicegate_http2::{ConnectionLimits, ExtendedConnect, ServerConnection, StreamEnd};
 use tokio::time::timeout;
 
+use super::client_stream::ClientStream;
 use super::connection::read_pace;
 use super::guarded_stream::GuardedStream;
 use crate::budgets::{
@@ -50,7 +50,7 @@ pub(super) use stream::Http2Stream;
 pub(super) async fn serve(
     shared: &Arc<SharedState>,
     address: SocketAddr,
-    stream: Stream,
+    stream: ClientStream,
     permit: ClientConnectionPermit,
     facts: ConnectionFacts,
     shutdown: &ShutdownWatch,
