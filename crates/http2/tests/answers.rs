@@ -16,7 +16,8 @@ use client::{
 };
 use sluicegate_http2::frame::FrameKind;
 use sluicegate_http2::{
-    ConnectionLimits, ErrorCode, ExtendedConnect, ServerConnection, StreamEnd, StreamGone, StreamId,
+    ConnectionLimits, ErrorCode, ExtendedConnect, FieldWriter, ServerConnection, StreamEnd,
+    StreamGone, StreamId,
 };
 
 const ONE: StreamId = StreamId::new(1);

@@ -192,6 +192,40 @@ fn windows_grow_as_the_caller_takes_the_body() {
     assert_eq!(origin.take_frames(), "window 0 75000");
 }
 
+/// Goal: a body that is larger than a small window comes to its end, although its request went before the server had the settings: RFC 9113
+/// §6.9.2, with its acknowledgment the server takes the difference from its windows. Method: the acknowledgment in front of the body, and
+/// behind as much of it as the window lets come.
+#[test]
+fn windows_shrink_with_the_acknowledgment() {
+    let limits = ClientLimits {
+        stream_window: 32_768,
+        ..CLIENT_LIMITS
+    };
+    let acknowledgment = || frame(FrameKind::SETTINGS, 1, 0, &[]);
+    let begin = [
+        headers(1, END_HEADERS, ":status:200\ncontent-length:40000"),
+        data(1, 0, &[b'd'; 16_384]),
+        data(1, 0, &[b'd'; 16_384]),
+    ];
+    for is_late in [false, true] {
+        let mut origin = Origin::new(limits);
+        origin.receive(&settings(&[]));
+        origin.send("GET", StreamEnd::Here);
+        if !is_late {
+            origin.receive(&acknowledgment());
+        }
+        origin.receive(&begin.concat());
+        origin.connection.release(ONE, 32_768);
+        if is_late {
+            assert_eq!(origin.take_frames(), "");
+            origin.receive(&acknowledgment());
+        }
+        assert_eq!(origin.take_frames(), "window 1 32768");
+        let events = origin.receive(&data(1, END_STREAM, &[b'd'; 7_232]));
+        assert!(events.starts_with("data 1"), "{events}");
+    }
+}
+
 /// Goal: a request that the server has not acted on can be told from others. Method: RST_STREAM with each code, before a head and behind
 /// it; behind a whole response.
 #[test]

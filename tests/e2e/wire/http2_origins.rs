@@ -1,8 +1,10 @@
 //! Requests to origins of HTTP/2, and origins of both versions that answer before they have read.
 
+use std::fs;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::early::EarlyOrigin;
@@ -269,6 +271,24 @@ async fn a_reset_without_an_error_ends_no_answer() {
     for line in lines.iter().filter(|line| line["failure"].is_string()) {
         let reason = line["reason"].as_str().unwrap();
         assert!(reason.contains("NO_ERROR"), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_first_answer_above_the_window_is_whole() {
+    // Goal: an answer that is larger than the window of a near server comes to its end, although its request is sent before the server has
+    // the settings. Method: nginx on this machine, and a file of 40,000 bytes as the first answer on its connection, then once more.
+    const LENGTH: usize = 40_000;
+    let files = TempDir::new().unwrap();
+    fs::write(files.path().join("page"), vec![b'p'; LENGTH]).unwrap();
+    let address = free_address();
+    let root = files.path().display();
+    let server = format!("server {{ listen {address} http2; root {root}; }}");
+    let _nginx = Nginx::start_with(&server, "").await;
+    let gateway = before_http2(address, "").await;
+    for _ in 0..2 {
+        let answer = gateway.get("/page").await;
+        assert_eq!((answer.status, answer.body.len()), (200, LENGTH));
     }
 }
 

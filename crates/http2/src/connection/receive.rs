@@ -189,7 +189,7 @@ fn act<'a, S: ConnectionSide>(
             return pass_on(side, event);
         }
         ReceivedFrame::Settings(settings) => core.receive_settings(settings)?,
-        ReceivedFrame::SettingsAck => core.are_settings_acknowledged = true,
+        ReceivedFrame::SettingsAck => core.begin_own_settings(),
         ReceivedFrame::Ping(opaque) => write_ping(core.output.writer(), FrameFlags::ACK, opaque),
         ReceivedFrame::WindowUpdate(increment) => {
             let event = core.receive_window_update(stream, increment)?;

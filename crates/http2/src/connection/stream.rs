@@ -111,6 +111,10 @@ impl StreamSlab {
     }
 
     /// Removes all streams with their memory.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut StreamState> {
+        self.slots.iter_mut().flatten()
+    }
+
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
