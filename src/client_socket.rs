@@ -47,8 +47,9 @@ impl ClientSocket {
         self.peer = SocketAddr::new(client.ip().to_canonical(), client.port());
     }
 
-    /// Lets bytes that were read be read again.
-    pub(crate) fn put_back(&mut self, bytes: BytesMut) {
+    /// Lets bytes that were read be read again, in front of what waits to be.
+    pub(crate) fn put_back(&mut self, mut bytes: BytesMut) {
+        bytes.unsplit(std::mem::take(&mut self.ahead));
         self.ahead = bytes;
     }
 
@@ -129,5 +130,36 @@ impl AsyncWrite for ClientSocket {
 
     fn is_write_vectored(&self) -> bool {
         self.socket.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Goal: bytes that are put back twice are read in the order in which the client sent them. Method: 6 bytes are put back, 4 of them
+    /// read and put back once more, and all are read before what the client sends then.
+    #[tokio::test]
+    async fn what_is_put_back_twice_is_read_in_order() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
+        let (accepted, peer) = listener.accept().await.unwrap();
+        let mut socket = ClientSocket::new(accepted, peer);
+        socket.put_back(BytesMut::from(&b"abcdef"[..]));
+
+        let mut first = [0; 4];
+        socket.read_exact(&mut first).await.unwrap();
+        socket.put_back(BytesMut::from(&first[..]));
+        client.write_all(b"ghi").await.unwrap();
+        drop(client);
+
+        let mut all = Vec::new();
+        socket.read_to_end(&mut all).await.unwrap();
+        assert_eq!(all, b"abcdefghi");
     }
 }
