@@ -14,4 +14,7 @@ mod static_table;
 pub(crate) use dynamic_table::{BEHIND_NAME, LINE_END};
 
 pub use decoder::{DecodedField, DecodedList, FieldDecoder, FieldPlaces, HpackError};
-pub use encoder::{FieldEncoder, write_field, write_status};
+pub use encoder::FieldEncoder;
+#[cfg(test)]
+pub(crate) use encoder::write_field;
+pub(crate) use encoder::write_status;
