@@ -65,14 +65,14 @@ impl FieldLines {
 
 /// Gathers the fields of trailers, RFC 9113 §8.1.
 #[derive(Debug, Default)]
-pub(crate) struct TrailerBuilder {
+pub struct TrailerBuilder {
     places: Vec<FieldPlaces>,
     violation: Option<RuleViolation>,
 }
 
 impl TrailerBuilder {
     /// Adds a field that was decoded.
-    pub(crate) fn add(&mut self, bytes: &BytesMut, field: DecodedField) {
+    pub fn add(&mut self, bytes: &BytesMut, field: DecodedField) {
         // RFC 9113 §8.3: pseudo-fields are not in trailers.
         let is_pseudo = bytes.get(field.places.name.start) == Some(&b':');
         let pseudo = is_pseudo.then_some(RuleViolation::PseudoField);
@@ -86,7 +86,7 @@ impl TrailerBuilder {
     ///
     /// # Errors
     /// A field breaks a rule.
-    pub(crate) fn finish(self, bytes: BytesMut) -> Result<FieldLines, RuleViolation> {
+    pub fn finish(self, bytes: BytesMut) -> Result<FieldLines, RuleViolation> {
         let places = self.places;
         self.violation.map_or(Ok(FieldLines { bytes, places }), Err)
     }

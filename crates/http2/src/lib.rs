@@ -9,6 +9,8 @@
 //! - [`RequestHead`] is a list of fields that keeps the rules for requests, and [`ResponseHead`] one that keeps those for responses; others
 //!   never leave the crate.
 //!
+//! HTTP/3 has the same rules for messages, and HPACK's integers and strings: `sluicegate-http3` takes from here what judges and reads them.
+//!
 //! The crate reads no clock, starts no thread, and waits for nothing. No input makes it panic.
 //!
 //! # Limits
@@ -70,11 +72,13 @@ mod violation;
 
 pub use connection::{
     ClientConnection, ClientEvent, ClientLimits, ConnectionEvent, ConnectionLimits, FieldWriter,
-    FloodLimits, RequestPseudoFields, RequestRefused, ServerConnection, StreamEnd, StreamGone,
+    FloodCounters, FloodLimits, RequestPseudoFields, RequestRefused, ServerConnection, StreamEnd,
+    StreamGone,
 };
 pub use error_code::ErrorCode;
-pub use field_lines::FieldLines;
-pub use request_head::{ExtendedConnect, PseudoFieldPlaces, RequestHead};
+pub use field_lines::{FieldLines, TrailerBuilder};
+pub use priority::StreamPriority;
+pub use request_head::{ExtendedConnect, HeadBuilder, PseudoFieldPlaces, RequestHead};
 pub use response_head::ResponseHead;
 pub use stream_id::StreamId;
 pub use violation::RuleViolation;

@@ -5,28 +5,29 @@ const DEFAULT_URGENCY: u8 = 3;
 
 /// The order in which the DATA of streams goes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StreamPriority {
+pub struct StreamPriority {
     /// From 0, the most urgent, to 7.
-    pub(crate) urgency: u8,
+    pub urgency: u8,
     /// True if a part of the answer is of use, so that streams of the same urgency share the connection; or else one goes after the other.
-    pub(crate) incremental: bool,
+    pub incremental: bool,
 }
 
 impl StreamPriority {
     /// The priority of a stream whose client sends no signal. Such clients, as those of gRPC, expect that streams share the connection,
     /// as they did by RFC 7540; so it differs from what an empty signal says.
-    pub(crate) const UNSIGNALED: Self = Self {
+    pub const UNSIGNALED: Self = Self {
         urgency: DEFAULT_URGENCY,
         incremental: true,
     };
     /// The priority that an empty signal says, RFC 9218 §4.1, §4.2.
-    pub(crate) const SIGNALED: Self = Self {
+    pub const SIGNALED: Self = Self {
         urgency: DEFAULT_URGENCY,
         incremental: false,
     };
 
     /// Returns the priority with the parameters that a signal has. Others stay: unknown parameters and values are ignored, RFC 9218 §4.
-    pub(crate) fn updated(mut self, signal: &[u8]) -> Self {
+    #[must_use]
+    pub fn updated(mut self, signal: &[u8]) -> Self {
         for member in signal.split(|byte| *byte == b',') {
             // RFC 9651 §3.2: members of a dictionary may have parameters behind a semicolon.
             let member = member

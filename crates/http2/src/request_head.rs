@@ -96,7 +96,8 @@ impl RequestHead {
     }
 
     /// Returns the priority that the field `priority` names, RFC 9218 §5.
-    pub(crate) fn priority(&self) -> Option<StreamPriority> {
+    #[must_use]
+    pub fn priority(&self) -> Option<StreamPriority> {
         self.priority
     }
 
@@ -155,7 +156,7 @@ impl RequestHead {
 
 /// Gathers the fields of a request while its block is decoded.
 #[derive(Debug, Default)]
-pub(crate) struct HeadBuilder {
+pub struct HeadBuilder {
     head: RequestHead,
     hosts: Vec<Range<usize>>,
     violation: Option<RuleViolation>,
@@ -163,14 +164,15 @@ pub(crate) struct HeadBuilder {
 
 impl HeadBuilder {
     /// Returns a head without a field, with room for those that most requests have.
-    pub(crate) fn new() -> Self {
+    #[must_use]
+    pub fn new() -> Self {
         let mut builder = Self::default();
         builder.head.fields.places.reserve(USUAL_FIELDS);
         builder
     }
 
     /// Adds a field that was decoded.
-    pub(crate) fn add(&mut self, bytes: &BytesMut, field: DecodedField) {
+    pub fn add(&mut self, bytes: &BytesMut, field: DecodedField) {
         let violation = self.violation.or(field.violation);
         self.violation = violation.or_else(|| self.try_add(bytes, field.places).err());
     }
@@ -222,7 +224,7 @@ impl HeadBuilder {
     ///
     /// # Errors
     /// The head breaks a rule.
-    pub(crate) fn finish(
+    pub fn finish(
         self,
         bytes: BytesMut,
         extended: ExtendedConnect,

@@ -17,7 +17,7 @@ use crate::violation::RuleViolation;
 
 /// The counters of one connection.
 #[derive(Debug)]
-pub(super) struct FloodCounters {
+pub struct FloodCounters {
     limits: FloodLimits,
     /// Frames that may follow.
     left: u32,
@@ -30,7 +30,8 @@ pub(super) struct FloodCounters {
 
 impl FloodCounters {
     /// Returns the counters of a connection that begins at `now`.
-    pub(super) fn new(limits: FloodLimits, now: Duration) -> Self {
+    #[must_use]
+    pub fn new(limits: FloodLimits, now: Duration) -> Self {
         Self {
             limits,
             left: limits.control_frames,
@@ -42,8 +43,11 @@ impl FloodCounters {
     }
 
     /// Counts a frame that carries neither a request nor data.
+    ///
+    /// # Errors
+    /// There are too many.
     #[inline]
-    pub(super) fn count_control_frame(&mut self, now: Duration) -> Result<(), RuleViolation> {
+    pub fn count_control_frame(&mut self, now: Duration) -> Result<(), RuleViolation> {
         if self.left == 0 {
             self.refill(now);
         }
@@ -53,21 +57,24 @@ impl FloodCounters {
     }
 
     /// Counts a request, with the frames that belong to it.
-    pub(super) fn begin_request(&mut self) {
+    pub fn begin_request(&mut self) {
         self.requests = self.requests.saturating_add(1);
         self.add(self.limits.control_frames_per_request);
     }
 
     /// Adds the frames with which the peer may answer so many DATA frames.
     #[inline]
-    pub(super) fn send_data_frames(&mut self, frames: usize) {
+    pub fn send_data_frames(&mut self, frames: usize) {
         let frames = u32::try_from(frames).unwrap_or(u32::MAX);
         let per_frame = self.limits.control_frames_per_data_frame;
         self.add(per_frame.saturating_mul(frames));
     }
 
     /// Counts a request that the client cancelled before it was answered.
-    pub(super) fn cancel_request(&mut self) -> Result<(), RuleViolation> {
+    ///
+    /// # Errors
+    /// They are too many, and most of all.
+    pub fn cancel_request(&mut self) -> Result<(), RuleViolation> {
         self.cancelled = self.cancelled.saturating_add(1);
         let is_most = self.cancelled > self.requests / 2;
         match self.cancelled >= self.limits.cancelled_streams && is_most {
@@ -77,7 +84,10 @@ impl FloodCounters {
     }
 
     /// Counts a stream that has to be reset since the peer broke a rule.
-    pub(super) fn break_stream(&mut self) -> Result<(), RuleViolation> {
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn break_stream(&mut self) -> Result<(), RuleViolation> {
         self.broken = self.broken.saturating_add(1);
         match self.broken > self.limits.broken_streams {
             true => Err(RuleViolation::ResetFlood),

@@ -40,6 +40,7 @@ pub use client::{
     ClientConnection, ClientEvent, ClientLimits, RequestPseudoFields, RequestRefused,
 };
 pub use field_writer::FieldWriter;
+pub use flood::FloodCounters;
 pub use limits::{ConnectionLimits, FloodLimits};
 pub use server::{ConnectionEvent, ServerConnection};
 pub use stream_end::StreamEnd;

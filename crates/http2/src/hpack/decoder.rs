@@ -213,9 +213,9 @@ impl FieldDecoder {
     }
 }
 
-/// Writes a name and what follows it on its line. Returns its place.
+/// Writes the name of a field and what follows it on its line. Returns its place.
 #[inline]
-fn write_name(name: &[u8], into: &mut BytesMut) -> Range<usize> {
+pub fn write_name(name: &[u8], into: &mut BytesMut) -> Range<usize> {
     let start = into.len();
     into.extend_from_slice(name);
     into.extend_from_slice(BEHIND_NAME);
@@ -224,7 +224,7 @@ fn write_name(name: &[u8], into: &mut BytesMut) -> Range<usize> {
 
 /// Writes the end of a line whose value begins at `value_start`, and checks its field.
 #[inline]
-fn end_line(name: Range<usize>, value_start: usize, into: &mut BytesMut) -> DecodedField {
+pub fn end_line(name: Range<usize>, value_start: usize, into: &mut BytesMut) -> DecodedField {
     let value = value_start..into.len();
     into.extend_from_slice(LINE_END);
     let name_text = into.get(name.clone()).unwrap_or_default();

@@ -74,7 +74,7 @@ impl WaitingBits<'_> {
 ///
 /// # Errors
 /// The string has the code of its end, or padding other than the beginning of that code, or of more than seven bits.
-pub(super) fn decode(text: &[u8], into: &mut BytesMut) -> Result<(), HpackError> {
+pub fn decode(text: &[u8], into: &mut BytesMut) -> Result<(), HpackError> {
     let start = into.len();
     // The shortest code has five bits.
     into.resize(start + text.len() * 8 / 5, 0);
@@ -122,13 +122,14 @@ fn check_padding(bits: &WaitingBits<'_>) -> Result<(), HpackError> {
 
 /// Returns the bytes that a string takes when it is encoded.
 #[inline]
-pub(super) fn encoded_length(text: &[u8]) -> usize {
+#[must_use]
+pub fn encoded_length(text: &[u8]) -> usize {
     let bits: usize = text.iter().map(|byte| code_length(*byte) as usize).sum();
     bits.div_ceil(8)
 }
 
 /// Encodes a string.
-pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
+pub fn encode(text: &[u8], out: &mut Vec<u8>) {
     let mut word = 0_u64;
     let mut count = 0;
     for byte in text {

@@ -10,7 +10,7 @@ const MOST_BYTES: usize = 4;
 /// # Errors
 /// The integer is not whole, or larger than any that makes sense here.
 #[inline]
-pub(super) fn read(bytes: &[u8], prefix_bits: u32) -> Result<(usize, &[u8]), HpackError> {
+pub fn read(bytes: &[u8], prefix_bits: u32) -> Result<(usize, &[u8]), HpackError> {
     let (first, rest) = bytes.split_first().ok_or(HpackError::Truncated)?;
     let most = 0xff_u8 >> (8 - prefix_bits);
     let prefix = first & most;
@@ -37,7 +37,7 @@ fn read_rest(prefix: usize, bytes: &[u8]) -> Result<(usize, &[u8]), HpackError> 
 
 /// Writes an integer behind the bits of `pattern`, which are those in front of the prefix.
 #[inline]
-pub(super) fn write(out: &mut Vec<u8>, pattern: u8, prefix_bits: u32, value: usize) {
+pub fn write(out: &mut Vec<u8>, pattern: u8, prefix_bits: u32, value: usize) {
     let most = usize::from(0xff_u8 >> (8 - prefix_bits));
     if value < most {
         out.push(pattern | value as u8);
