@@ -47,7 +47,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
     /// HTTP/1 for a body that is here.
     pub(super) async fn take_received(&mut self, origin: &mut OriginChannel) -> Result<()> {
         let exchange = &mut *self.exchange;
-        if exchange.body.is_over() || exchange.is_http2() || !origin.is_writable() {
+        if exchange.body.is_over() || exchange.has_stream() || !origin.is_writable() {
             return Ok(());
         }
         match exchange.client.read_more(None).now_or_never() {
@@ -161,7 +161,7 @@ async fn from_client<C: RequestClient>(
         match exchange.client.read_more(None).await? {
             1.. => {}
             // The end of a body of HTTP/2 whose length was known.
-            0 if exchange.is_http2() => {}
+            0 if exchange.has_stream() => {}
             0 => return Ok(0),
         }
     }

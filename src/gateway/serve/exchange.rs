@@ -136,15 +136,15 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
                 BodyFraming::UntilClose
             }
             // The stream ends the body.
-            BodyFraming::Chunked | BodyFraming::UntilClose if self.is_http2() => {
+            BodyFraming::Chunked | BodyFraming::UntilClose if self.has_stream() => {
                 BodyFraming::UntilClose
             }
             BodyFraming::Chunked | BodyFraming::UntilClose => BodyFraming::Chunked,
         }
     }
 
-    /// Returns whether the client speaks HTTP/2.
-    pub(super) fn is_http2(&self) -> bool {
+    /// Returns whether the request has a stream of its own, as over HTTP/2.
+    pub(super) fn has_stream(&self) -> bool {
         self.head.version == Version::HTTP_2
     }
 
@@ -161,7 +161,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         framing: BodyFraming,
         write_others: WriteOthers<'_>,
     ) -> Result<()> {
-        if self.is_upgrade && self.is_http2() {
+        if self.is_upgrade && self.has_stream() {
             head.status = unopened_status(head.status);
         }
         if head.status == StatusCode::SWITCHING_PROTOCOLS {

@@ -177,7 +177,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
                 Ok(HeadProgress::Whole(bytes)) if is_final(&head, self.exchange) => {
                     if head.status() == SWITCHING_PROTOCOLS {
                         check_switch(&head, &origin.read).map_err(OriginFailure::from)?;
-                        if self.exchange.is_http2() {
+                        if self.exchange.has_stream() {
                             let request = self.exchange.head;
                             check_accept(request, &head, &origin.read)
                                 .map_err(OriginFailure::from)?;
