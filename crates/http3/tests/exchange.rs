@@ -153,6 +153,7 @@ fn abandoned_streams_end_with_the_right_code() {
         code: ErrorCode::NO_ERROR,
     };
     assert_eq!(server.actions(), [stop]);
+    assert_eq!(server.connection.open_requests(), 1);
     let stream = request(1);
     server.connection.abandon(stream, code);
     assert_eq!(
@@ -162,6 +163,22 @@ fn abandoned_streams_end_with_the_right_code() {
             StreamAction::Reset { stream, code }
         ]
     );
+}
+
+/// Goal: an answer that is whole goes on although its request is of no use any more. Method: one that QUIC has not taken, abandoned.
+#[test]
+fn a_whole_answer_goes_on() {
+    let mut server = DescribedServer::new();
+    let stream = request(0);
+    server.send(stream, &headers(POST), StreamEnd::NotYet);
+    server.connection.send_head(stream, 200, []).unwrap();
+    server.connection.end_answer(stream).unwrap();
+    server.connection.abandon(stream, ErrorCode::INTERNAL_ERROR);
+    let code = ErrorCode::NO_ERROR;
+    assert_eq!(server.actions(), [StreamAction::Stop { stream, code }]);
+    assert!(!server.take_output(stream).is_empty());
+    assert!(server.connection.take_finish(stream));
+    assert_eq!(server.connection.open_requests(), 0);
 }
 
 /// Goal: a client may give up a request by either of QUIC's frames, and a reset behind a whole request changes nothing. Method: one of

@@ -144,21 +144,31 @@ impl ServerConnection {
         true
     }
 
-    /// Ends a stream whose request or answer is of no use any more: with `H3_NO_ERROR` where the answer is whole, RFC 9114 §4.1, or else
-    /// with this code.
+    /// Ends a stream whose request or answer is of no use any more. Where the answer is whole, QUIC takes the rest of it, and the client is
+    /// asked with `H3_NO_ERROR` to send no more of its request, RFC 9114 §4.1; or else both sides end with this code.
     pub fn abandon(&mut self, stream: StreamId, code: ErrorCode) {
+        let Some(state) = self.requests.get_mut(&stream) else {
+            return;
+        };
+        if let SendState::Head | SendState::Body = state.sending {
+            return self.reset(stream, code);
+        }
+        if state.receiving != ReceiveState::Ended {
+            let code = ErrorCode::NO_ERROR;
+            self.actions.push_back(StreamAction::Stop { stream, code });
+        }
+        self.end_receiving(stream);
+    }
+
+    /// Ends both sides of a stream with this code, as far as they have not ended.
+    pub(super) fn reset(&mut self, stream: StreamId, code: ErrorCode) {
         let Some(state) = self.requests.remove(&stream) else {
             return;
         };
-        let is_answered = state.sending == SendState::Finished;
         if state.receiving != ReceiveState::Ended {
-            let code = match is_answered {
-                true => ErrorCode::NO_ERROR,
-                false => code,
-            };
             self.actions.push_back(StreamAction::Stop { stream, code });
         }
-        if !is_answered {
+        if state.sending != SendState::Finished {
             self.actions.push_back(StreamAction::Reset { stream, code });
         }
     }

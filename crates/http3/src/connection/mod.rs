@@ -34,7 +34,7 @@ pub use limits::ConnectionLimits;
 use client_streams::ClientStreams;
 use control_input::ControlInput;
 use early_priorities::EarlyPriorities;
-use request_stream::RequestStream;
+use request_stream::{ReceiveState, RequestStream};
 use shutdown_phase::ShutdownPhase;
 
 use crate::error_code::ErrorCode;
@@ -116,6 +116,13 @@ impl ServerConnection {
     #[must_use]
     pub fn open_requests(&self) -> usize {
         self.requests.len()
+    }
+
+    /// Returns whether a stream is open, and the head of its request has not come.
+    #[must_use]
+    pub fn awaits_head(&self, stream: StreamId) -> bool {
+        let state = self.requests.get(&stream);
+        state.is_some_and(|state| state.receiving == ReceiveState::Head)
     }
 
     /// Returns whether the client has begun a request.

@@ -4,7 +4,6 @@ use sluicegate_http2::StreamPriority;
 
 use super::ServerConnection;
 use super::action::StreamAction;
-use super::request_stream::ReceiveState;
 use crate::stream_id::{StreamId, StreamKind};
 use crate::violation::RuleViolation;
 
@@ -37,9 +36,7 @@ impl ServerConnection {
         }
         let priority = StreamPriority::SIGNALED.updated(value);
         // The head of a stream that is open may come later, and its field says less than this frame.
-        let state = self.requests.get(&stream);
-        let awaits_head = state.is_some_and(|state| state.receiving == ReceiveState::Head);
-        if stream >= self.next_request || awaits_head {
+        if stream >= self.next_request || self.awaits_head(stream) {
             self.early_priorities.keep(stream, priority);
         } else {
             self.set_priority(stream, priority);

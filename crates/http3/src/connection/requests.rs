@@ -142,7 +142,7 @@ impl ServerConnection {
     ) -> EventResult<'a> {
         self.count_broken_stream()?;
         let code = violation.code();
-        self.abandon(stream, code);
+        self.reset(stream, code);
         Ok(Some(ConnectionEvent::Reset {
             stream,
             code,
@@ -181,7 +181,7 @@ impl ServerConnection {
             let counted = self.floods.cancel_request();
             counted.map_err(|_| RuleViolation::CancelFlood)?;
         }
-        self.abandon(stream, ErrorCode::REQUEST_CANCELLED);
+        self.reset(stream, ErrorCode::REQUEST_CANCELLED);
         let violation = None;
         Ok(Some(ConnectionEvent::Reset {
             stream,
