@@ -174,6 +174,7 @@ fn without_port(host: &[u8]) -> &[u8] {
 
 fn protocol(version: http::Version) -> &'static str {
     match version {
+        http::Version::HTTP_3 => "HTTP/3",
         http::Version::HTTP_2 => "HTTP/2",
         http::Version::HTTP_10 => "HTTP/1.0",
         _ => "HTTP/1.1",

@@ -18,6 +18,7 @@ use sluicegate_base::bounds::{
 
 use super::context::Context;
 use super::forwarded::ForwardedRequest;
+use super::http_versions::has_streams;
 use crate::budgets::BytesPermit;
 use crate::failure::{GatewayFailure, Result};
 use crate::process::SharedState;
@@ -132,7 +133,7 @@ fn enter(
 ) -> Result<()> {
     let way = AnswerWay {
         ahead: forwarded.attempt.ahead(),
-        stream: client == Version::HTTP_2,
+        stream: has_streams(client),
         client_tls: context.secured.is_some(),
         origin_tls: forwarded.pool.rules.transport.tls.is_some(),
     };

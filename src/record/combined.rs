@@ -75,6 +75,7 @@ fn request(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     into.push(b' ');
     into.extend_from_slice(match outcome.protocol {
         "HTTP/2" => b"HTTP/2.0",
+        "HTTP/3" => b"HTTP/3.0",
         other => other.as_bytes(),
     });
 }

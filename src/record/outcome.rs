@@ -52,7 +52,7 @@ pub struct Outcome<'a> {
     pub host: &'a [u8],
     /// Path and query as sent; any bytes.
     pub target: &'a [u8],
-    /// `HTTP/1.0`, `HTTP/1.1` or `HTTP/2`.
+    /// `HTTP/1.0`, `HTTP/1.1`, `HTTP/2` or `HTTP/3`.
     pub protocol: &'static str,
     /// The request's fields, those at least that the log shows; `None` where they could not be read.
     pub fields: Option<&'a ReceivedFields>,

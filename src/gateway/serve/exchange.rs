@@ -32,6 +32,7 @@ use crate::gateway::answer::OwnAnswer;
 use crate::gateway::body::Prefix;
 use crate::gateway::context::Context;
 use crate::gateway::extended_connect::unopened_status;
+use crate::gateway::http_versions::has_streams;
 use crate::gateway::{key_body, unread};
 use crate::name_case::ReceivedNames;
 use crate::process::SharedState;
@@ -143,9 +144,9 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         }
     }
 
-    /// Returns whether the request has a stream of its own, as over HTTP/2.
+    /// Returns whether the request has a stream of its own, as over HTTP/2 and HTTP/3.
     pub(super) fn has_stream(&self) -> bool {
-        self.head.version == Version::HTTP_2
+        has_streams(self.head.version)
     }
 
     fn is_http10(&self) -> bool {

@@ -17,6 +17,7 @@ use super::response_split::{
     FieldHandling, MappedFields, ResponseLine, mapped_fields, parsed_lines, write_others,
 };
 use crate::failure::{RequestFailure, Result};
+use crate::gateway::http_versions::has_streams;
 use crate::name_case::ReceivedNames;
 
 /// Heads that a thread keeps.
@@ -110,14 +111,14 @@ impl FinalHead {
     }
 
     /// Returns the framing of the body for a client of this version: of HTTP/2 the length that is announced, if any. A stream that
-    /// announces no byte and goes on has trailers, which only a client of HTTP/2 gets: the head does not end its answer.
+    /// announces no byte and goes on has trailers, which only a client of HTTP/2 or HTTP/3 gets: the head does not end its answer.
     pub(super) fn framing(&self, method: AnsweredMethod, client: Version) -> BodyFraming {
         match self {
             Self::Http1(head, _) => head.framing(method),
             Self::Http2(head, _) if has_no_body(head.status(), method) => BodyFraming::None,
             Self::Http2(_, true) => BodyFraming::Length(0),
             Self::Http2(head, _) => match head.content_length() {
-                Some(0) if client == Version::HTTP_2 => BodyFraming::UntilClose,
+                Some(0) if has_streams(client) => BodyFraming::UntilClose,
                 Some(bytes) => BodyFraming::Length(bytes),
                 None => BodyFraming::UntilClose,
             },

@@ -9,7 +9,7 @@ pub enum HttpViolation {
     Message(RuleViolation),
     /// RFC 9110 §7.6.1: `Connection` names fields that may be removed on the way.
     ConnectionOption,
-    /// RFC 9113 §8.1.1: a request of HTTP/2.
+    /// RFC 9113 §8.1.1, RFC 9114 §4.1.2: a request of HTTP/2 or HTTP/3.
     Http2,
     /// The listener has calls of gRPC alone, and the request is of HTTP/1.
     NotGrpc,
@@ -38,7 +38,7 @@ impl HttpViolation {
             Self::ConnectionOption => {
                 "the Connection field names a field that must not be removed, or too many, or is malformed"
             }
-            Self::Http2 => "the request is malformed in a way that HTTP/2 forbids",
+            Self::Http2 => "the request is malformed in a way that HTTP/2 and HTTP/3 forbid",
             Self::NotGrpc => {
                 "this listener answers the calls of Envoy's rate limit service: gRPC, over HTTP/2"
             }
