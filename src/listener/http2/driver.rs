@@ -14,33 +14,27 @@ use std::time::Duration;
 use sluicegate_base::received::ReceivedHead;
 use sluicegate_base::{bounds, clock};
 use sluicegate_decide::client::PeerAddress;
-use sluicegate_decide::response::{GatewayProblem, HttpViolation};
+use sluicegate_decide::response::GatewayProblem;
 use sluicegate_http2::{ErrorCode, RuleViolation, ServerConnection, StreamEnd};
 use tokio::time::Instant;
 
 use super::head::received_head;
-use super::stream::Http2Stream;
+use super::serving::{EnteredStream, MALFORMED};
 use super::stream_handle::StreamHandle;
+use super::stream_io::StreamIo;
 use super::streams::{ConnectionStreams, Standing, StreamEvent};
 use super::{StreamContext, report};
-use crate::body_end::BodyEnd;
-use crate::budgets::{BytesPermit, ClientConnectionPermit, StreamPermit};
+use crate::budgets::{BytesPermit, ClientConnectionPermit};
 use crate::config::rules::ListenerProtocol;
-use crate::gateway::{
-    AnsweredRequest, DecidedRequest, RequestClient, ServingCourse, UnreadableHead,
-};
+use crate::gateway::UnreadableHead;
 use crate::listener::connection::IDLE_AFTER;
 use crate::listener::grpc;
 use crate::listener::guarded_stream::GuardedStream;
 use crate::process::SharedState;
 use crate::reusable_timeout::ReusableTimeout;
 use crate::socket_poll::SocketPoll;
-use crate::thread_buffer::{
-    THREAD_BUFFER, WriteBuffer, give_read_buffer, poll_read_through, take_read_buffer,
-};
+use crate::thread_buffer::{THREAD_BUFFER, give_read_buffer, poll_read_through, take_read_buffer};
 use crate::timer;
-
-const MALFORMED: GatewayProblem = GatewayProblem::BadRequest(HttpViolation::Http2);
 
 /// The task of one connection.
 pub(super) struct ConnectionDriver {
@@ -214,6 +208,10 @@ impl ConnectionDriver {
         }
     }
 
+    fn answer_malformed(&self, handle: StreamHandle, problem: GatewayProblem) {
+        (self.context).answer_malformed(handle, problem, UnreadableHead::Http2);
+    }
+
     /// Charges what the client holds back of frames that are not whole, while nothing comes.
     fn charge_held_back(&mut self) -> Result<(), NoRoom> {
         let held = self.streams.lock().connection.held_back() as u64;
@@ -279,93 +277,21 @@ impl ConnectionDriver {
             handle.refuse();
             return self.streams.close(ErrorCode::NO_ERROR);
         }
-        let account = self.context.account(&head.headers);
-        let permit = self.context.enter(&account);
-        let window = || self.context.reserve(&head, end, &account);
-        let Some((permit, window)) = permit.and_then(|permit| Some((permit, window()?))) else {
-            return handle.refuse();
-        };
-        let account = account.into_owned();
-        let stream =
-            |announced, patience| Http2Stream::new(handle, window, account, announced, patience);
-        if self.context.facts.protocol == ListenerProtocol::RateLimitService {
-            let patience = self.shared().snapshot().rules.server.client_write_timeout;
-            return self.serve_call(head, stream(None, patience), permit);
-        }
-        let context = &self.context;
-        let decided = (context.gateway).decide_stream(head, end.is_here(), &context.facts);
-        let patience = decided.server_rules().client_write_timeout;
-        let stream = stream(decided.body_length(), patience);
-        match decided.course(&[]) {
-            ServingCourse::AtOnce(request) => self.answer(request, stream, permit),
-            ServingCourse::Waits(request) => self.serve_request(request, stream, permit),
-        }
-    }
-
-    /// Answers a request that waits for nothing.
-    fn answer(&self, request: AnsweredRequest, mut stream: Http2Stream, permit: StreamPermit) {
-        let context = &self.context;
-        let mut body = WriteBuffer::take();
-        (context.gateway).answer_at_once(request, &mut stream, &context.shutdown, &mut body);
-        self.end(stream, &body, Some(permit));
-    }
-
-    /// Answers a head that breaks a rule.
-    fn answer_malformed(&self, handle: StreamHandle, problem: GatewayProblem) {
-        let context = &self.context;
-        let facts = &context.facts;
-        let patience = self.shared().snapshot().rules.server.client_write_timeout;
-        let mut stream = Http2Stream::new(handle, None, facts.account.clone(), None, patience);
-        let mut body = WriteBuffer::take();
-        (context.gateway).answer_unreadable(
-            problem,
-            UnreadableHead::Http2,
-            (&mut stream, facts),
-            &context.shutdown,
-            &mut body,
-        );
-        self.end(stream, &body, None);
-    }
-
-    /// Ends an answer with these bytes; where the client does not take them at once, by a task.
-    fn end(&self, mut stream: Http2Stream, body: &[u8], permit: Option<StreamPermit>) {
-        let Some(rest) = stream.end_now(body) else {
+        let Some(entered) = self.context.enter_stream(handle, &head, end) else {
             return;
         };
-        let rest = rest.to_vec();
-        let shared = Arc::clone(self.shared());
-        // A drain waits for it: the request was recorded, and its answer has not left.
-        let in_flight = shared.recorder.metrics.in_flight();
-        tokio::spawn(async move {
-            let mut written = Box::pin(stream.write([&rest, b""], BodyEnd::Here));
-            shared.cut_off.stream(written.as_mut()).await;
-            drop((permit, in_flight));
-        });
-    }
-
-    /// Serves a request by a task.
-    fn serve_request(
-        &self,
-        request: DecidedRequest,
-        mut stream: Http2Stream,
-        permit: StreamPermit,
-    ) {
-        let context = Arc::clone(&self.context);
-        // Boxed: a task, which is copied several times, is as large as its largest state.
-        self.spawn(
-            permit,
-            Box::pin(async move {
-                let served =
-                    (context.gateway).serve_request(request, &mut stream, &context.shutdown);
-                served.await;
-            }),
-        );
+        if self.context.facts.protocol == ListenerProtocol::RateLimitService {
+            return self.serve_call(head, entered);
+        }
+        self.context.serve(entered, head, end);
     }
 
     /// Serves a call of the rate limit service by a task.
-    fn serve_call(&self, head: ReceivedHead, mut stream: Http2Stream, permit: StreamPermit) {
+    fn serve_call(&self, head: ReceivedHead, entered: EnteredStream<StreamHandle>) {
         let context = Arc::clone(&self.context);
-        self.spawn(
+        let patience = self.shared().snapshot().rules.server.client_write_timeout;
+        let (mut stream, permit) = entered.begin(None, patience);
+        self.context.spawn(
             permit,
             Box::pin(async move {
                 let StreamContext {
@@ -377,14 +303,6 @@ impl ConnectionDriver {
                 grpc::serve(gateway, facts, shutdown, &head, &mut stream).await;
             }),
         );
-    }
-
-    fn spawn(&self, permit: StreamPermit, mut served: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        let shared = Arc::clone(self.shared());
-        tokio::spawn(async move {
-            shared.cut_off.stream(served.as_mut()).await;
-            drop(permit);
-        });
     }
 
     /// Writes what is left, and ends the connection. With TLS it sends close_notify, RFC 8446 §6.1.

@@ -13,8 +13,10 @@ mod driver;
 mod head;
 mod receive_window;
 mod report;
+mod serving;
 mod stream;
 mod stream_handle;
+mod stream_io;
 mod streams;
 
 use std::borrow::Cow;

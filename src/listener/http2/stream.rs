@@ -1,4 +1,4 @@
-//! Owns one stream of HTTP/2 while its request is served: the bytes of its body, and its answer.
+//! Owns one stream of HTTP/2 or HTTP/3 while its request is served: the bytes of its body, and its answer.
 //!
 //! RFC 9113 §8.1.1: a body of another length than the announced one makes a request malformed, and only the end of its stream shows that.
 //! An origin of HTTP/1.1 takes a request for whole with the last announced byte, so this byte is received with the end of the stream.
@@ -16,15 +16,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 
 use super::receive_window::BodyWindow;
-use super::stream_handle::{BodyRead, StreamHandle};
+use super::stream_handle::StreamHandle;
+use super::stream_io::{BodyRead, StreamIo};
 use crate::body_end::BodyEnd;
 use crate::budgets::ClientAccount;
 use crate::failure::ClientFailure;
-use crate::gateway::{AnswerHead, RequestClient};
+use crate::gateway::{AnswerHead, FieldSink, RequestClient};
 
 /// A stream whose head was taken.
-pub(in crate::listener) struct Http2Stream {
-    handle: StreamHandle,
+pub(in crate::listener) struct Http2Stream<S: StreamIo = StreamHandle> {
+    handle: S,
     account: ClientAccount,
     /// The memory for what comes ahead, until the body was read.
     window: Option<BodyWindow>,
@@ -46,10 +47,10 @@ pub(in crate::listener) struct Http2Stream {
     is_tunnel: bool,
 }
 
-impl Http2Stream {
+impl<S: StreamIo> Http2Stream<S> {
     /// Returns the stream of this client, whose body has the `announced` length, if any, and each of whose writes has this time.
     pub(super) fn new(
-        handle: StreamHandle,
+        handle: S,
         window: Option<BodyWindow>,
         account: ClientAccount,
         announced: Option<u64>,
@@ -78,11 +79,12 @@ impl Http2Stream {
         end: BodyEnd,
     ) -> io::Result<()> {
         self.is_ended = end.is_here();
-        (self.handle).send_head(
-            status.as_u16(),
-            |into| into.write_all(lines(fields)),
-            end.into(),
-        )
+        let write = |into: &mut dyn FieldSink| {
+            for (name, value) in lines(fields) {
+                into.write(name, value);
+            }
+        };
+        (self.handle).send_head(status.as_u16(), write, end.into())
     }
 
     /// Sends bytes with which the answer ends, as far as there is room. Returns the rest; `None` where the answer is whole.
@@ -178,7 +180,7 @@ impl Http2Stream {
     }
 }
 
-impl RequestClient for Http2Stream {
+impl<S: StreamIo> RequestClient for Http2Stream<S> {
     fn account(&self) -> &ClientAccount {
         &self.account
     }
@@ -274,7 +276,7 @@ impl RequestClient for Http2Stream {
     }
 }
 
-impl AsyncRead for Http2Stream {
+impl<S: StreamIo> AsyncRead for Http2Stream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -292,7 +294,7 @@ impl AsyncRead for Http2Stream {
     }
 }
 
-impl AsyncWrite for Http2Stream {
+impl<S: StreamIo> AsyncWrite for Http2Stream<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -6,27 +6,20 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
-use sluicegate_http2::{ErrorCode, FieldWriter, StreamEnd, StreamGone, StreamId};
+use sluicegate_http2::{ErrorCode, StreamEnd, StreamGone, StreamId};
 
+use super::stream_io::{BodyRead, StreamIo};
 use super::streams::{ConnectionStreams, ReceivedBody};
 use crate::failure::ClientFailure;
+use crate::gateway::FieldSink;
 
 /// A stream that is not over.
 #[derive(Debug)]
-pub(super) struct StreamHandle {
+pub(in crate::listener) struct StreamHandle {
     streams: Arc<ConnectionStreams>,
     id: StreamId,
     /// The code with which the stream ends, where its answer is not whole.
     end: ErrorCode,
-}
-
-/// The result of a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BodyRead {
-    /// So many bytes came.
-    Bytes(usize),
-    /// The body has ended.
-    End,
 }
 
 impl StreamHandle {
@@ -38,22 +31,18 @@ impl StreamHandle {
             end: ErrorCode::INTERNAL_ERROR,
         }
     }
+}
 
-    /// Ends the stream without an answer: its request may be repeated, RFC 9113 §8.7.
-    pub(super) fn refuse(mut self) {
+impl StreamIo for StreamHandle {
+    fn refuse(mut self) {
         self.end = ErrorCode::REFUSED_STREAM;
     }
 
-    /// Carries another protocol from now on: an end without its end is like a closed connection, RFC 8441 §5.
-    pub(super) fn become_tunnel(&mut self) {
+    fn become_tunnel(&mut self) {
         self.end = ErrorCode::CANCEL;
     }
 
-    /// Takes the bytes of the body that came, and lets the client send as many more.
-    ///
-    /// # Errors
-    /// The stream is over, or what came on it breaks a rule.
-    pub(super) fn poll_read(
+    fn poll_read(
         &self,
         context: &Context<'_>,
         into: &mut BytesMut,
@@ -88,27 +77,24 @@ impl StreamHandle {
         Poll::Ready(Ok(BodyRead::Bytes(bytes)))
     }
 
-    /// Returns whether the client has sent the whole body.
-    pub(super) fn is_body_whole(&self) -> bool {
+    fn is_body_whole(&self) -> bool {
         let mut state = self.streams.lock();
         (state.stream(self.id)).is_none_or(|open| open.body == ReceivedBody::Whole)
     }
 
-    /// Sends the head of an answer with the fields that `write` writes.
-    pub(super) fn send_head(
+    fn send_head(
         &self,
         status: u16,
-        write: impl FnOnce(&mut FieldWriter<'_>),
+        write: impl FnOnce(&mut dyn FieldSink),
         end: StreamEnd,
     ) -> io::Result<()> {
         let mut state = self.streams.lock();
-        let sent = (state.connection).send_written_head(self.id, status, write, end);
+        let sent = (state.connection).send_written_head(self.id, status, |into| write(into), end);
         state.wake_driver();
         sent.map_err(|StreamGone| gone())
     }
 
-    /// Sends bytes of the body of an answer as far as there is room. Returns how many were taken, which is none only where none are there.
-    pub(super) fn poll_send(
+    fn poll_send(
         &self,
         context: &Context<'_>,
         bytes: &[u8],
@@ -129,8 +115,7 @@ impl StreamHandle {
         Poll::Ready(Ok(taken))
     }
 
-    /// Sends the trailers of an answer, which end it.
-    pub(super) fn send_trailers<'f>(
+    fn send_trailers<'f>(
         &self,
         fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
     ) -> io::Result<()> {
@@ -140,11 +125,7 @@ impl StreamHandle {
         sent.map_err(|StreamGone| gone())
     }
 
-    /// Completes when what was sent so far has left.
-    ///
-    /// # Errors
-    /// The stream is over: what the client did not take is dropped.
-    pub(super) fn poll_left(&self, context: &Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_left(&self, context: &Context<'_>) -> Poll<io::Result<()>> {
         let mut state = self.streams.lock();
         let queued = state.connection.queued_bytes();
         let Some(open) = state.stream(self.id) else {
@@ -161,8 +142,7 @@ impl StreamHandle {
         }
     }
 
-    /// Completes when the stream is over.
-    pub(super) fn poll_gone(&self, context: &Context<'_>) -> Poll<()> {
+    fn poll_gone(&self, context: &Context<'_>) -> Poll<()> {
         let mut state = self.streams.lock();
         match state.stream(self.id) {
             Some(open) if open.body != ReceivedBody::Gone => {
