@@ -70,7 +70,9 @@ pub use sluicegate_http2::{
     StreamGone, StreamPriority,
 };
 
-pub use connection::{ConnectionEvent, ConnectionLimits, ServerConnection, StreamAction};
+pub use connection::{
+    ConnectionEvent, ConnectionLimits, FieldWriter, ServerConnection, StreamAction,
+};
 pub use error_code::ErrorCode;
 pub use stream_id::{StreamId, StreamKind};
 pub use violation::RuleViolation;

@@ -7,10 +7,11 @@ use sluicegate_http2::StreamGone;
 
 use super::ServerConnection;
 use super::action::StreamAction;
+use super::field_writer::FieldWriter;
 use super::request_stream::{ReceiveState, RequestStream, SendState};
 use crate::error_code::ErrorCode;
 use crate::frame::{FrameHead, FrameKind, write_head};
-use crate::qpack::{write_field, write_prefix, write_status};
+use crate::qpack::{write_prefix, write_status};
 use crate::stream_id::StreamId;
 use crate::varint;
 
@@ -29,6 +30,19 @@ impl ServerConnection {
         status: u16,
         fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
     ) -> Result<(), StreamGone> {
+        self.send_written_head(stream, status, |into| into.write_all(fields))
+    }
+
+    /// Sends the head of an answer, as [`Self::send_head`] does, with the fields that `write` writes.
+    ///
+    /// # Errors
+    /// The stream is over, or a final head was sent.
+    pub fn send_written_head(
+        &mut self,
+        stream: StreamId,
+        status: u16,
+        write: impl FnOnce(&mut FieldWriter<'_>),
+    ) -> Result<(), StreamGone> {
         let state = self.sending(stream, SendState::Head)?;
         // RFC 9114 §4.1: interim answers precede the final one.
         if !(100..200).contains(&status) {
@@ -36,27 +50,8 @@ impl ServerConnection {
         }
         let start = begin_section(&mut state.output);
         write_status(status, &mut state.output);
-        end_section(start, fields, &mut state.output);
-        Ok(())
-    }
-
-    /// Sends the head of a final answer from parts that [`write_status`] and [`write_field`] have written, as for an answer that many
-    /// requests get.
-    ///
-    /// # Errors
-    /// The stream is over, or a final head was sent.
-    pub fn send_encoded_head(
-        &mut self,
-        stream: StreamId,
-        parts: &[&[u8]],
-    ) -> Result<(), StreamGone> {
-        let state = self.sending(stream, SendState::Head)?;
-        state.sending = SendState::Body;
-        let start = begin_section(&mut state.output);
-        for part in parts {
-            state.output.extend_from_slice(part);
-        }
-        end_section(start, [], &mut state.output);
+        write(&mut FieldWriter::new(&mut state.output));
+        end_section(start, &mut state.output);
         Ok(())
     }
 
@@ -97,7 +92,8 @@ impl ServerConnection {
         self.end_answer(stream)?;
         if let Some(state) = self.requests.get_mut(&stream) {
             let start = begin_section(&mut state.output);
-            end_section(start, fields, &mut state.output);
+            FieldWriter::new(&mut state.output).write_all(fields);
+            end_section(start, &mut state.output);
         }
         Ok(())
     }
@@ -194,15 +190,8 @@ fn begin_section(out: &mut Vec<u8>) -> usize {
     start
 }
 
-/// Writes fields behind what a section has, and the length of its frame, which lies at `start`.
-fn end_section<'f>(
-    start: usize,
-    fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
-    out: &mut Vec<u8>,
-) {
-    for (name, value) in fields {
-        write_field(name, value, out);
-    }
+/// Writes the length of a section's frame, which lies at `start`.
+fn end_section(start: usize, out: &mut Vec<u8>) {
     let length = (out.len() - start - SHORT_LENGTH) as u64;
     let place = start..start + SHORT_LENGTH;
     if length <= LONGEST_SHORT {

@@ -13,6 +13,7 @@ mod control;
 mod control_input;
 mod early_priorities;
 mod event;
+mod field_writer;
 mod from_client;
 mod limits;
 mod priorities;
@@ -29,6 +30,7 @@ use sluicegate_http2::{ExtendedConnect, FloodCounters, StreamEnd};
 
 pub use action::StreamAction;
 pub use event::ConnectionEvent;
+pub use field_writer::FieldWriter;
 pub use limits::ConnectionLimits;
 
 use client_streams::ClientStreams;
