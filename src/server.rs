@@ -2,6 +2,7 @@
 
 mod activation;
 mod announce;
+mod datagrams;
 mod drain;
 mod opening;
 mod room;
@@ -24,6 +25,7 @@ use tokio::sync::{Notify, watch};
 use tracing::{error, info, warn};
 
 use self::announce::announce;
+use self::datagrams::DatagramSockets;
 use self::drain::{exit_when_drained, save_log};
 use self::opening::{AllListening, CloseWhen, ListenerPlan, ListenerStartup};
 use self::room::log_room;
@@ -115,6 +117,7 @@ pub fn serve(
     // A start that waits for the old process can be interrupted; from here on something is open.
     let signals = ProcessSignals::listen().map_err(StartError::Signals)?;
     let sockets = Arc::new(open_sockets(&rules, sockets)?);
+    let datagram_sockets = DatagramSockets::open(&rules)?;
     // Before the first reading of the time: counters that continue have a clock of their own.
     let (storage, seed) =
         CounterStorage::open(lasting(&rules, begin, counters)).map_err(StartError::Counters)?;
@@ -140,6 +143,7 @@ pub fn serve(
     let (retire, retired) = watch::channel(false);
     // Pingora drops its services before it ends; a listener whose channel is dropped would close.
     let unretired = retire.clone();
+    datagram_sockets.add_services(&mut server, &process, &retired);
     add_listeners(&mut server, &mut opening, &process, retired);
     tasks::add(&mut server, &process, &reload);
     (extras.add_services)(&mut server);

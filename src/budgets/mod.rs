@@ -27,4 +27,4 @@ pub use origin_requests::{
     FileShares, OriginRequests, OriginShare, RequestCap, RequestCaps, RequestPermit,
 };
 pub use tally::{BudgetCap, BudgetTallies, CapCounts};
-pub use tls_handshakes::{HandshakePermit, RefusedHandshake, TlsHandshakes};
+pub use tls_handshakes::{ClientHandshake, HandshakePermit, RefusedHandshake, TlsHandshakes};

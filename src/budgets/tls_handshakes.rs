@@ -29,6 +29,21 @@ pub struct HandshakePermit<'a> {
     _of_client: AccountCharge,
 }
 
+/// A handshake of QUIC, of which there is a cap of its own. It is charged to a client that has proved its address.
+#[derive(Debug)]
+#[must_use = "dropped, the charge ends at once"]
+pub struct ClientHandshake {
+    _of_client: AccountCharge,
+}
+
+impl ClientHandshake {
+    /// Charges a handshake to the client with this account, which may have as many as are `left`; `None` where it has.
+    pub fn enter(account: &ClientAccount, left: u64) -> Option<Self> {
+        let charged = account.charge(Resource::Handshakes, 1, |held| held == 0 || held < left);
+        charged.map(|charge| Self { _of_client: charge })
+    }
+}
+
 /// The text for the process log of a handshake that was refused: it names the client that has most.
 #[derive(Debug)]
 pub struct RefusedHandshake<'a> {

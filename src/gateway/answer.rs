@@ -4,8 +4,8 @@
 
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, STRICT_TRANSPORT_SECURITY,
-    VARY,
+    ALLOW, ALT_SVC, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
+    STRICT_TRANSPORT_SECURITY, VARY,
 };
 use http::{HeaderMap, Method, StatusCode};
 use sluicegate_base::received::ReceivedHead;
@@ -63,6 +63,9 @@ impl OwnAnswer {
         fields.insert(X_REQUEST_ID, context.request_id.as_header_value());
         if let Some(value) = strict_transport(context) {
             fields.insert(STRICT_TRANSPORT_SECURITY, value.clone());
+        }
+        if let Some(value) = alternative_service(context) {
+            fields.insert(ALT_SVC, value.clone());
         }
         Self {
             status,
@@ -320,6 +323,9 @@ pub(super) fn add_own_fields(fields: &mut HeaderMap, context: &Context) {
     if let Some(value) = strict_transport(context) {
         fields.insert(STRICT_TRANSPORT_SECURITY, value.clone());
     }
+    if let Some(value) = alternative_service(context) {
+        fields.insert(ALT_SVC, value.clone());
+    }
 }
 
 /// Writes the fields that [`add_own_fields`] adds to a head that has none of these names.
@@ -363,6 +369,9 @@ fn write_fields_of_each(into: &mut dyn FieldSink, context: &Context) {
         let name = STRICT_TRANSPORT_SECURITY.as_str();
         into.write(name.as_bytes(), value.as_bytes());
     }
+    if let Some(value) = alternative_service(context) {
+        into.write(ALT_SVC.as_str().as_bytes(), value.as_bytes());
+    }
 }
 
 fn add_limit_fields(fields: &mut HeaderMap, context: &Context) {
@@ -390,6 +399,11 @@ fn add_limit_fields(fields: &mut HeaderMap, context: &Context) {
     for (name, number) in merged.x.into_iter().flat_map(XRateLimit::named) {
         fields.insert(name.clone(), HeaderValue::from(number));
     }
+}
+
+/// Returns the `Alt-Svc` value. An origin's own is about the origin, and is replaced.
+fn alternative_service(context: &Context) -> Option<&HeaderValue> {
+    context.secured.as_ref()?.alternative_service.as_ref()
 }
 
 /// Returns the `Strict-Transport-Security` value. RFC 6797 §7.2: never in clear text, where anybody could have written it.

@@ -8,6 +8,7 @@ mod grpc;
 mod grpc_health;
 mod guarded_stream;
 mod http2;
+mod http3;
 mod intake;
 pub(crate) mod proxy_protocol;
 mod timer_keepalive;
@@ -22,6 +23,7 @@ pub use accept::ConnectionApp;
 pub(crate) use accept::{Acceptor, QueuedConnections};
 pub use admin::AdminApp;
 use client_stream::ClientStream;
+pub(crate) use http3::Http3Endpoint;
 pub use intake::Intake;
 use sluicegate_decide::client::PeerAddress;
 

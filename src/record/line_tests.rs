@@ -270,6 +270,7 @@ fn secured() -> TlsFacts {
         asked: ClientCertPolicy::ForCertificate,
         ja4: Some("t13d1516h2_8daaf6152771_e5627efa2ab1".into()),
         strict_transport: None,
+        alternative_service: None,
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use tracing::info;
 
 use crate::config::rules::{
-    Http2, LimitRules, ListenerProtocol, ListenerRules, OriginRules, Rules,
+    Http2, Http3, LimitRules, ListenerProtocol, ListenerRules, OriginRules, Rules,
 };
 use crate::config::{Action, Share};
 use crate::explain::{LimitExplained, counted};
@@ -67,9 +67,11 @@ fn in_shadow(limit: &LimitRules) -> String {
 
 /// Returns `0.0.0.0:443: TLS for www.example.com, HTTP/1.1 and HTTP/2`.
 fn of_listener(listener: &ListenerRules) -> String {
-    let spoken = match listener.http2() {
-        Http2::Accepted => "HTTP/1.1 and HTTP/2",
-        Http2::Off => "HTTP/1.1",
+    let spoken = match (listener.http2(), listener.http3) {
+        (Http2::Accepted, Http3::Accepted) => "HTTP/1.1, HTTP/2 and HTTP/3",
+        (Http2::Off, Http3::Accepted) => "HTTP/1.1 and HTTP/3",
+        (Http2::Accepted, Http3::Off) => "HTTP/1.1 and HTTP/2",
+        (Http2::Off, Http3::Off) => "HTTP/1.1",
     };
     let spoken = match listener.protocol {
         ListenerProtocol::Http => spoken.to_owned(),

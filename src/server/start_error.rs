@@ -17,6 +17,8 @@ pub(crate) const NO_UPGRADE_SOCKET: &str = "there is no socket to hand over by; 
 pub enum StartError {
     /// The address of a listener cannot be bound.
     Bind(SocketAddr, std::io::Error),
+    /// The UDP address of a listener that speaks HTTP/3 cannot be bound.
+    BindUdp(SocketAddr, std::io::Error),
     /// The address of the admin listener cannot be bound.
     Admin(SocketAddr, std::io::Error),
     /// The access log cannot be opened.
@@ -42,6 +44,10 @@ impl std::fmt::Display for StartError {
         match self {
             Self::Bind(address, cause) => {
                 write!(f, "cannot listen on {address}: {cause}")?;
+                low_port(*address, cause, f)
+            }
+            Self::BindUdp(address, cause) => {
+                write!(f, "cannot receive HTTP/3 on UDP {address}: {cause}")?;
                 low_port(*address, cause, f)
             }
             Self::Admin(address, cause) => {

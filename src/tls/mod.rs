@@ -19,6 +19,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pingora::prelude::timeout;
+use quinn_proto::crypto::Session;
+use quinn_proto::crypto::rustls::HandshakeData;
+use rustls::pki_types::CertificateDer;
 use rustls::server::Acceptor;
 use rustls::{Error, ServerConnection};
 use tokio_rustls::{LazyConfigAcceptor, StartHandshake};
@@ -128,6 +131,28 @@ fn secured_of(session: &ServerConnection, termination: &Termination) -> TlsFacts
         asked: termination.asked(),
         ja4: None,
         strict_transport: termination.rules.hsts.clone(),
+        alternative_service: termination.alternative_service().cloned(),
+    }
+}
+
+/// Returns the facts of a handshake over QUIC. Its cipher suite, and the message of which JA4 is made, stay in QUIC.
+pub(crate) fn quic_facts(session: &dyn Session, termination: &Termination) -> TlsFacts {
+    let negotiated = session.handshake_data();
+    let negotiated = negotiated.and_then(|negotiated| negotiated.downcast::<HandshakeData>().ok());
+    let chain = session.peer_identity();
+    let chain = chain.and_then(|chain| chain.downcast::<Vec<CertificateDer<'static>>>().ok());
+    let certificate = chain.as_ref().and_then(|chain| chain.first());
+    TlsFacts {
+        version: "TLSv1.3",
+        cipher: "",
+        server_name: negotiated
+            .and_then(|negotiated| negotiated.server_name)
+            .map(|name| name.to_ascii_lowercase().into()),
+        certificate: certificate.map(|certificate| ClientCertificate::of(certificate)),
+        asked: termination.asked(),
+        ja4: None,
+        strict_transport: termination.rules.hsts.clone(),
+        alternative_service: termination.alternative_service().cloned(),
     }
 }
 
@@ -167,7 +192,8 @@ mod tests {
 
     use super::*;
     use crate::config::rules::{
-        Http2, ListenerProtocol, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName,
+        Http2, Http3, ListenerProtocol, ListenerRules, MinVersion, ProxyProtocol, TlsRules,
+        UnknownName,
     };
     use sluicegate_base::pki::{CertificateTexts, ServerCertificate};
     use sluicegate_base::secret::Secret;
@@ -190,6 +216,8 @@ mod tests {
             name: None,
             protocol: ListenerProtocol::Http,
             http2: Http2::Accepted,
+            http3: Http3::Off,
+            advertise_http3: None,
             proxy_protocol: ProxyProtocol::Off,
             redirect_to_https: NonZeroU16::new(443),
             tls: Some(TlsRules {

@@ -11,6 +11,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use http::HeaderValue;
+use quinn_proto::crypto::rustls::QuicServerConfig;
 use rustls::ServerConfig;
 use rustls::crypto::ring::Ticketer;
 use rustls::server::{ProducesTickets, ServerSessionMemoryCache, StoresServerSessions};
@@ -20,13 +22,16 @@ use sluicegate_base::bounds;
 use sluicegate_decide::client::ClientCertPolicy;
 
 use super::certificates::{ACME_TLS, Certificates, ServedCertificates, SingleCertificate};
-use crate::config::rules::{Http2, ListenerRules, MinVersion, TlsRules};
+use crate::config::rules::{Http2, Http3, ListenerRules, MinVersion, TlsRules};
 
 /// The TLS termination of one listener.
 pub struct Termination {
     /// The rules that it was made from.
     pub rules: TlsRules,
     config: Arc<ServerConfig>,
+    /// The settings of handshakes over QUIC; `None` where HTTP/3 is not spoken.
+    quic: Option<Arc<QuicServerConfig>>,
+    alternative_service: Option<HeaderValue>,
     served: Arc<ServedCertificates>,
     sessions: Sessions,
 }
@@ -65,6 +70,11 @@ impl Termination {
         }
         Self {
             rules: tls.clone(),
+            quic: match listener.http3 {
+                Http3::Accepted => quic(config.clone()),
+                Http3::Off => None,
+            },
+            alternative_service: alternative_service(listener),
             config: Arc::new(config),
             served,
             sessions,
@@ -76,13 +86,23 @@ impl Termination {
         &self.config
     }
 
+    /// Returns the settings of its handshakes over QUIC.
+    pub(crate) fn quic(&self) -> Option<&Arc<QuicServerConfig>> {
+        self.quic.as_ref()
+    }
+
+    /// Returns the value of `Alt-Svc`, where HTTP/3 is advertised.
+    pub(crate) fn alternative_service(&self) -> Option<&HeaderValue> {
+        self.alternative_service.as_ref()
+    }
+
     /// Returns whether there is a certificate for a client that asks for `name`.
     pub(super) fn knows(&self, name: Option<&str>) -> bool {
         self.served.find(name).is_some()
     }
 
     /// Returns the client certificate policy.
-    pub(super) fn asked(&self) -> ClientCertPolicy {
+    pub(crate) fn asked(&self) -> ClientCertPolicy {
         match self.rules.clients {
             Some(_) => ClientCertPolicy::ForCertificate,
             None => ClientCertPolicy::Nothing,
@@ -133,6 +153,22 @@ fn builder(tls: &TlsRules) -> rustls::ConfigBuilder<ServerConfig, rustls::server
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// Returns the settings of handshakes over QUIC, RFC 9001: TLS 1.3 alone, whatever the least version of TLS is, and no early data.
+fn quic(mut config: ServerConfig) -> Option<Arc<QuicServerConfig>> {
+    config.alpn_protocols = vec![b"h3".to_vec()];
+    // RFC 8446 §8: a request in early data may be repeated by anyone who saw it, and would be counted twice or not at all.
+    config.max_early_data_size = 0;
+    // ring has the cipher suite of QUIC's first packets.
+    QuicServerConfig::try_from(config).ok().map(Arc::new)
+}
+
+/// Returns the value of `Alt-Svc`, RFC 7838 §3: the same host, by UDP at the listener's port.
+fn alternative_service(listener: &ListenerRules) -> Option<HeaderValue> {
+    let seconds = listener.advertise_http3?.as_secs();
+    let port = listener.address.port();
+    HeaderValue::try_from(format!("h3=\":{port}\"; ma={seconds}")).ok()
 }
 
 /// Returns the protocols; by RFC 7301 §3.2 the server's preference decides.

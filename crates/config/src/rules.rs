@@ -76,7 +76,7 @@ pub use self::defence::TrustedHeader;
 pub use self::file_state::{BrokenFile, FileState};
 pub use self::key::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::limit::{FieldStyle, LimitRules};
-pub use self::listener::{Http2, ListenerProtocol, MinVersion, ProxyProtocol, UnknownName};
+pub use self::listener::{Http2, Http3, ListenerProtocol, MinVersion, ProxyProtocol, UnknownName};
 pub use self::log::{AccessLogTarget, AuditLogTarget, LogFormat, LoggedKeys, RefusedLines};
 pub use self::name::Name;
 pub use self::origin_address::{OriginAddress, OriginAddressError, SocketPath, SocketPathError};

@@ -1,7 +1,6 @@
-//! Takes the fields of an answer in the form that its client gets: lines of HTTP/1.1, or a block of HTTP/2.
+//! Takes the fields of an answer in the form that its client gets: lines of HTTP/1.1, a block of HTTP/2, or a section of HTTP/3.
 
 use sluicegate_http1::HeaderField;
-use sluicegate_http2::FieldWriter;
 
 use super::head_writer::write_field;
 
@@ -34,18 +33,33 @@ impl FieldSink for Vec<u8> {
 }
 
 /// Writes a block of HTTP/2.
-impl FieldSink for FieldWriter<'_> {
+impl FieldSink for sluicegate_http2::FieldWriter<'_> {
     fn write(&mut self, name: &[u8], value: &[u8]) {
-        FieldWriter::write(self, name, value);
+        Self::write(self, name, value);
     }
 
     fn copy(&mut self, field: &HeaderField<'_>, _: Option<&[u8]>) {
-        let mut usual = [0; USUAL_NAME];
-        let Some(name) = usual.get_mut(..field.name.len()) else {
-            return FieldWriter::write(self, &field.name.to_ascii_lowercase(), field.value);
-        };
-        name.copy_from_slice(field.name);
-        name.make_ascii_lowercase();
-        FieldWriter::write(self, name, field.value);
+        write_in_lower_case(self, field);
     }
+}
+
+/// Writes a section of HTTP/3.
+impl FieldSink for sluicegate_http3::FieldWriter<'_> {
+    fn write(&mut self, name: &[u8], value: &[u8]) {
+        Self::write(self, name, value);
+    }
+
+    fn copy(&mut self, field: &HeaderField<'_>, _: Option<&[u8]>) {
+        write_in_lower_case(self, field);
+    }
+}
+
+fn write_in_lower_case(into: &mut impl FieldSink, field: &HeaderField<'_>) {
+    let mut usual = [0; USUAL_NAME];
+    let Some(name) = usual.get_mut(..field.name.len()) else {
+        return into.write(&field.name.to_ascii_lowercase(), field.value);
+    };
+    name.copy_from_slice(field.name);
+    name.make_ascii_lowercase();
+    into.write(name, field.value);
 }

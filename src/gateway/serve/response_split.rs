@@ -89,6 +89,7 @@ pub(super) fn is_written(field: &HeaderField<'_>) -> bool {
         return false;
     }
     match field.name.len() {
+        7 => field.is(b"alt-svc"),
         9 => field.is(b"ratelimit"),
         12 => field.is(b"x-request-id"),
         16 => field.is(b"ratelimit-policy"),

@@ -26,6 +26,8 @@ pub enum UnreadableHead<'a> {
     Http1(&'a [u8]),
     /// One of HTTP/2, of which nothing is kept.
     Http2,
+    /// One of HTTP/3, likewise.
+    Http3,
 }
 
 impl<'a> UnreadableHead<'a> {
@@ -33,7 +35,7 @@ impl<'a> UnreadableHead<'a> {
     fn words(self) -> (&'a [u8], &'a [u8]) {
         match self {
             Self::Http1(read) => first_words(read),
-            Self::Http2 => (b"", b""),
+            Self::Http2 | Self::Http3 => (b"", b""),
         }
     }
 
@@ -41,6 +43,7 @@ impl<'a> UnreadableHead<'a> {
         match self {
             Self::Http1(_) => Version::HTTP_11,
             Self::Http2 => Version::HTTP_2,
+            Self::Http3 => Version::HTTP_3,
         }
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use http::Version;
 use sluicegate_base::received::ReceivedHead;
 use sluicegate_base::{bounds, clock};
 use sluicegate_decide::client::PeerAddress;
@@ -186,10 +187,12 @@ impl ConnectionDriver {
         let now = clock::now_since_epoch();
         while let Some(event) = self.streams.receive(&mut input, now) {
             match event {
-                StreamEvent::Request { handle, head, end } => match received_head(head) {
-                    Some(head) => self.begin(handle, head, end),
-                    None => self.answer_malformed(handle, MALFORMED),
-                },
+                StreamEvent::Request { handle, head, end } => {
+                    match received_head(head, Version::HTTP_2) {
+                        Some(head) => self.begin(handle, head, end),
+                        None => self.answer_malformed(handle, MALFORMED),
+                    }
+                }
                 StreamEvent::Malformed(handle, RuleViolation::FieldListSize) => {
                     self.answer_malformed(handle, GatewayProblem::HeadTooLarge);
                 }

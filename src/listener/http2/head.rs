@@ -1,7 +1,7 @@
 //! Makes the head that the stages read from that of a stream.
 
-use http::Method;
 use http::uri::{Authority, Parts, PathAndQuery, Scheme, Uri};
+use http::{Method, Version};
 use sluicegate_base::received::{ReceivedFields, ReceivedHead};
 use sluicegate_http1::FieldPlaces;
 use sluicegate_http2::RequestHead;
@@ -13,7 +13,10 @@ const WEBSOCKET: &[u8] = b"websocket";
 
 /// Returns the head, whose fields and target are parts of the bytes in which they were decoded; `None` where the http crate has no such
 /// method, authority or target, or where it asks for another protocol than WebSocket.
-pub(super) fn received_head(head: RequestHead) -> Option<ReceivedHead> {
+pub(in crate::listener) fn received_head(
+    head: RequestHead,
+    version: Version,
+) -> Option<ReceivedHead> {
     let is_websocket = head.protocol().map(|protocol| protocol == WEBSOCKET);
     let (mut fields, pseudo) = head.into_parts();
     match is_websocket {
@@ -48,7 +51,7 @@ pub(super) fn received_head(head: RequestHead) -> Option<ReceivedHead> {
     Some(ReceivedHead {
         method,
         uri: Uri::from_parts(uri).ok()?,
-        version: http::Version::HTTP_2,
+        version,
         headers,
     })
 }

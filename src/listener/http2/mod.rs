@@ -45,8 +45,12 @@ use crate::http2_floods::flood_limits;
 use crate::process::SharedState;
 
 use driver::ConnectionDriver;
+pub(super) use head::received_head;
 use receive_window::{BodyWindow, ConnectionWindow};
+pub(super) use serving::MALFORMED;
 pub(super) use stream::Http2Stream;
+pub(super) use stream_io::{BodyRead, StreamIo};
+pub(super) use streams::ReceivedBody;
 
 /// Serves a connection that speaks HTTP/2 until it ends.
 pub(super) async fn serve(
@@ -62,19 +66,8 @@ pub(super) async fn serve(
         let rules = &snapshot.rules.server;
         let connection =
             ServerConnection::new(limits(rules, facts.protocol), clock::now_since_epoch());
-        let received = rules.defence.max_received_bytes;
-        let window = ConnectionWindow::new(
-            Arc::clone(&shared.received),
-            facts.account.clone(),
-            received,
-        );
-        let context = Arc::new(StreamContext {
-            gateway: Gateway(Arc::clone(shared), address),
-            facts,
-            caps: StreamCaps::of(rules),
-            window: Arc::new(window),
-            shutdown: shutdown.clone(),
-        });
+        let listener = Gateway(Arc::clone(shared), address);
+        let context = Arc::new(StreamContext::new("HTTP/2", listener, facts, shutdown));
         (connection, context, read_pace(rules))
     };
     let mut stream = GuardedStream::new(stream);
@@ -97,15 +90,40 @@ pub(super) async fn serve(
 }
 
 /// The facts that the streams of a connection share.
-struct StreamContext {
+pub(super) struct StreamContext {
+    /// The name of its protocol.
+    protocol: &'static str,
     gateway: Gateway,
-    facts: ConnectionFacts,
+    pub(super) facts: ConnectionFacts,
     caps: StreamCaps,
     window: Arc<ConnectionWindow>,
     shutdown: ShutdownWatch,
 }
 
 impl StreamContext {
+    /// Returns those of a connection of this protocol that begins now.
+    pub(super) fn new(
+        protocol: &'static str,
+        gateway: Gateway,
+        facts: ConnectionFacts,
+        shutdown: &ShutdownWatch,
+    ) -> Self {
+        let shared = &gateway.0;
+        let snapshot = shared.snapshot();
+        let rules = &snapshot.rules.server;
+        let received = rules.defence.max_received_bytes;
+        let account = facts.account.clone();
+        let window = ConnectionWindow::new(Arc::clone(&shared.received), account, received);
+        Self {
+            protocol,
+            caps: StreamCaps::of(rules),
+            gateway,
+            facts,
+            window: Arc::new(window),
+            shutdown: shutdown.clone(),
+        }
+    }
+
     /// Returns the account of the client of a stream with these fields: that of the connection, or of the client that a trusted proxy
     /// names.
     fn account(&self, fields: &ReceivedFields) -> Cow<'_, ClientAccount> {
@@ -163,11 +181,15 @@ impl StreamContext {
     fn log_refused(&self, why: &dyn Display, account: &ClientAccount) {
         let peer = self.facts.peer.as_ref().map(PeerAddress::ip);
         let notices = &self.gateway.0.recorder.notices;
+        let protocol = self.protocol;
         if self.facts.account.is_exempt() {
-            let why = format_args!("its HTTP/2 stream for client {account} is refused: {why}");
+            let why = format_args!("its {protocol} stream for client {account} is refused: {why}");
             notices.tell(peer, &why);
         } else {
-            notices.tell(peer, &format_args!("its HTTP/2 stream is refused: {why}"));
+            notices.tell(
+                peer,
+                &format_args!("its {protocol} stream is refused: {why}"),
+            );
         }
     }
 }

@@ -36,7 +36,7 @@ pub(in crate::listener) trait StreamIo: Send + Sync + Unpin + 'static {
         into: &mut BytesMut,
     ) -> Poll<Result<BodyRead, ClientFailure>>;
 
-    /// Returns whether the client has sent the whole body.
+    /// Returns whether the client has sent the whole body, and it was taken.
     fn is_body_whole(&self) -> bool;
 
     /// Sends the head of an answer with the fields that `write` writes.

@@ -62,7 +62,7 @@ pub(super) struct OpenStream {
 
 /// The state of what a client sends on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ReceivedBody {
+pub(in crate::listener) enum ReceivedBody {
     /// More may come.
     Open,
     /// It has ended.
@@ -276,7 +276,7 @@ impl OpenStream {
 }
 
 impl ReceivedBody {
-    fn until(end: StreamEnd) -> Self {
+    pub(in crate::listener) fn until(end: StreamEnd) -> Self {
         match end {
             StreamEnd::Here => Self::Whole,
             StreamEnd::NotYet => Self::Open,
@@ -297,6 +297,7 @@ mod tests {
     use sluicegate_http2::frame::{PREFACE, write_settings};
     use sluicegate_http2::{ConnectionLimits, ExtendedConnect, FloodLimits};
 
+    use super::super::stream_io::StreamIo;
     use super::*;
 
     /// A socket that counts writes.

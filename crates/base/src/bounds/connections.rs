@@ -133,6 +133,19 @@ pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// counted.
 pub const HANDSHAKES: u32 = 8192;
 
+/// Handshakes of HTTP/3 at one listener that are not complete: until then an address is only claimed, so they have no share for each
+/// client. From half of them on a client has to prove its address first, which costs it a round trip, and then has a share; beyond them it
+/// gets no answer. A forged first datagram takes a place for up to [`HANDSHAKE_TIME`], some 40 KiB and a signature.
+pub const HTTP3_HANDSHAKES: usize = 1024;
+
+/// Streams that a client may have on a connection of HTTP/3 beside those of requests: it has use for three, RFC 9114 §6.2, RFC 9204 §4.2,
+/// and may try others.
+pub const HTTP3_CLIENT_STREAMS: u32 = 8;
+
+/// Bytes of answers on one connection of HTTP/3 that the client has not acknowledged: QUIC keeps them to repeat them. 256 KiB are 20 Mbit/s
+/// over a round trip of 100 ms.
+pub const HTTP3_UNACKNOWLEDGED: u64 = 256 * 1024;
+
 /// Bytes of a client's first message of TLS that a fingerprint is made of: with keys that resist quantum computers it has about 2 KiB. A
 /// longer one has no fingerprint.
 pub const HELLO: usize = 16 * 1024;

@@ -26,6 +26,15 @@ pub enum Http2 {
     Off,
 }
 
+/// Says whether a listener speaks HTTP/3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Http3 {
+    /// It does, over UDP at its address.
+    Accepted,
+    /// It does not.
+    Off,
+}
+
 /// Says whether a proxy in front announces its clients before their first byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProxyProtocol {

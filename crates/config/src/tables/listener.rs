@@ -2,6 +2,8 @@
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::num::NonZeroU16;
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use http::StatusCode;
 use ipnet::IpNet;
@@ -11,14 +13,18 @@ use toml::de::DeValue;
 use super::listener_tls::TlsRules;
 use super::origin::HTTPS;
 use crate::cidr;
-use crate::declaration::{Flag, ListBy, ParsedText, ReadBy, StatusIn, TableOf, WordOf};
+use crate::declaration::{DurationIn, Flag, ListBy, ParsedText, ReadBy, StatusIn, TableOf, WordOf};
 use crate::field::{KeyField, all, quoted};
 use crate::form::ValueKind;
 use crate::opened_paths;
 use crate::problem::ParseError;
 use crate::report::{KeyPlace, PlacedValue, ProblemReport};
-use crate::rules::{ClientRules, Http2, ListenerProtocol, Name, ProxyProtocol};
+use crate::rules::{ClientRules, Http2, Http3, ListenerProtocol, Name, ProxyProtocol};
 use crate::section::{TableSection, is_name};
+
+/// The least and the longest time of Alt-Svc, RFC 7838 §3.1.
+const ADVERTISED: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(365 * 86_400);
 
 pub(crate) const EXAMPLE: &str = "with address = \"0.0.0.0:8080\"";
 
@@ -42,6 +48,13 @@ pub struct ListenerRules {
     /// True accepts HTTP/2 beside HTTP/1.1: in clear text with prior knowledge, under TLS by ALPN.
     #[key(example = "true", default = Http2::Accepted, reader = Flag(Http2::Off, Http2::Accepted))]
     pub http2: Http2,
+    /// True accepts HTTP/3 too, over UDP at the same address, with the certificates of `[listener.tls]`. A change needs a restart.
+    #[key(example = "true", shown = "false", default = Http3::Off, reader = Flag(Http3::Off, Http3::Accepted))]
+    pub http3: Http3,
+    /// The time for which clients remember that HTTP/3 is here, 1s to 365d: adds Alt-Svc to every response over TLS. Write it once clients
+    /// reach the UDP port from outside. Default: no Alt-Svc, so that only clients come that know already.
+    #[key(example = "\"1d\"", reader = DurationIn(ADVERTISED))]
+    pub advertise_http3: Option<Duration>,
     /// The announcement of clients by a proxy in front.
     #[part(read = proxy_protocol, keys = ProxyTable::keys)]
     pub proxy_protocol: ProxyProtocol,
@@ -228,6 +241,7 @@ fn check_keys(keys: &ListenerRulesKeys, section: &TableSection<'_>) -> Option<()
             );
         }
     }
+    check_http3(keys, section)?;
     if let (Some(Some(_)), Some(Some(_))) = (keys.redirect_to_https, &keys.tls) {
         return section.refuse(
             "redirect_to_https",
@@ -236,6 +250,42 @@ fn check_keys(keys: &ListenerRulesKeys, section: &TableSection<'_>) -> Option<()
         );
     }
     Some(())
+}
+
+/// Refuses HTTP/3 where it cannot be spoken: it has TLS in itself, and no PROXY protocol.
+fn check_http3(keys: &ListenerRulesKeys, section: &TableSection<'_>) -> Option<()> {
+    if keys.http3 != Some(Http3::Accepted) {
+        return match section.has("advertise_http3") {
+            true => section.refuse(
+                "advertise_http3",
+                "nobody speaks HTTP/3 here",
+                "write http3 = true beside it, or leave it out",
+            ),
+            false => Some(()),
+        };
+    }
+    if keys
+        .protocol
+        .is_some_and(|protocol| protocol != ListenerProtocol::Http)
+    {
+        return section.refuse("http3", "proxies ask over TCP", "leave it out");
+    }
+    let announced = keys.proxy_protocol.as_ref();
+    if announced.is_some_and(|announced| *announced != ProxyProtocol::Off) {
+        return section.refuse(
+            "http3",
+            "the PROXY protocol announces connections of TCP alone, and its proxy passes no UDP on",
+            "leave it out, or let clients reach this address without that proxy, by a [[listener]] of its own",
+        );
+    }
+    match section.has("tls") {
+        true => Some(()),
+        false => section.refuse(
+            "http3",
+            "HTTP/3 has no clear text",
+            "write [listener.tls] with its certificates, or leave it out",
+        ),
+    }
 }
 
 fn check_protocol(keys: &ProtocolTableKeys, section: &TableSection<'_>) -> Option<()> {

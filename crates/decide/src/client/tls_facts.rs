@@ -36,6 +36,8 @@ pub struct TlsFacts {
     pub ja4: Option<Box<str>>,
     /// The value of `Strict-Transport-Security` in every response, RFC 6797.
     pub strict_transport: Option<HeaderValue>,
+    /// The value of `Alt-Svc` in every response, RFC 7838 §3.
+    pub alternative_service: Option<HeaderValue>,
 }
 
 /// A listener's policy on client certificates.

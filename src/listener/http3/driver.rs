@@ -1,0 +1,488 @@
+//! Drives one connection: passes what QUIC says to HTTP/3, begins the requests that come, and sends what is ready.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use pingora::server::ShutdownWatch;
+use quinn_proto::{
+    ConnectionError, ConnectionHandle, Dir, Event, StreamEvent as QuicEvent, Transmit,
+};
+use sluicegate_base::bounds;
+use sluicegate_decide::client::PeerAddress;
+use sluicegate_decide::response::GatewayProblem;
+use sluicegate_http3::{ErrorCode, RequestHead, RuleViolation, StreamEnd, StreamId};
+use tokio::time::Instant;
+
+use super::connection_deadlines::ConnectionDeadlines;
+use super::endpoint::{HandshakePlace, Http3Endpoint};
+use super::socket::{DatagramSocket, SendOutcome, WritableWait, poll_wait};
+use super::stream_handle::Http3Handle;
+use super::streams::{QuicStreams, RequestEvent, stream_id};
+use super::{quic_now, report};
+use crate::budgets::{BytesPermit, ClientConnectionPermit};
+use crate::gateway::UnreadableHead;
+use crate::listener::http2::{MALFORMED, StreamContext, StreamIo, received_head};
+use crate::record::{HandshakeFailure, HandshakeKind};
+use crate::reusable_timeout::ReusableTimeout;
+use crate::timer;
+
+/// Transmissions after which other tasks of the thread have their turn.
+const TRANSMISSIONS_A_TURN: usize = 32;
+/// The round trips after which a client has read GOAWAY: its way, and twice as much for a loss.
+const DRAIN_ROUND_TRIPS: u32 = 3;
+
+/// The task of one connection.
+pub(super) struct QuicDriver {
+    endpoint: Arc<Http3Endpoint>,
+    handle: ConnectionHandle,
+    streams: Arc<QuicStreams>,
+    /// The address that the handshake proves, whatever packets say later.
+    peer: SocketAddr,
+    /// Its place among the handshakes, until that is complete.
+    handshake: Option<HandshakePlace>,
+    /// The state behind the handshake; `None` before it is complete, and when the connection has ended.
+    established: Option<ProvenConnection>,
+    deadlines: ConnectionDeadlines,
+    timeout: ReusableTimeout,
+    transmit: PendingTransmit,
+    /// The PATH_RESPONSE frames that had come when the client was first seen elsewhere.
+    moved: Option<u64>,
+    is_draining: bool,
+    shutdown: ShutdownWatch,
+}
+
+/// The state of a connection whose handshake is complete.
+struct ProvenConnection {
+    permit: ClientConnectionPermit,
+    context: Arc<StreamContext>,
+    /// The server's control stream; `None` before the client has granted one.
+    control: Option<quinn_proto::StreamId>,
+    /// The reservation for heads that are not whole.
+    held: Option<BytesPermit>,
+}
+
+/// The transmission that the system had no room for.
+#[derive(Default)]
+struct PendingTransmit {
+    bytes: Vec<u8>,
+    transmit: Option<Transmit>,
+    wait: Option<WritableWait>,
+}
+
+impl QuicDriver {
+    /// Returns the task of a connection whose handshake begins.
+    pub(super) fn new(
+        endpoint: Arc<Http3Endpoint>,
+        handle: ConnectionHandle,
+        streams: Arc<QuicStreams>,
+        peer: SocketAddr,
+        handshake: HandshakePlace,
+        shutdown: ShutdownWatch,
+    ) -> Self {
+        let mut deadlines = ConnectionDeadlines::default();
+        deadlines.handshake = Some(timer::deadline(bounds::HANDSHAKE_TIME));
+        Self {
+            endpoint,
+            handle,
+            streams,
+            peer,
+            handshake: Some(handshake),
+            established: None,
+            deadlines,
+            timeout: ReusableTimeout::default(),
+            transmit: PendingTransmit::default(),
+            moved: None,
+            is_draining: false,
+            shutdown,
+        }
+    }
+
+    /// Serves until the connection ends.
+    pub(super) async fn serve(mut self) {
+        let mut shutdown = self.shutdown.clone();
+        loop {
+            tokio::select! {
+                biased;
+                () = std::future::poll_fn(|context| self.poll_serve(context)) => break,
+                changed = shutdown.changed(), if !self.is_draining => match changed {
+                    Ok(()) => self.drain(),
+                    // The process has ended.
+                    Err(_) => break,
+                },
+            }
+        }
+    }
+
+    fn poll_serve(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let streams = Arc::clone(&self.streams);
+        streams.lock().set_driver(context);
+        if let Some(established) = &self.established
+            && established.permit.poll_reclaimed(context).is_ready()
+        {
+            self.close(ErrorCode::NO_ERROR);
+        }
+        self.pass_timers();
+        while let Some(event) = {
+            let event = streams.lock().quic.poll();
+            event
+        } {
+            self.act(event);
+        }
+        self.act_on_streams();
+        self.follow_path();
+        self.charge_held_back();
+        self.update_idle();
+        self.write_control();
+        self.exchange_with_endpoint();
+        self.poll_transmit(context);
+        self.wait_for_timers(context);
+        match streams.lock().quic.is_drained() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }
+
+    /// Acts on the times that have passed.
+    fn pass_timers(&mut self) {
+        let now = timer::deadline(Duration::ZERO);
+        let mut state = self.streams.lock();
+        if state
+            .quic
+            .poll_timeout()
+            .is_some_and(|at| at <= now.into_std())
+        {
+            state.quic.handle_timeout(now.into_std());
+        }
+        drop(state);
+        if self.deadlines.next().is_some_and(|at| at <= now) {
+            self.pass_deadlines(now);
+        }
+    }
+
+    /// Wakes the task at the next of its times.
+    fn wait_for_timers(&mut self, context: &mut Context<'_>) {
+        let quic = self.streams.lock().quic.poll_timeout();
+        let quic = quic.map(Instant::from_std);
+        let next = [quic, self.deadlines.next()].into_iter().flatten().min();
+        if let Some(next) = next
+            && self.timeout.is_over(next, context)
+        {
+            context.waker().wake_by_ref();
+        }
+    }
+
+    fn pass_deadlines(&mut self, now: Instant) {
+        let is_over = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
+        if is_over(self.deadlines.handshake) {
+            self.deadlines.handshake = None;
+            self.fail_handshake(HandshakeFailure::TimedOut);
+            self.close(ErrorCode::NO_ERROR);
+        }
+        if is_over(self.deadlines.idle) {
+            self.deadlines.idle = None;
+            self.close(ErrorCode::NO_ERROR);
+        }
+        if is_over(self.deadlines.drain) {
+            self.deadlines.drain = None;
+            self.streams.lock().http.finish_drain();
+        }
+        while let Some(stream) = self.deadlines.take_late_head(now) {
+            let mut state = self.streams.lock();
+            if state.http.awaits_head(stream) {
+                state.remove(stream, ErrorCode::REQUEST_INCOMPLETE);
+            }
+        }
+    }
+
+    /// Acts on an event of QUIC.
+    fn act(&mut self, event: Event) {
+        match event {
+            Event::Connected => self.establish(),
+            Event::ConnectionLost { reason } => self.lose(&reason),
+            Event::Stream(event) => self.act_on_stream(event),
+            // Datagrams of RFC 9221 are not offered.
+            Event::HandshakeDataReady | Event::DatagramReceived | Event::DatagramsUnblocked => {}
+        }
+    }
+
+    fn act_on_stream(&mut self, event: QuicEvent) {
+        let mut state = self.streams.lock();
+        match event {
+            QuicEvent::Opened { dir } => {
+                let patience = self.endpoint.head_patience();
+                while let Some(id) = state.quic.streams().accept(dir) {
+                    let stream = stream_id(id);
+                    state.open(stream);
+                    if dir == Dir::Bi && state.http.awaits_head(stream) {
+                        self.deadlines.await_head(stream, patience);
+                    }
+                }
+            }
+            QuicEvent::Readable { id } => state.become_readable(stream_id(id)),
+            QuicEvent::Writable { id } => state.become_writable(stream_id(id)),
+            QuicEvent::Stopped { id, error_code } => {
+                state.become_stopped(stream_id(id), error_code.into_inner());
+            }
+            // Streams that have left change what a drain waits for; another stream of the server is not needed.
+            QuicEvent::Finished { .. } | QuicEvent::Available { .. } => {}
+        }
+    }
+
+    /// Begins HTTP/3: the client has proved its address.
+    fn establish(&mut self) {
+        self.deadlines.handshake = None;
+        self.handshake = None;
+        let session = {
+            let state = self.streams.lock();
+            self.endpoint.tls_facts(state.quic.crypto_session())
+        };
+        let Some(established) = session.and_then(|secured| {
+            let peer = Some(PeerAddress::new(self.peer));
+            (self.endpoint).establish(peer, secured, &self.shutdown)
+        }) else {
+            return self.close(ErrorCode::EXCESSIVE_LOAD);
+        };
+        (self.endpoint.handshakes()).succeeded(HandshakeKind::Full);
+        let (permit, context) = established;
+        permit.wait();
+        self.established = Some(ProvenConnection {
+            permit,
+            context,
+            control: None,
+            held: None,
+        });
+    }
+
+    /// Ends what the connection holds when it is lost.
+    fn lose(&mut self, reason: &ConnectionError) {
+        let failure = match reason {
+            ConnectionError::TimedOut => HandshakeFailure::TimedOut,
+            ConnectionError::TransportError(_) => HandshakeFailure::NothingInCommon,
+            _ => HandshakeFailure::Gone,
+        };
+        self.fail_handshake(failure);
+        self.end();
+    }
+
+    /// Counts the handshake as failed, if it was not complete.
+    fn fail_handshake(&mut self, failure: HandshakeFailure) {
+        if self.handshake.take().is_some() {
+            self.endpoint.handshakes().failed(failure);
+        }
+    }
+
+    /// Releases what the connection holds; QUIC may need some more time until nothing more of it can come.
+    fn end(&mut self) {
+        self.streams.lock().end_requests();
+        self.handshake = None;
+        self.established = None;
+        self.deadlines = ConnectionDeadlines::default();
+    }
+
+    /// Ends the connection with this code.
+    fn close(&mut self, code: ErrorCode) {
+        self.streams.lock().close(code);
+        self.end();
+    }
+
+    /// Asks the client to begin no more requests here, RFC 9114 §5.2.
+    fn drain(&mut self) {
+        self.is_draining = true;
+        let mut state = self.streams.lock();
+        state.http.drain();
+        let round_trips = state.quic.rtt().saturating_mul(DRAIN_ROUND_TRIPS);
+        self.deadlines.drain = Some(timer::deadline(round_trips));
+        self.deadlines.idle = None;
+        state.wake_driver();
+    }
+
+    /// Acts on what came on streams.
+    fn act_on_streams(&mut self) {
+        while let Some(event) = {
+            let event = self.streams.lock().take_event();
+            event
+        } {
+            match event {
+                RequestEvent::Request { stream, head, end } => self.begin(stream, head, end),
+                RequestEvent::Malformed(stream, RuleViolation::FieldListSize) => {
+                    self.answer_malformed(stream, GatewayProblem::HeadTooLarge);
+                }
+                RequestEvent::Malformed(stream, _) => self.answer_malformed(stream, MALFORMED),
+                RequestEvent::Closed(rule) => {
+                    report::broke(self.endpoint.shared(), self.peer_ip(), rule);
+                    self.close(rule.code());
+                }
+            }
+        }
+    }
+
+    /// Begins a request.
+    fn begin(&mut self, stream: StreamId, head: RequestHead, end: StreamEnd) {
+        let handle = Http3Handle::new(&self.streams, stream);
+        let Some(established) = &self.established else {
+            return handle.refuse();
+        };
+        if !established.permit.begin() {
+            handle.refuse();
+            return self.close(ErrorCode::NO_ERROR);
+        }
+        let context = &established.context;
+        let Some(head) = received_head(head, http::Version::HTTP_3) else {
+            return context.answer_malformed(handle, MALFORMED, UnreadableHead::Http3);
+        };
+        if let Some(entered) = context.enter_stream(handle, &head, end) {
+            context.serve(entered, head, end);
+        }
+    }
+
+    fn answer_malformed(&self, stream: StreamId, problem: GatewayProblem) {
+        let handle = Http3Handle::new(&self.streams, stream);
+        match &self.established {
+            Some(established) => {
+                let context = &established.context;
+                context.answer_malformed(handle, problem, UnreadableHead::Http3);
+            }
+            None => handle.refuse(),
+        }
+    }
+
+    /// Asks the client to go on over a new connection where it answers at another IP address than that of its handshake.
+    fn follow_path(&mut self) {
+        let state = self.streams.lock();
+        if state.quic.remote_address().ip() == self.peer.ip() {
+            self.moved = None;
+            return;
+        }
+        // RFC 9000 §8.2: the answer to a challenge comes from a client that reads there. One that is made up only ends its own connection.
+        let answers = state.quic.stats().frame_rx.path_response;
+        let before = *self.moved.get_or_insert(answers);
+        drop(state);
+        if answers > before && !self.is_draining {
+            self.drain();
+        }
+    }
+
+    /// Charges the heads that are not whole.
+    fn charge_held_back(&mut self) {
+        let Some(established) = &mut self.established else {
+            return;
+        };
+        let held = self.streams.lock().http.held_back() as u64;
+        if held <= bounds::UNCHARGED_BODY {
+            established.held = None;
+            return;
+        }
+        if let Some(permit) = &mut established.held {
+            permit.shrink(held);
+        }
+        let shared = self.endpoint.shared();
+        let configured = shared.snapshot().rules.server.defence.max_received_bytes;
+        let account = &established.context.facts.account;
+        let charged = (shared.received).extend(&mut established.held, account, held, configured);
+        if charged.is_err() {
+            report::exceeds(shared, self.peer_ip());
+            self.close(ErrorCode::EXCESSIVE_LOAD);
+        }
+    }
+
+    /// Decides whether the connection idles, and ends one that has drained.
+    fn update_idle(&mut self) {
+        let Some(established) = &self.established else {
+            return;
+        };
+        let mut state = self.streams.lock();
+        let http = &mut state.http;
+        self.deadlines
+            .forget_heads(|stream| !http.awaits_head(stream));
+        if state.served() > 0 {
+            self.deadlines.idle = None;
+            return;
+        }
+        // The control stream alone is left: the client has all answers.
+        if state.http.is_drained() && state.quic.streams().send_streams() <= 1 {
+            drop(state);
+            return self.close(ErrorCode::NO_ERROR);
+        }
+        drop(state);
+        if self.deadlines.idle.is_none() {
+            established.permit.wait();
+            let patience = match self.is_draining {
+                true => bounds::LINGER_TIME,
+                false => self.endpoint.idle_patience(),
+            };
+            self.deadlines.idle = Some(timer::deadline(patience));
+        }
+    }
+
+    /// Gives QUIC what waits for the control stream.
+    fn write_control(&mut self) {
+        let Some(established) = &mut self.established else {
+            return;
+        };
+        let mut state = self.streams.lock();
+        let state = &mut *state;
+        if established.control.is_none() {
+            established.control = state.quic.streams().open(Dir::Uni);
+        }
+        let Some(control) = established.control else {
+            return;
+        };
+        let waiting = state.http.control_output();
+        if !waiting.is_empty() {
+            let written = state.quic.send_stream(control).write(waiting);
+            state
+                .http
+                .advance_control_output(written.unwrap_or_default());
+        }
+    }
+
+    /// Passes on what QUIC's connection says to its endpoint, and back.
+    fn exchange_with_endpoint(&mut self) {
+        let mut state = self.streams.lock();
+        while let Some(event) = state.quic.poll_endpoint_events() {
+            if let Some(answer) = self.endpoint.handle_event(self.handle, event) {
+                state.quic.handle_event(answer);
+            }
+        }
+    }
+
+    /// Sends what is ready, as far as the system has room.
+    fn poll_transmit(&mut self, context: &mut Context<'_>) {
+        let socket = Arc::clone(self.endpoint.socket());
+        let most = socket.sent_at_once();
+        for _ in 0..TRANSMISSIONS_A_TURN {
+            let pending = &mut self.transmit;
+            if poll_wait(&mut pending.wait, context).is_pending() {
+                return;
+            }
+            if pending.transmit.is_none() {
+                pending.bytes.clear();
+                let mut state = self.streams.lock();
+                let quic = &mut state.quic;
+                pending.transmit = quic.poll_transmit(quic_now(), most, &mut pending.bytes);
+            }
+            let Some(transmit) = &pending.transmit else {
+                return;
+            };
+            match socket.try_send(transmit, &pending.bytes) {
+                SendOutcome::Gone => pending.transmit = None,
+                SendOutcome::Waits => pending.wait = Some(DatagramSocket::writable(&socket)),
+            }
+        }
+        context.waker().wake_by_ref();
+    }
+
+    fn peer_ip(&self) -> IpAddr {
+        self.peer.ip().to_canonical()
+    }
+}
+
+impl Drop for QuicDriver {
+    fn drop(&mut self) {
+        // Their tasks learn that the client has left.
+        self.streams.lock().end_requests();
+        self.endpoint.forget(self.handle);
+    }
+}

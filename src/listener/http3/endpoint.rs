@@ -1,0 +1,373 @@
+//! Owns the QUIC endpoint of a listener: reads datagrams, passes each to its connection, and admits new ones.
+
+use std::collections::HashMap;
+use std::net::{SocketAddr, UdpSocket};
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use pingora::server::ShutdownWatch;
+use quinn_proto::crypto::{HandshakeTokenKey, HmacKey, Session};
+use quinn_proto::{
+    ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig,
+    EndpointEvent, Incoming,
+};
+use quinn_udp::RecvMeta;
+use ring::hkdf;
+use sluicegate_base::{bounds, clock};
+use sluicegate_decide::client::{PeerAddress, TlsFacts};
+use sluicegate_http3::{ConnectionLimits, ErrorCode, ServerConnection};
+use tracing::error;
+
+use super::driver::QuicDriver;
+use super::quic_now;
+use super::socket::DatagramSocket;
+use super::streams::QuicStreams;
+use super::transport::server_config;
+use crate::budgets::{ClientConnectionPermit, ClientHandshake};
+use crate::config::rules::ListenerProtocol;
+use crate::gateway::{ConnectionFacts, Gateway};
+use crate::http2_floods::flood_limits;
+use crate::listener::http2::StreamContext;
+use crate::listener::timer_keepalive;
+use crate::process::SharedState;
+use crate::record::HandshakeCounts;
+use crate::snapshot::Snapshot;
+use crate::tls::{self, ActiveListener};
+
+/// The endpoint of one listener.
+pub(crate) struct Http3Endpoint {
+    shared: Arc<SharedState>,
+    address: SocketAddr,
+    socket: Arc<DatagramSocket>,
+    /// The key of the tokens by which clients prove their addresses.
+    tokens: Arc<dyn HandshakeTokenKey>,
+    state: Mutex<EndpointState>,
+    /// Handshakes that are not complete.
+    handshakes: Arc<AtomicUsize>,
+}
+
+/// The state behind the lock.
+struct EndpointState {
+    quic: Endpoint,
+    connections: HashMap<ConnectionHandle, Arc<QuicStreams>>,
+}
+
+/// A place among the handshakes that are not complete. Dropping it leaves it.
+pub(super) struct HandshakePlace {
+    handshakes: Arc<AtomicUsize>,
+    /// The charge to a client that has proved its address.
+    _of_client: Option<ClientHandshake>,
+}
+
+impl HandshakePlace {
+    fn take(handshakes: &Arc<AtomicUsize>, of_client: Option<ClientHandshake>) -> Self {
+        // Relaxed, here and below: a count on its own, of one thread.
+        handshakes.fetch_add(1, Ordering::Relaxed);
+        Self {
+            handshakes: Arc::clone(handshakes),
+            _of_client: of_client,
+        }
+    }
+}
+
+impl Drop for HandshakePlace {
+    fn drop(&mut self) {
+        self.handshakes.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The treatment of a client whose first datagram came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Admission {
+    /// Its handshake begins.
+    Accepted,
+    /// It proves its address first.
+    Proof,
+    /// It gets no answer.
+    Ignored,
+    /// It is told that it is not served.
+    Refused,
+}
+
+impl Http3Endpoint {
+    /// Returns the endpoint of the listener at `address`, on its socket; `None` where the system does not allow it, which is logged.
+    pub(crate) fn new(
+        shared: &Arc<SharedState>,
+        address: SocketAddr,
+        socket: UdpSocket,
+    ) -> Option<Arc<Self>> {
+        let socket = DatagramSocket::new(socket)
+            .inspect_err(|why| error!("{address}: the UDP socket cannot be used: {why}"))
+            .ok()?;
+        let mut key = [0; 64];
+        getrandom::fill(&mut key)
+            .inspect_err(|why| error!("{address}: no random bytes for HTTP/3: {why}"))
+            .ok()?;
+        let (reset, token) = key.split_at(32);
+        let reset = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, reset);
+        let token = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(token);
+        let config = EndpointConfig::new(Arc::new(reset) as Arc<dyn HmacKey>);
+        let tokens = Arc::new(token) as Arc<dyn HandshakeTokenKey>;
+        let active = shared.snapshot().listeners.get(&address).cloned()?;
+        let rules = shared.snapshot();
+        let crypto = active.tls.as_ref()?.quic()?;
+        let first = server_config(&rules.rules.server, crypto, &tokens);
+        // Datagrams are never split on their way: quinn-udp forbids it where the system can.
+        let quic = Endpoint::new(Arc::new(config), Some(first), true, None);
+        Some(Arc::new(Self {
+            shared: Arc::clone(shared),
+            address,
+            socket: Arc::new(socket),
+            tokens,
+            state: Mutex::new(EndpointState {
+                quic,
+                connections: HashMap::new(),
+            }),
+            handshakes: Arc::default(),
+        }))
+    }
+
+    /// Serves until the process ends. New connections are refused from the shutdown on.
+    pub(crate) async fn serve(self: Arc<Self>, shutdown: ShutdownWatch) {
+        timer_keepalive::keep();
+        let mut batch = self.socket.batch();
+        loop {
+            let take = |meta: &RecvMeta, datagram| self.take(meta, datagram, &shutdown);
+            if let Err(error) = self.socket.receive(&mut batch, take).await {
+                // ICMP messages about earlier datagrams show here; the next call waits.
+                tracing::debug!("{}: UDP: {error}", self.address);
+            }
+        }
+    }
+
+    /// Ends all connections, since a new process serves the address: clients go on there.
+    pub(crate) fn retire(&self) {
+        let connections: Vec<_> = self.lock().connections.values().cloned().collect();
+        for connection in connections {
+            let mut connection = connection.lock();
+            connection.close(ErrorCode::NO_ERROR);
+            connection.wake_driver();
+        }
+    }
+
+    /// Acts on a datagram.
+    fn take(self: &Arc<Self>, meta: &RecvMeta, datagram: BytesMut, shutdown: &ShutdownWatch) {
+        let mut answer = Vec::new();
+        let ecn = meta.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8));
+        let mut state = self.lock();
+        let event = (state.quic).handle(
+            quic_now(),
+            meta.addr,
+            meta.dst_ip,
+            ecn,
+            datagram,
+            &mut answer,
+        );
+        match event {
+            None => {}
+            Some(DatagramEvent::Response(transmit)) => {
+                self.socket.try_send(&transmit, &answer);
+            }
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                let connection = state.connections.get(&handle).cloned();
+                drop(state);
+                if let Some(connection) = connection {
+                    let mut connection = connection.lock();
+                    connection.quic.handle_event(event);
+                    connection.wake_driver();
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => {
+                drop(state);
+                self.admit(incoming, shutdown);
+            }
+        }
+    }
+
+    /// Decides about a client whose first datagram came, and does it.
+    fn admit(self: &Arc<Self>, incoming: Incoming, shutdown: &ShutdownWatch) {
+        let mut answer = Vec::new();
+        let admission = self.admission(&incoming, shutdown);
+        let mut state = self.lock();
+        let transmit = match admission {
+            Admission::Accepted => {
+                drop(state);
+                return self.accept(incoming, shutdown);
+            }
+            Admission::Ignored => return state.quic.ignore(incoming),
+            Admission::Refused => state.quic.refuse(incoming, &mut answer),
+            Admission::Proof => match state.quic.retry(incoming, &mut answer) {
+                Ok(transmit) => transmit,
+                Err(error) => return state.quic.ignore(error.into_incoming()),
+            },
+        };
+        self.socket.try_send(&transmit, &answer);
+    }
+
+    fn admission(&self, incoming: &Incoming, shutdown: &ShutdownWatch) -> Admission {
+        let handshakes = self.handshakes.load(Ordering::Relaxed);
+        if *shutdown.borrow() {
+            Admission::Refused
+        } else if handshakes >= bounds::HTTP3_HANDSHAKES {
+            Admission::Ignored
+        } else if handshakes >= bounds::HTTP3_HANDSHAKES / 2 && !incoming.remote_address_validated()
+        {
+            Admission::Proof
+        } else {
+            Admission::Accepted
+        }
+    }
+
+    /// Begins the handshake of a client.
+    fn accept(self: &Arc<Self>, incoming: Incoming, shutdown: &ShutdownWatch) {
+        let peer = incoming.remote_address();
+        let mut answer = Vec::new();
+        let snapshot = self.shared.snapshot();
+        let listener = self.listener();
+        let crypto = listener
+            .as_ref()
+            .and_then(|active| active.tls.as_ref()?.quic());
+        let mut state = self.lock();
+        let charge = self.charge_handshake(&incoming, &snapshot);
+        let (Some(crypto), Some(charge)) = (crypto, charge) else {
+            // A reload has turned HTTP/3 off, or the client has its share.
+            let transmit = state.quic.refuse(incoming, &mut answer);
+            self.socket.try_send(&transmit, &answer);
+            return;
+        };
+        let config = server_config(&snapshot.rules.server, crypto, &self.tokens);
+        let accepted = (state.quic).accept(incoming, quic_now(), &mut answer, Some(config));
+        let (handle, quic) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                if let Some(transmit) = error.response {
+                    self.socket.try_send(&transmit, &answer);
+                }
+                return;
+            }
+        };
+        let server = &snapshot.rules.server;
+        let limits = ConnectionLimits {
+            // A longer head is answered with 431 without being kept.
+            max_field_list: server.max_header_bytes,
+            extended_connect: sluicegate_http3::ExtendedConnect::Allowed,
+            floods: flood_limits(bounds::CLIENT_GIVEN_UP),
+        };
+        let streams = QuicStreams::new(
+            quic,
+            ServerConnection::new(limits, clock::now_since_epoch()),
+        );
+        state.connections.insert(handle, Arc::clone(&streams));
+        drop(state);
+        let place = HandshakePlace::take(&self.handshakes, charge);
+        let driver = QuicDriver::new(
+            Arc::clone(self),
+            handle,
+            streams,
+            peer,
+            place,
+            shutdown.clone(),
+        );
+        let shared = Arc::clone(&self.shared);
+        tokio::spawn(async move {
+            let served = pin!(driver.serve());
+            shared.cut_off.connection(served).await;
+        });
+    }
+
+    /// Charges a handshake to a client that has proved its address; none is charged to one that has not. `None` where the client has its
+    /// share.
+    fn charge_handshake(
+        &self,
+        incoming: &Incoming,
+        snapshot: &Snapshot,
+    ) -> Option<Option<ClientHandshake>> {
+        if !incoming.remote_address_validated() {
+            return Some(None);
+        }
+        let address = incoming.remote_address().ip().to_canonical();
+        let account = self.shared.accounts.find(address, &snapshot.rules.client);
+        let held = self.handshakes.load(Ordering::Relaxed);
+        let left = bounds::HTTP3_HANDSHAKES.saturating_sub(held);
+        ClientHandshake::enter(&account, left as u64).map(Some)
+    }
+
+    /// Charges a connection whose handshake is complete to its client; `None` where that, or all, have as many as may be.
+    pub(super) fn establish(
+        &self,
+        peer: Option<PeerAddress>,
+        secured: TlsFacts,
+        shutdown: &ShutdownWatch,
+    ) -> Option<(ClientConnectionPermit, Arc<StreamContext>)> {
+        let shared = &self.shared;
+        let snapshot = shared.snapshot();
+        let address = peer.as_ref()?.ip();
+        let account = shared.accounts.find(address, &snapshot.rules.client);
+        let defence = &snapshot.rules.server.defence;
+        let permit = (shared.connection_limiter).enter(Some(&account), defence);
+        let facts = ConnectionFacts {
+            peer,
+            secured: Some(Arc::new(secured)),
+            protocol: ListenerProtocol::Http,
+            account,
+        };
+        let gateway = Gateway(Arc::clone(shared), self.address);
+        let context = StreamContext::new("HTTP/3", gateway, facts, shutdown);
+        Some((permit.ok()?, Arc::new(context)))
+    }
+
+    /// Returns the facts of a handshake; `None` where the listener has no TLS any more.
+    pub(super) fn tls_facts(&self, session: &dyn Session) -> Option<TlsFacts> {
+        let listener = self.listener()?;
+        Some(tls::quic_facts(session, listener.tls.as_ref()?))
+    }
+
+    /// Passes an event of a connection to QUIC.
+    pub(super) fn handle_event(
+        &self,
+        handle: ConnectionHandle,
+        event: EndpointEvent,
+    ) -> Option<ConnectionEvent> {
+        self.lock().quic.handle_event(handle, event)
+    }
+
+    /// Forgets a connection whose task has ended.
+    pub(super) fn forget(&self, handle: ConnectionHandle) {
+        self.lock().connections.remove(&handle);
+    }
+
+    /// Returns the time that a client has for a head.
+    pub(super) fn head_patience(&self) -> Duration {
+        let snapshot = self.shared.snapshot();
+        snapshot.rules.server.defence.client_header_timeout
+    }
+
+    /// Returns the time for which a connection may be without a request.
+    pub(super) fn idle_patience(&self) -> Duration {
+        self.shared.snapshot().rules.server.keepalive_timeout
+    }
+
+    pub(super) fn handshakes(&self) -> &HandshakeCounts {
+        &self.shared.recorder.metrics.handshakes
+    }
+
+    pub(super) fn socket(&self) -> &Arc<DatagramSocket> {
+        &self.socket
+    }
+
+    pub(super) fn shared(&self) -> &Arc<SharedState> {
+        &self.shared
+    }
+
+    fn listener(&self) -> Option<Arc<ActiveListener>> {
+        self.shared.snapshot().listeners.get(&self.address).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, EndpointState> {
+        // Nothing panics under the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

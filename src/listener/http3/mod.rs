@@ -1,0 +1,40 @@
+//! Serves HTTP/3 at one address: `endpoint` reads the datagrams and admits connections, each of which has a task, a `driver`; `streams`
+//! owns what it shares with the tasks of its requests.
+//!
+//! QUIC is [`quinn_proto`], frames and fields are those of [`sluicegate_http3`]; a request is served by the code that serves a stream of
+//! HTTP/2 ([`super::http2`]).
+//!
+//! # The client's address
+//! A client is the address that completed the handshake, for the life of the connection: limits, accounts and log never see another one.
+//! A datagram from elsewhere moves the packets of a connection, and anyone can forge one; so a move never changes the client. After a move
+//! to another IP address that the new path has answered for, the client is asked to go on over a new connection, whose handshake proves
+//! the address. A client behind NAT whose port changes notices nothing.
+//!
+//! # Limits
+//! Until the handshake is complete an address is only claimed, and nothing is charged to it. Handshakes have a cap of their own
+//! ([`bounds::HTTP3_HANDSHAKES`]), and from a half of it on a client has to prove its address first, RFC 9000 §8.1.2. Then
+//! the connection is charged as one of TCP is. QUIC grants a client [`bounds::CLIENT_STREAM_WINDOW`] of each body as the request path
+//! takes it, and keeps [`bounds::HTTP3_UNACKNOWLEDGED`] of all answers of a connection until the client has them.
+//!
+//! # Concurrency
+//! All connections of an address run on the one thread of its service, so locks are free whenever they are taken.
+
+mod connection_deadlines;
+mod driver;
+mod endpoint;
+mod report;
+mod socket;
+mod stream_handle;
+mod streams;
+mod transport;
+
+use std::time::{Duration, Instant};
+
+pub(crate) use endpoint::Http3Endpoint;
+
+use crate::timer;
+
+/// Returns the time for the state machine of QUIC, whose timers are waited for.
+fn quic_now() -> Instant {
+    timer::deadline(Duration::ZERO).into_std()
+}

@@ -1,0 +1,193 @@
+//! Owns one stream of a connection: reads its body, and sends its answer. Dropping it ends the stream.
+
+use std::io::{self, ErrorKind};
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+use sluicegate_http3::{ErrorCode, StreamEnd, StreamGone, StreamId};
+
+use super::streams::{OutputRoom, QuicState, QuicStreams};
+use crate::failure::ClientFailure;
+use crate::gateway::FieldSink;
+use crate::listener::http2::{BodyRead, ReceivedBody, StreamIo};
+
+/// A stream of HTTP/3 that is not over.
+pub(super) struct Http3Handle {
+    streams: Arc<QuicStreams>,
+    id: StreamId,
+    /// The code with which the stream ends, where its answer is not whole.
+    end: ErrorCode,
+}
+
+impl Http3Handle {
+    /// Returns the handle of a stream that is among the open ones.
+    pub(super) fn new(streams: &Arc<QuicStreams>, id: StreamId) -> Self {
+        Self {
+            streams: Arc::clone(streams),
+            id,
+            end: ErrorCode::INTERNAL_ERROR,
+        }
+    }
+
+    /// Sends heads by `send`, and gives them to QUIC as far as it has room.
+    fn send(&self, send: impl FnOnce(&mut QuicState) -> Result<(), StreamGone>) -> io::Result<()> {
+        let mut state = self.streams.lock();
+        send(&mut state).map_err(|StreamGone| gone())?;
+        state.write(self.id);
+        state.wake_driver();
+        Ok(())
+    }
+}
+
+impl StreamIo for Http3Handle {
+    fn refuse(mut self) {
+        self.end = ErrorCode::REQUEST_REJECTED;
+    }
+
+    fn become_tunnel(&mut self) {
+        self.end = ErrorCode::CONNECT_ERROR;
+    }
+
+    fn poll_read(
+        &self,
+        context: &Context<'_>,
+        into: &mut BytesMut,
+    ) -> Poll<Result<BodyRead, ClientFailure>> {
+        let mut state = self.streams.lock();
+        let is_waiting = |state: &mut QuicState| {
+            let open = state.stream(self.id);
+            open.is_some_and(|open| open.received.is_empty() && open.body == ReceivedBody::Open)
+        };
+        if is_waiting(&mut state) {
+            state.read(self.id);
+            state.apply_actions();
+        }
+        let Some(open) = state.stream(self.id) else {
+            return Poll::Ready(Err(gone().into()));
+        };
+        match open.body {
+            ReceivedBody::Gone => return Poll::Ready(Err(gone().into())),
+            ReceivedBody::Malformed => return Poll::Ready(Err(ClientFailure::MalformedStream)),
+            ReceivedBody::Whole if open.received.is_empty() => {
+                return Poll::Ready(Ok(BodyRead::End));
+            }
+            ReceivedBody::Open if open.received.is_empty() => {
+                open.waker.wait(context);
+                return Poll::Pending;
+            }
+            ReceivedBody::Whole | ReceivedBody::Open => {}
+        }
+        let bytes = open.received.len();
+        if into.is_empty() {
+            mem::swap(into, &mut open.received);
+        } else {
+            into.extend_from_slice(&open.received);
+            open.received.clear();
+        }
+        Poll::Ready(Ok(BodyRead::Bytes(bytes)))
+    }
+
+    fn is_body_whole(&self) -> bool {
+        let mut state = self.streams.lock();
+        let open = state.stream(self.id);
+        // A body may have come with its head.
+        open.is_none_or(|open| open.body == ReceivedBody::Whole && open.received.is_empty())
+    }
+
+    fn send_head(
+        &self,
+        status: u16,
+        write: impl FnOnce(&mut dyn FieldSink),
+        end: StreamEnd,
+    ) -> io::Result<()> {
+        self.send(|state| {
+            (state.http).send_written_head(self.id, status, |into| write(into))?;
+            // RFC 9114 §4.1: an interim answer ends nothing.
+            match end.is_here() && status >= 200 {
+                true => state.http.end_answer(self.id),
+                false => Ok(()),
+            }
+        })
+    }
+
+    fn poll_send(
+        &self,
+        context: &Context<'_>,
+        bytes: &[u8],
+        end: StreamEnd,
+    ) -> Poll<io::Result<usize>> {
+        let mut state = self.streams.lock();
+        let Ok(allowed) = state.http.begin_data(self.id, bytes.len()) else {
+            return Poll::Ready(Err(gone()));
+        };
+        let taken = match state.write(self.id) {
+            OutputRoom::Some => {
+                let piece = bytes.get(..allowed).unwrap_or_default();
+                state.write_body(self.id, piece)
+            }
+            OutputRoom::None => 0,
+        };
+        if taken == bytes.len() && end.is_here() {
+            // The frame is whole: all of its bytes were taken.
+            let _ = state.http.end_answer(self.id);
+            state.write(self.id);
+        }
+        state.wake_driver();
+        if taken == 0 && !bytes.is_empty() {
+            if let Some(open) = state.stream(self.id) {
+                open.waker.wait(context);
+            }
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(taken))
+    }
+
+    fn send_trailers<'f>(
+        &self,
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> io::Result<()> {
+        self.send(|state| state.http.send_trailers(self.id, fields))
+    }
+
+    /// Completes when QUIC has all of it, which keeps it until the client has acknowledged it.
+    fn poll_left(&self, context: &Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.streams.lock();
+        let room = state.write(self.id);
+        let Some(open) = state.stream(self.id) else {
+            return Poll::Ready(Err(gone()));
+        };
+        if open.body == ReceivedBody::Gone {
+            return Poll::Ready(Err(gone()));
+        }
+        match room {
+            OutputRoom::Some => Poll::Ready(Ok(())),
+            OutputRoom::None => {
+                open.waker.wait(context);
+                Poll::Pending
+            }
+        }
+    }
+
+    fn poll_gone(&self, context: &Context<'_>) -> Poll<()> {
+        let mut state = self.streams.lock();
+        match state.stream(self.id) {
+            Some(open) if open.body != ReceivedBody::Gone => {
+                open.waker.wait(context);
+                Poll::Pending
+            }
+            Some(_) | None => Poll::Ready(()),
+        }
+    }
+}
+
+impl Drop for Http3Handle {
+    fn drop(&mut self) {
+        self.streams.lock().remove(self.id, self.end);
+    }
+}
+
+fn gone() -> io::Error {
+    ErrorKind::ConnectionReset.into()
+}

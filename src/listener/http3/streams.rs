@@ -1,0 +1,377 @@
+//! Owns what the task of a connection shares with those of its requests: the state machines of QUIC and HTTP/3, and for each request the
+//! bytes that came for it and the task that waits for them.
+//!
+//! A body is read from QUIC when its request takes it, and QUIC grants the client as many bytes as were read. So a few pieces are kept
+//! here.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Context;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use quinn_proto::{ReadError, WriteError};
+use sluicegate_base::clock;
+use sluicegate_http3::{
+    ConnectionEvent, ErrorCode, RequestHead, RuleViolation, ServerConnection, StreamAction,
+    StreamEnd, StreamId, StreamKind,
+};
+
+use super::quic_now;
+use super::transport::error_code;
+use crate::listener::http2::ReceivedBody;
+use crate::task_waker::TaskWaker;
+
+/// Bytes that are read from QUIC at once.
+const PIECE: usize = 16 * 1024;
+
+/// The streams of one connection.
+pub(super) struct QuicStreams(Mutex<QuicState>);
+
+/// The state behind the lock.
+pub(super) struct QuicState {
+    pub(super) quic: quinn_proto::Connection,
+    pub(super) http: ServerConnection,
+    open: BTreeMap<StreamId, OpenRequest>,
+    /// The events that the task of the connection acts on.
+    events: VecDeque<RequestEvent>,
+    /// The task of the connection.
+    driver: TaskWaker,
+}
+
+/// A request that is served.
+pub(super) struct OpenRequest {
+    /// Bytes of its body that its task has not taken.
+    pub(super) received: BytesMut,
+    pub(super) body: ReceivedBody,
+    /// The task that waits for an event of the stream.
+    pub(super) waker: TaskWaker,
+}
+
+/// An event of a client that its connection acts on.
+pub(super) enum RequestEvent {
+    /// A request begins.
+    Request {
+        stream: StreamId,
+        head: RequestHead,
+        end: StreamEnd,
+    },
+    /// The head of a request breaks a rule.
+    Malformed(StreamId, RuleViolation),
+    /// The connection ends, since the client broke a rule.
+    Closed(RuleViolation),
+}
+
+/// The room that QUIC has for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OutputRoom {
+    /// It has taken all that waited.
+    Some,
+    /// It takes no more for now.
+    None,
+}
+
+impl QuicStreams {
+    /// Returns the streams of a connection that has none.
+    pub(super) fn new(quic: quinn_proto::Connection, http: ServerConnection) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(QuicState {
+            quic,
+            http,
+            open: BTreeMap::new(),
+            events: VecDeque::new(),
+            driver: TaskWaker::default(),
+        })))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, QuicState> {
+        // Nothing panics under the lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl QuicState {
+    /// Notes the task of the connection, which streams and datagrams wake.
+    pub(super) fn set_driver(&mut self, context: &Context<'_>) {
+        self.driver.wait(context);
+    }
+
+    /// Wakes the task of the connection.
+    pub(super) fn wake_driver(&self) {
+        self.driver.wake_again();
+    }
+
+    /// Takes the next event.
+    pub(super) fn take_event(&mut self) -> Option<RequestEvent> {
+        self.events.pop_front()
+    }
+
+    /// Returns the number of requests that are served.
+    pub(super) fn served(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Returns a request that is served.
+    pub(super) fn stream(&mut self, stream: StreamId) -> Option<&mut OpenRequest> {
+        self.open.get_mut(&stream)
+    }
+
+    /// Removes a request, whose task has ended, and ends its stream with this code where its answer is not whole.
+    pub(super) fn remove(&mut self, stream: StreamId, code: ErrorCode) {
+        self.http.abandon(stream, code);
+        self.open.remove(&stream);
+        self.write(stream);
+        self.apply_actions();
+        // Its last bytes wait, or the connection has no request any more.
+        self.wake_driver();
+    }
+
+    /// Begins a stream that the client has opened.
+    pub(super) fn open(&mut self, stream: StreamId) {
+        if let Some(ConnectionEvent::Closed(violation)) =
+            self.http.open(stream, clock::now_since_epoch())
+        {
+            self.events.push_back(RequestEvent::Closed(violation));
+        }
+        self.read(stream);
+        self.apply_actions();
+    }
+
+    /// Acts on bytes, or the end, that QUIC has for a stream. Those of a body wait for its request.
+    pub(super) fn become_readable(&mut self, stream: StreamId) {
+        let Some(open) = self.open.get_mut(&stream) else {
+            self.read(stream);
+            return self.apply_actions();
+        };
+        open.waker.wake();
+        // A client that leaves is noticed before its body is read.
+        let id = quic_id(stream);
+        if let Ok(Some(code)) = self.quic.recv_stream(id).received_reset() {
+            self.note_reset(stream, code.into_inner());
+        }
+        self.apply_actions();
+    }
+
+    /// Acts on the wish of the client that a stream sends no more.
+    pub(super) fn become_stopped(&mut self, stream: StreamId, code: u64) {
+        let event = self.http.receive_stop(stream, ErrorCode::from_number(code));
+        if let Some(event) = event {
+            note(event, &mut self.open, &mut self.events);
+        }
+        self.apply_actions();
+    }
+
+    /// Reads what QUIC has of a stream, up to a few pieces of a body that nobody has taken.
+    pub(super) fn read(&mut self, stream: StreamId) {
+        let mut received = self.quic.recv_stream(quic_id(stream));
+        // One that is over there has nothing more.
+        let Ok(mut chunks) = received.read(true) else {
+            return;
+        };
+        let mut reader = StreamReader {
+            http: &mut self.http,
+            open: &mut self.open,
+            events: &mut self.events,
+            stream,
+            now: clock::now_since_epoch(),
+        };
+        let mut next = chunks.next(PIECE);
+        while let Ok(Some(chunk)) = next {
+            // The piece behind it shows whether the stream ends with this one, so that a request without a body is known for it.
+            let following = match reader.is_full() {
+                true => Err(ReadError::Blocked),
+                false => chunks.next(PIECE),
+            };
+            let end = match following {
+                Ok(None) => StreamEnd::Here,
+                _ => StreamEnd::NotYet,
+            };
+            reader.deliver(&chunk.bytes, end);
+            next = following;
+        }
+        if let Ok(None) = next {
+            // Once more is the same: it has ended.
+            reader.deliver(&[], StreamEnd::Here);
+        }
+        let grants = chunks.finalize().should_transmit();
+        if let Err(ReadError::Reset(code)) = next {
+            self.note_reset(stream, code.into_inner());
+        }
+        if grants {
+            self.wake_driver();
+        }
+    }
+
+    fn note_reset(&mut self, stream: StreamId, code: u64) {
+        let event = self
+            .http
+            .receive_reset(stream, ErrorCode::from_number(code));
+        if let Some(event) = event {
+            note(event, &mut self.open, &mut self.events);
+        }
+    }
+
+    /// Gives QUIC the heads of an answer that wait, and the end.
+    pub(super) fn write(&mut self, stream: StreamId) -> OutputRoom {
+        let id = quic_id(stream);
+        loop {
+            let output = self.http.output(stream);
+            if output.is_empty() {
+                break;
+            }
+            match self.quic.send_stream(id).write(output) {
+                Ok(bytes) => self.http.advance_output(stream, bytes),
+                Err(WriteError::Blocked) => return OutputRoom::None,
+                // QUIC reports it as an event, too.
+                Err(WriteError::Stopped(_) | WriteError::ClosedStream) => return OutputRoom::None,
+            }
+        }
+        if self.http.take_finish(stream) {
+            // A stream that was stopped meanwhile has an event of its own.
+            let _ = self.quic.send_stream(id).finish();
+        }
+        OutputRoom::Some
+    }
+
+    /// Gives QUIC bytes of a body. Returns how many it has taken.
+    pub(super) fn write_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
+        let written = self.quic.send_stream(quic_id(stream)).write(bytes);
+        let taken = written.unwrap_or_default();
+        self.http.advance_data(stream, taken);
+        taken
+    }
+
+    /// Goes on with an answer for which QUIC has room again.
+    pub(super) fn become_writable(&mut self, stream: StreamId) {
+        if stream.kind() == StreamKind::Request {
+            self.write(stream);
+            if let Some(open) = self.open.get_mut(&stream) {
+                open.waker.wake();
+            }
+        }
+    }
+
+    /// Does with the streams of QUIC as HTTP/3 demands.
+    pub(super) fn apply_actions(&mut self) {
+        while let Some(action) = self.http.take_action() {
+            // What is over already needs nothing.
+            let _ = match action {
+                StreamAction::Stop { stream, code } => {
+                    let code = error_code(code.number());
+                    self.quic.recv_stream(quic_id(stream)).stop(code)
+                }
+                StreamAction::Reset { stream, code } => {
+                    let code = error_code(code.number());
+                    self.quic.send_stream(quic_id(stream)).reset(code)
+                }
+                StreamAction::Prioritize { stream, priority } => {
+                    let urgency = -i32::from(priority.urgency);
+                    self.quic.send_stream(quic_id(stream)).set_priority(urgency)
+                }
+            };
+        }
+    }
+
+    /// Closes the connection with this code, which ends all requests.
+    pub(super) fn close(&mut self, code: ErrorCode) {
+        let code = error_code(code.number());
+        self.quic.close(quic_now(), code, Bytes::new());
+        self.end_requests();
+    }
+
+    /// Ends all requests: their tasks learn that the client has left.
+    pub(super) fn end_requests(&mut self) {
+        self.http.close();
+        for open in self.open.values_mut() {
+            open.set_body(ReceivedBody::Gone);
+        }
+    }
+}
+
+/// The parts of the state that act on bytes of one stream.
+struct StreamReader<'a> {
+    http: &'a mut ServerConnection,
+    open: &'a mut BTreeMap<StreamId, OpenRequest>,
+    events: &'a mut VecDeque<RequestEvent>,
+    stream: StreamId,
+    now: Duration,
+}
+
+impl StreamReader<'_> {
+    /// Acts on bytes that came on the stream.
+    fn deliver(&mut self, mut bytes: &[u8], end: StreamEnd) {
+        while let Some(event) = self.http.receive(self.stream, &mut bytes, end, self.now) {
+            note(event, self.open, self.events);
+        }
+    }
+
+    /// Returns whether the request has a piece that its task has not taken.
+    fn is_full(&self) -> bool {
+        let open = self.open.get(&self.stream);
+        open.is_some_and(|open| open.received.len() >= PIECE)
+    }
+}
+
+/// Notes an event: with its request, or for the task of the connection.
+fn note(
+    event: ConnectionEvent<'_>,
+    open: &mut BTreeMap<StreamId, OpenRequest>,
+    events: &mut VecDeque<RequestEvent>,
+) {
+    match event {
+        ConnectionEvent::Request { stream, head, end } => {
+            open.insert(stream, OpenRequest::new(ReceivedBody::until(end)));
+            events.push_back(RequestEvent::Request { stream, head, end });
+        }
+        ConnectionEvent::Data { stream, data, end } => {
+            if let Some(open) = open.get_mut(&stream) {
+                open.received.extend_from_slice(data);
+                open.set_body(ReceivedBody::until(end));
+            }
+        }
+        // The fields of trailers stay here: an origin could take them for those of the head, which were judged.
+        ConnectionEvent::Trailers { stream, .. } => {
+            if let Some(open) = open.get_mut(&stream) {
+                open.set_body(ReceivedBody::Whole);
+            }
+        }
+        ConnectionEvent::Malformed { stream, violation } => match open.get_mut(&stream) {
+            Some(open) => open.set_body(ReceivedBody::Malformed),
+            None => {
+                open.insert(stream, OpenRequest::new(ReceivedBody::Malformed));
+                events.push_back(RequestEvent::Malformed(stream, violation));
+            }
+        },
+        ConnectionEvent::Reset { stream, .. } => {
+            if let Some(open) = open.get_mut(&stream) {
+                open.set_body(ReceivedBody::Gone);
+            }
+        }
+        ConnectionEvent::Closed(violation) => events.push_back(RequestEvent::Closed(violation)),
+    }
+}
+
+impl OpenRequest {
+    fn new(body: ReceivedBody) -> Self {
+        Self {
+            received: BytesMut::new(),
+            body,
+            waker: TaskWaker::default(),
+        }
+    }
+
+    /// Changes the state of the body, and wakes the task of the request.
+    fn set_body(&mut self, body: ReceivedBody) {
+        self.body = body;
+        self.waker.wake();
+    }
+}
+
+/// Returns the number of a stream as QUIC has it.
+pub(super) fn quic_id(stream: StreamId) -> quinn_proto::StreamId {
+    error_code(stream.number()).into()
+}
+
+/// Returns the number of a stream of QUIC.
+pub(super) fn stream_id(id: quinn_proto::StreamId) -> StreamId {
+    StreamId::new(quinn_proto::VarInt::from(id).into_inner())
+}
