@@ -52,6 +52,7 @@ mod frameworks;
 mod geo;
 mod heavy_keys;
 mod history;
+mod http3;
 mod identity;
 mod importing;
 mod includes;

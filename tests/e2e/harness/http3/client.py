@@ -1,0 +1,193 @@
+"""A client of HTTP/3 by aioquic, whose datagrams may come from other addresses than its handshake.
+
+The first argument is the port of a gateway on loopback, the second the path of its certificate authority, the rest are steps:
+
+    get PATH          a request; prints its status
+    post PATH BYTES   a request with so many bytes; prints its status, and how many bytes came back
+    parallel PATH N   so many requests at once; prints their statuses
+    cancel PATH N     so many requests at once, cancelled by RESET_STREAM and STOP_SENDING; prints how many
+    trailers PATH     a request with a body and trailers; prints its status
+    forge ADDRESS     from now on datagrams leave from this address, and none that comes back there is read
+    move ADDRESS      from now on datagrams leave from this address, and are read there
+    blind PATH N      so many requests whose answers are not awaited; prints how many were sent
+    is_open           prints whether neither GOAWAY nor the end of the connection has come
+    goaway            waits for GOAWAY; prints that it came
+    bytes KIND HEX    writes bytes on a stream of this kind, `request` or `client`; prints the code with which the connection ends
+"""
+
+import asyncio
+import json
+import socket
+import sys
+
+from aioquic.asyncio.client import connect
+from aioquic.asyncio.protocol import QuicConnectionProtocol
+from aioquic.h3 import connection as h3
+from aioquic.h3.events import DataReceived, HeadersReceived
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.events import ConnectionTerminated, StreamReset
+
+PATIENCE = 30
+
+
+class LenientConnection(h3.H3Connection):
+    """Notes GOAWAY, which aioquic ignores."""
+
+    goaway = None
+
+    def _check_control_frame_type(self, frame_type):
+        if frame_type == h3.FrameType.GOAWAY and self.goaway:
+            self.goaway.set()
+        super()._check_control_frame_type(frame_type)
+
+
+class Client(QuicConnectionProtocol):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.http = LenientConnection(self._quic)
+        self.http.goaway = asyncio.Event()
+        self.answers = {}
+        self.ended = asyncio.get_running_loop().create_future()
+
+    def quic_event_received(self, event):
+        if isinstance(event, ConnectionTerminated) and not self.ended.done():
+            self.ended.set_result(event.error_code)
+            for answer in self.answers.values():
+                if not answer["whole"].done():
+                    answer["whole"].set_exception(ConnectionError(f"closed: {event.error_code:#x}"))
+        if isinstance(event, StreamReset):
+            answer = self.answers.get(event.stream_id)
+            if answer and not answer["whole"].done():
+                answer["whole"].set_exception(ConnectionError(f"reset: {event.error_code:#x}"))
+        for event in self.http.handle_event(event):
+            answer = self.answers.get(event.stream_id)
+            if not answer:
+                continue
+            if isinstance(event, HeadersReceived):
+                answer["heads"].append(dict(event.headers))
+            if isinstance(event, DataReceived):
+                answer["bytes"] += len(event.data)
+            if event.stream_ended and not answer["whole"].done():
+                answer["whole"].set_result(answer)
+
+    def begin(self, method, path, whole=True):
+        stream = self._quic.get_next_available_stream_id()
+        loop = asyncio.get_running_loop()
+        self.answers[stream] = {"heads": [], "bytes": 0, "whole": loop.create_future()}
+        head = [
+            (b":method", method.encode()),
+            (b":scheme", b"https"),
+            (b":authority", b"a.test"),
+            (b":path", path.encode()),
+        ]
+        self.http.send_headers(stream, head, end_stream=whole)
+        return stream
+
+    async def answer(self, stream):
+        answer = await asyncio.wait_for(self.answers[stream]["whole"], PATIENCE)
+        finals = [head for head in answer["heads"] if head.get(b":status", b"1")[:1] != b"1"]
+        return int(finals[0][b":status"]), answer["bytes"]
+
+    async def get(self, path):
+        stream = self.begin("GET", path)
+        self.transmit()
+        return (await self.answer(stream))[0]
+
+    def take_over(self, transport, is_read):
+        """Sends by another socket from now on."""
+        if not is_read:
+            transport.get_protocol().owner = None
+        self._transport = transport
+        self.elsewhere = transport.get_protocol()
+
+
+class Elsewhere(asyncio.DatagramProtocol):
+    """A socket at another address."""
+
+    def __init__(self, owner):
+        self.owner = owner
+        self.came = asyncio.Event()
+
+    def datagram_received(self, data, addr):
+        self.came.set()
+        if self.owner:
+            self.owner.datagram_received(data, addr)
+
+
+async def perform(client, port, step, arguments):
+    if step == "get":
+        return await client.get(arguments[0])
+    if step == "post":
+        stream = client.begin("POST", arguments[0], whole=False)
+        client.http.send_data(stream, b"x" * int(arguments[1]), end_stream=True)
+        client.transmit()
+        return await client.answer(stream)
+    if step == "parallel":
+        streams = [client.begin("GET", arguments[0]) for _ in range(int(arguments[1]))]
+        client.transmit()
+        return [(await client.answer(stream))[0] for stream in streams]
+    if step == "cancel":
+        streams = [client.begin("GET", arguments[0]) for _ in range(int(arguments[1]))]
+        client.transmit()
+        for stream in streams:
+            client._quic.stop_stream(stream, h3.ErrorCode.H3_REQUEST_CANCELLED)
+        client.transmit()
+        return len(streams)
+    if step == "trailers":
+        stream = client.begin("POST", arguments[0], whole=False)
+        client.http.send_data(stream, b"body", end_stream=False)
+        client.http.send_headers(stream, [(b"x-trailer", b"1")], end_stream=True)
+        client.transmit()
+        return (await client.answer(stream))[0]
+    if step in ("forge", "move"):
+        # aioquic has a socket of IPv6 that reaches IPv4 too.
+        elsewhere = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+        elsewhere.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        elsewhere.bind((f"::ffff:{arguments[0]}", 0))
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_datagram_endpoint(lambda: Elsewhere(client), sock=elsewhere)
+        client.take_over(transport, is_read=step == "move")
+        return arguments[0]
+    if step == "blind":
+        for _ in range(int(arguments[1])):
+            client.begin("GET", arguments[0])
+        client.transmit()
+        # The gateway has acted on them when it answers there.
+        await asyncio.wait_for(client.elsewhere.came.wait(), PATIENCE)
+        return int(arguments[1])
+    if step == "is_open":
+        return not client.http.goaway.is_set() and not client.ended.done()
+    if step == "goaway":
+        await asyncio.wait_for(client.http.goaway.wait(), PATIENCE)
+        return True
+    if step == "bytes":
+        stream = client._quic.get_next_available_stream_id(is_unidirectional=arguments[0] == "client")
+        client._quic.send_stream_data(stream, bytes.fromhex(arguments[1]))
+        client.transmit()
+        return await asyncio.wait_for(asyncio.shield(client.ended), PATIENCE)
+    raise ValueError(step)
+
+
+STEPS = {"get": 1, "post": 2, "parallel": 2, "cancel": 2, "trailers": 1, "forge": 1, "move": 1}
+STEPS |= {"blind": 2, "is_open": 0, "goaway": 0, "bytes": 2}
+
+
+async def main(port, authority, steps):
+    configuration = QuicConfiguration(is_client=True, alpn_protocols=["h3"], server_name="a.test")
+    configuration.load_verify_locations(authority)
+    # Of loopback in IPv4, so that it can be another address of it later.
+    async with connect(
+        "127.0.0.1", int(port), configuration=configuration, create_protocol=Client
+    ) as client:
+        while steps:
+            step, *steps = steps
+            count = STEPS[step]
+            arguments, steps = steps[:count], steps[count:]
+            try:
+                result = await perform(client, int(port), step, arguments)
+            except (ConnectionError, asyncio.TimeoutError) as error:
+                result = f"{type(error).__name__}: {error}"
+            print(json.dumps(result), flush=True)
+
+
+asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3:]))
