@@ -124,10 +124,7 @@ impl QuicDriver {
             self.close(ErrorCode::NO_ERROR);
         }
         self.pass_timers();
-        while let Some(event) = {
-            let event = streams.lock().quic.poll();
-            event
-        } {
+        while let Some(event) = streams.take_quic_event() {
             self.act(event);
         }
         self.act_on_streams();
@@ -300,10 +297,7 @@ impl QuicDriver {
 
     /// Acts on what came on streams.
     fn act_on_streams(&mut self) {
-        while let Some(event) = {
-            let event = self.streams.lock().take_event();
-            event
-        } {
+        while let Some(event) = self.streams.take_event() {
             match event {
                 RequestEvent::Request { stream, head, end } => self.begin(stream, head, end),
                 RequestEvent::Malformed(stream, RuleViolation::FieldListSize) => {

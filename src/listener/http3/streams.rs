@@ -87,6 +87,16 @@ impl QuicStreams {
         // Nothing panics under the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Takes the next event of QUIC.
+    pub(super) fn take_quic_event(&self) -> Option<quinn_proto::Event> {
+        self.lock().quic.poll()
+    }
+
+    /// Takes the next event of a request.
+    pub(super) fn take_event(&self) -> Option<RequestEvent> {
+        self.lock().events.pop_front()
+    }
 }
 
 impl QuicState {
@@ -98,11 +108,6 @@ impl QuicState {
     /// Wakes the task of the connection.
     pub(super) fn wake_driver(&self) {
         self.driver.wake_again();
-    }
-
-    /// Takes the next event.
-    pub(super) fn take_event(&mut self) -> Option<RequestEvent> {
-        self.events.pop_front()
     }
 
     /// Returns the number of requests that are served.
