@@ -17,6 +17,8 @@ pub(super) struct ConnectionDeadlines {
     pub(super) idle: Option<Instant>,
     /// The time at which the client has had the time to read GOAWAY.
     pub(super) drain: Option<Instant>,
+    /// The time at which the state of a connection that has ended goes; `None` while it has not ended.
+    pub(super) closed: Option<Instant>,
     /// The streams that were opened, and the times by which their heads are whole, in their order.
     heads: VecDeque<(StreamId, Instant)>,
 }
@@ -45,7 +47,7 @@ impl ConnectionDeadlines {
     /// Returns the next of these times.
     pub(super) fn next(&self) -> Option<Instant> {
         let head = self.heads.front().map(|(_, deadline)| *deadline);
-        [self.handshake, self.idle, self.drain, head]
+        [self.handshake, self.idle, self.drain, self.closed, head]
             .into_iter()
             .flatten()
             .min()

@@ -40,10 +40,12 @@ pub(super) struct QuicDriver {
     streams: Arc<QuicStreams>,
     /// The address that the handshake proves, whatever packets say later.
     peer: SocketAddr,
-    /// Its place among the handshakes, until that is complete.
+    /// Its place among the handshakes, until that is complete; where it fails, until the task ends.
     handshake: Option<HandshakePlace>,
     /// The state behind the handshake; `None` before it is complete, and when the connection has ended.
     established: Option<ProvenConnection>,
+    /// The permit of a connection that has ended, until the task ends and with it the memory of QUIC.
+    closing: Option<ClientConnectionPermit>,
     deadlines: ConnectionDeadlines,
     timeout: ReusableTimeout,
     transmit: PendingTransmit,
@@ -90,6 +92,7 @@ impl QuicDriver {
             peer,
             handshake: Some(handshake),
             established: None,
+            closing: None,
             deadlines,
             timeout: ReusableTimeout::default(),
             transmit: PendingTransmit::default(),
@@ -121,7 +124,7 @@ impl QuicDriver {
         if let Some(established) = &self.established
             && established.permit.poll_reclaimed(context).is_ready()
         {
-            self.close(ErrorCode::NO_ERROR);
+            self.close_reclaimed();
         }
         self.pass_timers();
         while let Some(event) = streams.take_quic_event() {
@@ -134,11 +137,18 @@ impl QuicDriver {
         self.write_control();
         self.exchange_with_endpoint();
         self.poll_transmit(context);
-        self.wait_for_timers(context);
-        match streams.lock().quic.is_drained() {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
+        if self.is_over() {
+            return Poll::Ready(());
         }
+        self.wait_for_timers(context);
+        Poll::Pending
+    }
+
+    /// Returns whether nothing more of the connection is to come, or has had the time to.
+    fn is_over(&self) -> bool {
+        let now = timer::deadline(Duration::ZERO);
+        let is_closed = self.deadlines.closed.is_some_and(|at| at <= now);
+        is_closed || self.streams.lock().quic.is_drained()
     }
 
     /// Acts on the times that have passed.
@@ -230,7 +240,6 @@ impl QuicDriver {
     /// Begins HTTP/3: the client has proved its address.
     fn establish(&mut self) {
         self.deadlines.handshake = None;
-        self.handshake = None;
         let session = {
             let state = self.streams.lock();
             self.endpoint.tls_facts(state.quic.crypto_session())
@@ -241,6 +250,7 @@ impl QuicDriver {
         }) else {
             return self.close(ErrorCode::EXCESSIVE_LOAD);
         };
+        self.handshake = None;
         (self.endpoint.handshakes()).succeeded(HandshakeKind::Full);
         let (permit, context) = established;
         permit.wait();
@@ -263,19 +273,34 @@ impl QuicDriver {
         self.end();
     }
 
-    /// Counts the handshake as failed, if it was not complete.
-    fn fail_handshake(&mut self, failure: HandshakeFailure) {
-        if self.handshake.take().is_some() {
+    /// Counts the handshake as failed, if it was not complete, once. Its place stays taken as long as QUIC holds memory for it, so that a
+    /// client that breaks handshakes off gets no more of them than one that lets them wait.
+    fn fail_handshake(&self, failure: HandshakeFailure) {
+        if self.handshake.is_some() && self.deadlines.closed.is_none() {
             self.endpoint.handshakes().failed(failure);
         }
     }
 
-    /// Releases what the connection holds; QUIC may need some more time until nothing more of it can come.
+    /// Ends the connection but for its place, or permit: QUIC answers what still comes of it, RFC 9000 §10.2, for a time that depends on
+    /// no round trip, since a client can make those as long as it likes.
     fn end(&mut self) {
+        if self.deadlines.closed.is_some() {
+            return;
+        }
         self.streams.lock().end_requests();
-        self.handshake = None;
-        self.established = None;
+        if let Some(established) = self.established.take() {
+            // It ends by itself, whether or not it was closed for another one.
+            let _ = established.permit.begin();
+            self.closing = Some(established.permit);
+        }
         self.deadlines = ConnectionDeadlines::default();
+        self.deadlines.closed = Some(timer::deadline(bounds::LINGER_TIME));
+    }
+
+    /// Ends a connection that is closed for another one, and its memory as soon as the reason was sent.
+    fn close_reclaimed(&mut self) {
+        self.close(ErrorCode::NO_ERROR);
+        self.deadlines.closed = Some(timer::deadline(Duration::ZERO));
     }
 
     /// Ends the connection with this code.
@@ -320,7 +345,7 @@ impl QuicDriver {
         };
         if !established.permit.begin() {
             handle.refuse();
-            return self.close(ErrorCode::NO_ERROR);
+            return self.close_reclaimed();
         }
         let context = &established.context;
         let Some(head) = received_head(head, http::Version::HTTP_3) else {
@@ -436,6 +461,10 @@ impl QuicDriver {
     fn exchange_with_endpoint(&mut self) {
         let mut state = self.streams.lock();
         while let Some(event) = state.quic.poll_endpoint_events() {
+            // The end of the task says so, once, whichever way it ends.
+            if event.is_drained() {
+                continue;
+            }
             if let Some(answer) = self.endpoint.handle_event(self.handle, event) {
                 state.quic.handle_event(answer);
             }

@@ -334,9 +334,12 @@ impl Http3Endpoint {
         self.lock().quic.handle_event(handle, event)
     }
 
-    /// Forgets a connection whose task has ended.
+    /// Forgets a connection whose task has ended, and its identifiers. Called once for each.
     pub(super) fn forget(&self, handle: ConnectionHandle) {
-        self.lock().connections.remove(&handle);
+        let mut state = self.lock();
+        state.connections.remove(&handle);
+        // The answer is for a connection that goes on.
+        let _ = state.quic.handle_event(handle, EndpointEvent::drained());
     }
 
     /// Returns the time that a client has for a head.
