@@ -339,6 +339,8 @@ impl QuicDriver {
 
     /// Begins a request.
     fn begin(&mut self, stream: StreamId, head: RequestHead, end: StreamEnd) {
+        // One that is answered at once is over before the connection is looked at again.
+        self.deadlines.idle = None;
         let handle = Http3Handle::new(&self.streams, stream);
         let Some(established) = &self.established else {
             return handle.refuse();

@@ -1,6 +1,7 @@
 //! HTTP/3, by clients that nobody here wrote: the same rules as over TCP, and an address that no datagram changes.
 
 mod exchange;
+mod idle;
 mod moves;
 mod violations;
 

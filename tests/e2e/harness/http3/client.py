@@ -4,6 +4,7 @@ The first argument is the port of a gateway on loopback, the second the path of 
 
     get PATH          a request; prints its status
     post PATH BYTES   a request with so many bytes; prints its status, and how many bytes came back
+    paced PATH N MS   so many requests, one each so many milliseconds; prints their statuses
     parallel PATH N   so many requests at once; prints their statuses
     cancel PATH N     so many requests at once, cancelled by RESET_STREAM and STOP_SENDING; prints how many
     trailers PATH     a request with a body and trailers; prints its status
@@ -122,6 +123,12 @@ async def perform(client, port, step, arguments):
         client.http.send_data(stream, b"x" * int(arguments[1]), end_stream=True)
         client.transmit()
         return await client.answer(stream)
+    if step == "paced":
+        statuses = []
+        for _ in range(int(arguments[1])):
+            statuses.append(await client.get(arguments[0]))
+            await asyncio.sleep(int(arguments[2]) / 1000)
+        return statuses
     if step == "parallel":
         streams = [client.begin("GET", arguments[0]) for _ in range(int(arguments[1]))]
         client.transmit()
@@ -168,7 +175,7 @@ async def perform(client, port, step, arguments):
     raise ValueError(step)
 
 
-STEPS = {"get": 1, "post": 2, "parallel": 2, "cancel": 2, "trailers": 1, "forge": 1, "move": 1}
+STEPS = {"get": 1, "post": 2, "paced": 3, "parallel": 2, "cancel": 2, "trailers": 1, "forge": 1, "move": 1}
 STEPS |= {"blind": 2, "is_open": 0, "goaway": 0, "bytes": 2}
 
 
