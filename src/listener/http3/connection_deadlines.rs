@@ -15,6 +15,8 @@ pub(super) struct ConnectionDeadlines {
     pub(super) handshake: Option<Instant>,
     /// The end of a connection without a request; `None` while it has one.
     pub(super) idle: Option<Instant>,
+    /// The number of answers of which the client has not acknowledged all, and the time by which it has one of them.
+    pub(super) acknowledgment: Option<(usize, Instant)>,
     /// The time at which the client has had the time to read GOAWAY.
     pub(super) drain: Option<Instant>,
     /// The time at which the state of a connection that has ended goes; `None` while it has not ended.
@@ -27,6 +29,22 @@ impl ConnectionDeadlines {
     /// Notes a stream whose head may take so long.
     pub(super) fn await_head(&mut self, stream: StreamId, patience: Duration) {
         self.heads.push_back((stream, timer::deadline(patience)));
+    }
+
+    /// Notes that the client has not acknowledged so many answers. It has this time for the next one.
+    pub(super) fn await_acknowledgment(
+        &mut self,
+        answers: usize,
+        patience: impl FnOnce() -> Duration,
+    ) {
+        if !matches!(self.acknowledgment, Some((before, _)) if before == answers) {
+            self.acknowledgment = Some((answers, timer::deadline(patience())));
+        }
+    }
+
+    /// Returns whether the client has not acknowledged an answer by its time.
+    pub(super) fn is_unacknowledged(&self, now: Instant) -> bool {
+        matches!(self.acknowledgment, Some((_, deadline)) if deadline <= now)
     }
 
     /// Forgets the oldest streams while `is_over` says that they wait for no head any more.
@@ -47,9 +65,17 @@ impl ConnectionDeadlines {
     /// Returns the next of these times.
     pub(super) fn next(&self) -> Option<Instant> {
         let head = self.heads.front().map(|(_, deadline)| *deadline);
-        [self.handshake, self.idle, self.drain, self.closed, head]
-            .into_iter()
-            .flatten()
-            .min()
+        let acknowledgment = self.acknowledgment.map(|(_, deadline)| deadline);
+        [
+            self.handshake,
+            self.idle,
+            acknowledgment,
+            self.drain,
+            self.closed,
+            head,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 }

@@ -9,13 +9,14 @@ use pingora::server::ShutdownWatch;
 use quinn_proto::{
     ConnectionError, ConnectionHandle, Dir, Event, StreamEvent as QuicEvent, Transmit,
 };
-use sluicegate_base::bounds;
+use sluicegate_base::{bounds, clock};
 use sluicegate_decide::client::PeerAddress;
 use sluicegate_decide::response::GatewayProblem;
 use sluicegate_http3::{ErrorCode, RequestHead, RuleViolation, StreamEnd, StreamId};
 use tokio::time::Instant;
 
 use super::connection_deadlines::ConnectionDeadlines;
+use super::connection_wait::ConnectionWait;
 use super::endpoint::{HandshakePlace, Http3Endpoint};
 use super::socket::{DatagramSocket, SendOutcome, WritableWait, poll_wait};
 use super::stream_handle::Http3Handle;
@@ -24,7 +25,7 @@ use super::{quic_now, report};
 use crate::budgets::{BytesPermit, ClientConnectionPermit};
 use crate::gateway::UnreadableHead;
 use crate::listener::http2::{MALFORMED, StreamContext, StreamIo, received_head};
-use crate::record::{HandshakeFailure, HandshakeKind};
+use crate::record::{HandshakeFailure, HandshakeKind, InFlight};
 use crate::reusable_timeout::ReusableTimeout;
 use crate::timer;
 
@@ -63,6 +64,8 @@ struct ProvenConnection {
     control: Option<quinn_proto::StreamId>,
     /// The reservation for heads that are not whole.
     held: Option<BytesPermit>,
+    /// The count by which the end of the process waits for answers that were not acknowledged.
+    in_flight: Option<InFlight>,
 }
 
 /// The transmission that the system had no room for.
@@ -133,7 +136,7 @@ impl QuicDriver {
         self.act_on_streams();
         self.follow_path();
         self.charge_held_back();
-        self.update_idle();
+        self.update_wait();
         self.write_control();
         self.exchange_with_endpoint();
         self.poll_transmit(context);
@@ -189,11 +192,21 @@ impl QuicDriver {
         }
         if is_over(self.deadlines.idle) {
             self.deadlines.idle = None;
+            match self.is_draining {
+                true => self.close(ErrorCode::NO_ERROR),
+                // A request may be on its way.
+                false => self.drain(),
+            }
+        }
+        if self.deadlines.is_unacknowledged(now) {
             self.close(ErrorCode::NO_ERROR);
         }
         if is_over(self.deadlines.drain) {
             self.deadlines.drain = None;
-            self.streams.lock().http.finish_drain();
+            let mut state = self.streams.lock();
+            state.http.finish_drain();
+            // Once GOAWAY has gone, the connection is looked at again.
+            state.wake_driver();
         }
         while let Some(stream) = self.deadlines.take_late_head(now) {
             let mut state = self.streams.lock();
@@ -259,6 +272,7 @@ impl QuicDriver {
             context,
             control: None,
             held: None,
+            in_flight: None,
         });
     }
 
@@ -315,7 +329,8 @@ impl QuicDriver {
         let mut state = self.streams.lock();
         state.http.drain();
         let round_trips = state.quic.rtt().saturating_mul(DRAIN_ROUND_TRIPS);
-        self.deadlines.drain = Some(timer::deadline(round_trips));
+        let notice = round_trips.min(bounds::HTTP3_GOAWAY_TIME);
+        self.deadlines.drain = Some(timer::deadline(notice));
         self.deadlines.idle = None;
         state.wake_driver();
     }
@@ -408,32 +423,54 @@ impl QuicDriver {
         }
     }
 
-    /// Decides whether the connection idles, and ends one that has drained.
-    fn update_idle(&mut self) {
-        let Some(established) = &self.established else {
+    /// Sets the times by which the client has to act next, and ends a connection that has drained.
+    fn update_wait(&mut self) {
+        let Some(established) = &mut self.established else {
             return;
         };
         let mut state = self.streams.lock();
-        let http = &mut state.http;
+        let http = &state.http;
         self.deadlines
             .forget_heads(|stream| !http.awaits_head(stream));
-        if state.served() > 0 {
-            self.deadlines.idle = None;
-            return;
-        }
-        // The control stream alone is left: the client has all answers.
-        if state.http.is_drained() && state.quic.streams().send_streams() <= 1 {
-            drop(state);
-            return self.close(ErrorCode::NO_ERROR);
-        }
+        // The last GOAWAY was given to QUIC by an earlier poll, so it was sent.
+        let is_drained = http.is_drained() && http.control_output().is_empty();
+        let wait = state.wait(usize::from(established.control.is_some()));
         drop(state);
-        if self.deadlines.idle.is_none() {
-            established.permit.wait();
-            let patience = match self.is_draining {
-                true => bounds::LINGER_TIME,
-                false => self.endpoint.idle_patience(),
-            };
-            self.deadlines.idle = Some(timer::deadline(patience));
+        let endpoint = &self.endpoint;
+        let deadlines = &mut self.deadlines;
+        if wait != ConnectionWait::Request {
+            deadlines.idle = None;
+        }
+        match wait {
+            ConnectionWait::Acknowledgment { answers } => {
+                deadlines.await_acknowledgment(answers, || endpoint.write_patience());
+            }
+            _ => deadlines.acknowledgment = None,
+        }
+        // The end of the process waits for requests alone, and these are over.
+        let is_awaited = self.is_draining && deadlines.acknowledgment.is_some();
+        established.in_flight = match (is_awaited, established.in_flight.take()) {
+            (true, None) => Some(endpoint.shared().recorder.metrics.in_flight()),
+            (true, in_flight) => in_flight,
+            (false, _) => None,
+        };
+        match wait {
+            ConnectionWait::Answer | ConnectionWait::Acknowledgment { .. } => {}
+            ConnectionWait::Head => established.permit.wait_for_rest(clock::now()),
+            ConnectionWait::Request => {
+                established.permit.wait();
+                if is_drained {
+                    return self.close(ErrorCode::NO_ERROR);
+                }
+                // A client that was asked to begin no more requests has the time to read that first.
+                if deadlines.idle.is_none() && deadlines.drain.is_none() {
+                    let patience = match self.is_draining {
+                        true => bounds::LINGER_TIME,
+                        false => endpoint.idle_patience(),
+                    };
+                    deadlines.idle = Some(timer::deadline(patience));
+                }
+            }
         }
     }
 

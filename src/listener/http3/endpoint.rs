@@ -353,6 +353,12 @@ impl Http3Endpoint {
         self.shared.snapshot().rules.server.keepalive_timeout
     }
 
+    /// Returns the time for which a client may acknowledge none of its answers.
+    pub(super) fn write_patience(&self) -> Duration {
+        let patience = self.shared.snapshot().rules.server.client_write_timeout;
+        patience.max(bounds::LEAST_UNACKNOWLEDGED)
+    }
+
     pub(super) fn handshakes(&self) -> &HandshakeCounts {
         &self.shared.recorder.metrics.handshakes
     }

@@ -21,6 +21,7 @@
 //! All connections of an address run on the one thread of its service, so locks are free whenever they are taken.
 
 mod connection_deadlines;
+mod connection_wait;
 mod driver;
 mod endpoint;
 mod report;

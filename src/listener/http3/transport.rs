@@ -20,7 +20,7 @@ pub(super) fn server_config(
     transport
         .max_concurrent_bidi_streams(rules.http2.max_streams.into())
         .max_concurrent_uni_streams(bounds::HTTP3_CLIENT_STREAMS.into())
-        .max_idle_timeout(idle_timeout(rules.keepalive_timeout).try_into().ok())
+        .max_idle_timeout(idle_timeout(rules).try_into().ok())
         .stream_receive_window(bounds::CLIENT_STREAM_WINDOW.into())
         .receive_window(bounds::CLIENT_CONNECTION_WINDOW.into())
         .send_window(bounds::HTTP3_UNACKNOWLEDGED)
@@ -31,9 +31,10 @@ pub(super) fn server_config(
     Arc::new(config)
 }
 
-/// Returns the time for which nothing may come: that of an idle connection, which the gateway ends itself, and some more.
-fn idle_timeout(keepalive: Duration) -> Duration {
-    keepalive
+/// Returns the time for which nothing may come: that of an idle connection, or of a client that acknowledges nothing, each of which the
+/// gateway ends itself, and some more.
+fn idle_timeout(rules: &ServerRules) -> Duration {
+    (rules.keepalive_timeout.max(rules.client_write_timeout))
         .saturating_add(bounds::LINGER_TIME)
         .min(Duration::from_secs(u32::MAX.into()))
 }

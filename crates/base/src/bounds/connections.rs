@@ -146,6 +146,10 @@ pub const HTTP3_CLIENT_STREAMS: u32 = 8;
 /// over a round trip of 100 ms.
 pub const HTTP3_UNACKNOWLEDGED: u64 = 256 * 1024;
 
+/// The longest time for which a client of HTTP/3 that is asked to begin no more requests may begin some all the same: three of its round
+/// trips, where they are shorter.
+pub const HTTP3_GOAWAY_TIME: Duration = Duration::from_secs(5);
+
 /// Bytes of a client's first message of TLS that a fingerprint is made of: with keys that resist quantum computers it has about 2 KiB. A
 /// longer one has no fingerprint.
 pub const HELLO: usize = 16 * 1024;

@@ -127,6 +127,15 @@ impl ServerConnection {
         state.is_some_and(|state| state.receiving == ReceiveState::Head)
     }
 
+    /// Returns the number of streams that are open, and whose heads have not come.
+    #[must_use]
+    pub fn awaited_heads(&self) -> usize {
+        let receiving = self.requests.values().map(|state| state.receiving);
+        receiving
+            .filter(|state| *state == ReceiveState::Head)
+            .count()
+    }
+
     /// Returns whether the client has begun a request.
     #[must_use]
     pub fn has_begun(&self) -> bool {

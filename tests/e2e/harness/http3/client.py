@@ -6,6 +6,7 @@ The first argument is the port of a gateway on loopback, the second the path of 
     post PATH BYTES   a request with so many bytes; prints its status, and how many bytes came back
     paced PATH N MS   so many requests, one each so many milliseconds; prints their statuses
     parallel PATH N   so many requests at once; prints their statuses
+    deaf PATH MS      a request, behind which nothing that comes is read for so many milliseconds; prints its status
     cancel PATH N     so many requests at once, cancelled by RESET_STREAM and STOP_SENDING; prints how many
     trailers PATH     a request with a body and trailers; prints its status
     forge ADDRESS     from now on datagrams leave from this address, and none that comes back there is read
@@ -48,7 +49,12 @@ class Client(QuicConnectionProtocol):
         self.http = LenientConnection(self._quic)
         self.http.goaway = asyncio.Event()
         self.answers = {}
+        self.is_deaf = False
         self.ended = asyncio.get_running_loop().create_future()
+
+    def datagram_received(self, data, addr):
+        if not self.is_deaf:
+            super().datagram_received(data, addr)
 
     def quic_event_received(self, event):
         if isinstance(event, ConnectionTerminated) and not self.ended.done():
@@ -133,6 +139,13 @@ async def perform(client, port, step, arguments):
         streams = [client.begin("GET", arguments[0]) for _ in range(int(arguments[1]))]
         client.transmit()
         return [(await client.answer(stream))[0] for stream in streams]
+    if step == "deaf":
+        stream = client.begin("GET", arguments[0])
+        client.transmit()
+        client.is_deaf = True
+        await asyncio.sleep(int(arguments[1]) / 1000)
+        client.is_deaf = False
+        return (await client.answer(stream))[0]
     if step == "cancel":
         streams = [client.begin("GET", arguments[0]) for _ in range(int(arguments[1]))]
         client.transmit()
@@ -175,7 +188,7 @@ async def perform(client, port, step, arguments):
     raise ValueError(step)
 
 
-STEPS = {"get": 1, "post": 2, "paced": 3, "parallel": 2, "cancel": 2, "trailers": 1, "forge": 1, "move": 1}
+STEPS = {"get": 1, "post": 2, "paced": 3, "deaf": 2, "parallel": 2, "cancel": 2, "trailers": 1, "forge": 1, "move": 1}
 STEPS |= {"blind": 2, "is_open": 0, "goaway": 0, "bytes": 2}
 
 
