@@ -300,3 +300,42 @@ fn heads_that_are_not_whole_are_counted() {
     server.reset(request(1));
     assert_eq!(server.connection.held_back(), 0);
 }
+
+/// Goal: a stream whose beginning does not come is given up, whatever it is. Method: a head and a type that are not whole, beside ones that
+/// are.
+#[test]
+fn streams_that_do_not_begin_are_ended() {
+    let mut server = DescribedServer::new();
+    let head = headers(GET);
+    server.send(request(0), &head[..1], StreamEnd::NotYet);
+    server.send(request(1), &head, StreamEnd::NotYet);
+    server.send(client_stream(0), &control(&[]), StreamEnd::NotYet);
+    server.send(client_stream(1), &[0x40], StreamEnd::NotYet);
+    let streams = [request(0), request(1), client_stream(0), client_stream(1)];
+    let awaited = streams.map(|stream| server.connection.awaits_beginning(stream));
+    assert_eq!(awaited, [true, false, false, true]);
+    assert_eq!(server.connection.awaited_heads(), 1);
+    server.actions();
+    for stream in streams {
+        server.connection.end_late(stream);
+    }
+    let actions = server.actions();
+    let incomplete = ErrorCode::REQUEST_INCOMPLETE;
+    let expected = [
+        StreamAction::Stop {
+            stream: request(0),
+            code: incomplete,
+        },
+        StreamAction::Reset {
+            stream: request(0),
+            code: incomplete,
+        },
+        StreamAction::Stop {
+            stream: client_stream(1),
+            code: ErrorCode::STREAM_CREATION_ERROR,
+        },
+    ];
+    assert_eq!(actions, expected);
+    assert_eq!(server.connection.awaited_heads(), 0);
+    assert_eq!(server.closed, None);
+}

@@ -32,6 +32,11 @@ pub(in crate::listener) struct EnteredStream<S> {
 }
 
 impl<S: StreamIo> EnteredStream<S> {
+    /// Returns whether memory is reserved for its body.
+    pub(in crate::listener) fn has_window(&self) -> bool {
+        self.window.is_some()
+    }
+
     /// Begins to serve it: its body has the `announced` length, if any, and each of its writes has this time.
     pub(super) fn begin(
         self,

@@ -21,14 +21,15 @@ pub(super) struct ConnectionDeadlines {
     pub(super) drain: Option<Instant>,
     /// The time at which the state of a connection that has ended goes; `None` while it has not ended.
     pub(super) closed: Option<Instant>,
-    /// The streams that were opened, and the times by which their heads are whole, in their order.
-    heads: VecDeque<(StreamId, Instant)>,
+    /// The streams that were opened, and the times by which their heads, or types, are whole, in their order.
+    beginnings: VecDeque<(StreamId, Instant)>,
 }
 
 impl ConnectionDeadlines {
-    /// Notes a stream whose head may take so long.
-    pub(super) fn await_head(&mut self, stream: StreamId, patience: Duration) {
-        self.heads.push_back((stream, timer::deadline(patience)));
+    /// Notes a stream whose head, or type, may take so long.
+    pub(super) fn await_beginning(&mut self, stream: StreamId, patience: Duration) {
+        self.beginnings
+            .push_back((stream, timer::deadline(patience)));
     }
 
     /// Notes that the client has not acknowledged so many answers. It has this time for the next one.
@@ -47,24 +48,26 @@ impl ConnectionDeadlines {
         matches!(self.acknowledgment, Some((_, deadline)) if deadline <= now)
     }
 
-    /// Forgets the oldest streams while `is_over` says that they wait for no head any more.
-    pub(super) fn forget_heads(&mut self, mut is_over: impl FnMut(StreamId) -> bool) {
-        while let Some((stream, _)) = self.heads.front()
-            && is_over(*stream)
+    /// Forgets the oldest streams while `has_begun` says that their beginnings have come.
+    pub(super) fn forget_begun(&mut self, mut has_begun: impl FnMut(StreamId) -> bool) {
+        while let Some((stream, _)) = self.beginnings.front()
+            && has_begun(*stream)
         {
-            self.heads.pop_front();
+            self.beginnings.pop_front();
         }
     }
 
-    /// Takes the stream whose head had to be whole by now, if any.
-    pub(super) fn take_late_head(&mut self, now: Instant) -> Option<StreamId> {
-        let (stream, _) = self.heads.pop_front_if(|(_, deadline)| *deadline <= now)?;
+    /// Takes the stream whose beginning had to be whole by now, if any.
+    pub(super) fn take_late_stream(&mut self, now: Instant) -> Option<StreamId> {
+        let (stream, _) = self
+            .beginnings
+            .pop_front_if(|(_, deadline)| *deadline <= now)?;
         Some(stream)
     }
 
     /// Returns the next of these times.
     pub(super) fn next(&self) -> Option<Instant> {
-        let head = self.heads.front().map(|(_, deadline)| *deadline);
+        let beginning = self.beginnings.front().map(|(_, deadline)| *deadline);
         let acknowledgment = self.acknowledgment.map(|(_, deadline)| deadline);
         [
             self.handshake,
@@ -72,7 +75,7 @@ impl ConnectionDeadlines {
             acknowledgment,
             self.drain,
             self.closed,
-            head,
+            beginning,
         ]
         .into_iter()
         .flatten()

@@ -208,11 +208,8 @@ impl QuicDriver {
             // Once GOAWAY has gone, the connection is looked at again.
             state.wake_driver();
         }
-        while let Some(stream) = self.deadlines.take_late_head(now) {
-            let mut state = self.streams.lock();
-            if state.http.awaits_head(stream) {
-                state.remove(stream, ErrorCode::REQUEST_INCOMPLETE);
-            }
+        while let Some(stream) = self.deadlines.take_late_stream(now) {
+            self.streams.lock().end_late(stream);
         }
     }
 
@@ -235,8 +232,8 @@ impl QuicDriver {
                 while let Some(id) = state.quic.streams().accept(dir) {
                     let stream = stream_id(id);
                     state.open(stream);
-                    if dir == Dir::Bi && state.http.awaits_head(stream) {
-                        self.deadlines.await_head(stream, patience);
+                    if state.http.awaits_beginning(stream) {
+                        self.deadlines.await_beginning(stream, patience);
                     }
                 }
             }
@@ -369,6 +366,9 @@ impl QuicDriver {
             return context.answer_malformed(handle, MALFORMED, UnreadableHead::Http3);
         };
         if let Some(entered) = context.enter_stream(handle, &head, end) {
+            if entered.has_window() {
+                self.streams.lock().admit_bodies();
+            }
             context.serve(entered, head, end);
         }
     }
@@ -431,7 +431,7 @@ impl QuicDriver {
         let mut state = self.streams.lock();
         let http = &state.http;
         self.deadlines
-            .forget_heads(|stream| !http.awaits_head(stream));
+            .forget_begun(|stream| !http.awaits_beginning(stream));
         // The last GOAWAY was given to QUIC by an earlier poll, so it was sent.
         let is_drained = http.is_drained() && http.control_output().is_empty();
         let wait = state.wait(usize::from(established.control.is_some()));

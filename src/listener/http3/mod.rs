@@ -14,8 +14,12 @@
 //! Until the handshake is complete an address is only claimed, and nothing is charged to it. Handshakes have a cap of their own
 //! ([`bounds::HTTP3_HANDSHAKES`]), and from a half of it on a client has to prove its address first, RFC 9000 §8.1.2. Then
 //! the connection is charged as one of TCP is. The place of a handshake that fails, and the permit of a connection that ends, stay taken
-//! until QUIC's memory of it goes, [`bounds::LINGER_TIME`] later at most. QUIC grants a client [`bounds::CLIENT_STREAM_WINDOW`] of each body as the request path
-//! takes it, and keeps [`bounds::HTTP3_UNACKNOWLEDGED`] of all answers of a connection until the client has them.
+//! until QUIC's memory of it goes, [`bounds::LINGER_TIME`] later at most.
+//!
+//! QUIC grants a client [`bounds::CLIENT_STREAM_WINDOW`] of each body as the request path takes it, and keeps
+//! [`bounds::HTTP3_UNACKNOWLEDGED`] of all answers of a connection until the client has them. It keeps bytes behind a gap too, which
+//! no request can take: so a connection may send [`bounds::HTTP3_UNRESERVED`] until memory is reserved for a body, and a stream whose
+//! beginning does not come has the time of a head.
 //!
 //! # Concurrency
 //! All connections of an address run on the one thread of its service, so locks are free whenever they are taken.

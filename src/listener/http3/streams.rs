@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{ReadError, WriteError};
-use sluicegate_base::clock;
+use sluicegate_base::{bounds, clock};
 use sluicegate_http3::{
     ConnectionEvent, ErrorCode, RequestHead, RuleViolation, ServerConnection, StreamAction,
     StreamEnd, StreamId, StreamKind,
@@ -118,6 +118,17 @@ impl QuicState {
     /// Returns a request that is served.
     pub(super) fn stream(&mut self, stream: StreamId) -> Option<&mut OpenRequest> {
         self.open.get_mut(&stream)
+    }
+
+    /// Grants the client as many bytes ahead as bodies may have. Memory is reserved for one.
+    pub(super) fn admit_bodies(&mut self) {
+        (self.quic).set_receive_window(bounds::CLIENT_CONNECTION_WINDOW.into());
+    }
+
+    /// Ends a stream whose beginning did not come in time.
+    pub(super) fn end_late(&mut self, stream: StreamId) {
+        self.http.end_late(stream);
+        self.apply_actions();
     }
 
     /// Removes a request, whose task has ended, and ends its stream with this code where its answer is not whole.

@@ -22,7 +22,8 @@ pub(super) fn server_config(
         .max_concurrent_uni_streams(bounds::HTTP3_CLIENT_STREAMS.into())
         .max_idle_timeout(idle_timeout(rules).try_into().ok())
         .stream_receive_window(bounds::CLIENT_STREAM_WINDOW.into())
-        .receive_window(bounds::CLIENT_CONNECTION_WINDOW.into())
+        // More is granted with the first body.
+        .receive_window(bounds::HTTP3_UNRESERVED.into())
         .send_window(bounds::HTTP3_UNACKNOWLEDGED)
         // HTTP/3 has no use for them.
         .datagram_receive_buffer_size(None);

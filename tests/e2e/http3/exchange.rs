@@ -75,6 +75,26 @@ async fn limits_are_those_of_other_protocols() {
     assert_eq!(found, [json!(429), json!(200)]);
 }
 
+/// Goal: a client may send ahead what memory is reserved for. Method: the bytes that it is granted before it has a body, and behind one.
+#[tokio::test]
+async fn bytes_are_granted_with_the_first_body() {
+    let Some((setup, _, clients)) = with_http3() else {
+        return;
+    };
+    let origin =
+        Origin::answering(|received| Reply::from(Answer::new(200).body(received.body.clone())));
+    let gateway = setup
+        .origin("app", &origin)
+        .rules("[[route]]\npath = \"/*\"\norigin = \"app\"\n")
+        .start()
+        .await;
+    let steps = ["get", "/", "window", "post", "/", "300000", "window"];
+    let found = clients.perform(gateway.address(), &steps).await;
+    assert_eq!(found[..2], [json!(200), json!(64 * 1024)]);
+    assert_eq!(found[2], json!([200, 300_000]));
+    assert!(found[3].as_u64().unwrap() >= 1024 * 1024, "{found:?}");
+}
+
 /// Goal: requests that are given up leave nothing, and the connection goes on. Method: some cancelled, then one that is served; no request
 /// stays in flight.
 #[tokio::test]

@@ -33,6 +33,19 @@ async fn broken_rules_end_the_connection_with_their_codes() {
     assert_eq!(found, [json!(200)]);
 }
 
+/// Goal: a stream whose use nobody says is not kept. Method: the half of a type, and a second for it; then a request.
+#[tokio::test]
+async fn a_stream_without_a_type_is_stopped() {
+    let Some((setup, _, clients)) = with_http3() else {
+        return;
+    };
+    let rules = "[server]\nclient_header_timeout = \"1s\"\n".to_owned() + &five_an_hour();
+    let gateway = setup.rules(&rules).start().await;
+    let steps = ["get", "/", "stopped", "40", "get", "/"];
+    let found = clients.perform(gateway.address(), &steps).await;
+    assert_eq!(found, [json!(200), json!(0x103), json!(200)]);
+}
+
 /// Goal: a listener speaks HTTP/3, and says so, only where that is written. Method: one without it, whose UDP port is free.
 #[tokio::test]
 async fn http3_is_off_unless_it_is_written() {

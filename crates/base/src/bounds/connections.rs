@@ -146,6 +146,10 @@ pub const HTTP3_CLIENT_STREAMS: u32 = 8;
 /// over a round trip of 100 ms.
 pub const HTTP3_UNACKNOWLEDGED: u64 = 256 * 1024;
 
+/// Bytes that a client may send ahead on a connection of HTTP/3 before memory is reserved for a body: heads, and what lies behind gaps. No
+/// budget counts them.
+pub const HTTP3_UNRESERVED: u32 = 64 * 1024;
+
 /// The longest time for which a client of HTTP/3 that is asked to begin no more requests may begin some all the same: three of its round
 /// trips, where they are shorter.
 pub const HTTP3_GOAWAY_TIME: Duration = Duration::from_secs(5);

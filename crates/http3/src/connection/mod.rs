@@ -33,7 +33,7 @@ pub use event::ConnectionEvent;
 pub use field_writer::FieldWriter;
 pub use limits::ConnectionLimits;
 
-use client_streams::ClientStreams;
+use client_streams::{ClientStream, ClientStreams};
 use control_input::ControlInput;
 use early_priorities::EarlyPriorities;
 use request_stream::{ReceiveState, RequestStream};
@@ -125,6 +125,29 @@ impl ServerConnection {
     pub fn awaits_head(&self, stream: StreamId) -> bool {
         let state = self.requests.get(&stream);
         state.is_some_and(|state| state.receiving == ReceiveState::Head)
+    }
+
+    /// Returns whether a stream is open, and its beginning has not come: the head of a request, or the type of another stream.
+    #[must_use]
+    pub fn awaits_beginning(&self, stream: StreamId) -> bool {
+        self.awaits_head(stream) || self.awaits_type(stream)
+    }
+
+    fn awaits_type(&self, stream: StreamId) -> bool {
+        let found = self.client_streams.find(stream);
+        matches!(found, Some(ClientStream::Undetermined(..)))
+    }
+
+    /// Ends a stream if its beginning has not come.
+    pub fn end_late(&mut self, stream: StreamId) {
+        if self.awaits_head(stream) {
+            self.abandon(stream, ErrorCode::REQUEST_INCOMPLETE);
+        } else if self.awaits_type(stream) {
+            // RFC 9114 §6.2: one that ends before its type breaks no rule.
+            let _ = self.client_streams.end(stream);
+            let code = ErrorCode::STREAM_CREATION_ERROR;
+            self.actions.push_back(StreamAction::Stop { stream, code });
+        }
     }
 
     /// Returns the number of streams that are open, and whose heads have not come.

@@ -14,6 +14,8 @@ The first argument is the port of a gateway on loopback, the second the path of 
     blind PATH N      so many requests whose answers are not awaited; prints how many were sent
     is_open           prints whether neither GOAWAY nor the end of the connection has come
     goaway            waits for GOAWAY; prints that it came
+    window            prints how many bytes the gateway has granted on the connection
+    stopped HEX       writes bytes on a stream of its own; prints the code with which the gateway stops it
     bytes KIND HEX    writes bytes on a stream of this kind, `request` or `client`; prints the code with which the connection ends
 """
 
@@ -27,7 +29,7 @@ from aioquic.asyncio.protocol import QuicConnectionProtocol
 from aioquic.h3 import connection as h3
 from aioquic.h3.events import DataReceived, HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
-from aioquic.quic.events import ConnectionTerminated, StreamReset
+from aioquic.quic.events import ConnectionTerminated, StopSendingReceived, StreamReset
 
 PATIENCE = 30
 
@@ -50,6 +52,7 @@ class Client(QuicConnectionProtocol):
         self.http.goaway = asyncio.Event()
         self.answers = {}
         self.is_deaf = False
+        self.stopped = asyncio.get_running_loop().create_future()
         self.ended = asyncio.get_running_loop().create_future()
 
     def datagram_received(self, data, addr):
@@ -62,6 +65,8 @@ class Client(QuicConnectionProtocol):
             for answer in self.answers.values():
                 if not answer["whole"].done():
                     answer["whole"].set_exception(ConnectionError(f"closed: {event.error_code:#x}"))
+        if isinstance(event, StopSendingReceived) and not self.stopped.done():
+            self.stopped.set_result(event.error_code)
         if isinstance(event, StreamReset):
             answer = self.answers.get(event.stream_id)
             if answer and not answer["whole"].done():
@@ -180,6 +185,13 @@ async def perform(client, port, step, arguments):
     if step == "goaway":
         await asyncio.wait_for(client.http.goaway.wait(), PATIENCE)
         return True
+    if step == "window":
+        return client._quic._remote_max_data
+    if step == "stopped":
+        stream = client._quic.get_next_available_stream_id(is_unidirectional=True)
+        client._quic.send_stream_data(stream, bytes.fromhex(arguments[0]))
+        client.transmit()
+        return await asyncio.wait_for(client.stopped, PATIENCE)
     if step == "bytes":
         stream = client._quic.get_next_available_stream_id(is_unidirectional=arguments[0] == "client")
         client._quic.send_stream_data(stream, bytes.fromhex(arguments[1]))
@@ -189,7 +201,7 @@ async def perform(client, port, step, arguments):
 
 
 STEPS = {"get": 1, "post": 2, "paced": 3, "deaf": 2, "parallel": 2, "cancel": 2, "trailers": 1, "forge": 1, "move": 1}
-STEPS |= {"blind": 2, "is_open": 0, "goaway": 0, "bytes": 2}
+STEPS |= {"blind": 2, "is_open": 0, "goaway": 0, "window": 0, "stopped": 1, "bytes": 2}
 
 
 async def main(port, authority, steps):
