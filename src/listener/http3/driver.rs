@@ -123,11 +123,18 @@ impl QuicDriver {
 
     fn poll_serve(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let streams = Arc::clone(&self.streams);
-        streams.lock().set_driver(context);
+        let is_retired = {
+            let mut state = streams.lock();
+            state.set_driver(context);
+            state.is_retired()
+        };
+        if is_retired {
+            self.close_at_once();
+        }
         if let Some(established) = &self.established
             && established.permit.poll_reclaimed(context).is_ready()
         {
-            self.close_reclaimed();
+            self.close_at_once();
         }
         self.pass_timers();
         while let Some(event) = streams.take_quic_event() {
@@ -308,8 +315,9 @@ impl QuicDriver {
         self.deadlines.closed = Some(timer::deadline(bounds::LINGER_TIME));
     }
 
-    /// Ends a connection that is closed for another one, and its memory as soon as the reason was sent.
-    fn close_reclaimed(&mut self) {
+    /// Ends a connection that is closed for another one, or since another process has its address, and its memory as soon as the reason was
+    /// sent.
+    fn close_at_once(&mut self) {
         self.close(ErrorCode::NO_ERROR);
         self.deadlines.closed = Some(timer::deadline(Duration::ZERO));
     }
@@ -359,7 +367,7 @@ impl QuicDriver {
         };
         if !established.permit.begin() {
             handle.refuse();
-            return self.close_reclaimed();
+            return self.close_at_once();
         }
         let context = &established.context;
         let Some(head) = received_head(head, http::Version::HTTP_3) else {

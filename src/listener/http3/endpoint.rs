@@ -18,7 +18,7 @@ use quinn_udp::RecvMeta;
 use ring::hkdf;
 use sluicegate_base::{bounds, clock};
 use sluicegate_decide::client::{PeerAddress, TlsFacts};
-use sluicegate_http3::{ConnectionLimits, ErrorCode, ServerConnection};
+use sluicegate_http3::{ConnectionLimits, ServerConnection};
 use tracing::error;
 
 use super::driver::QuicDriver;
@@ -143,13 +143,12 @@ impl Http3Endpoint {
         }
     }
 
-    /// Ends all connections, since a new process serves the address: clients go on there.
+    /// Ends all connections, since a new process serves the address: clients go on there. Their tasks end at once, and with the last of them
+    /// the socket closes, to which the kernel passes datagrams that nobody reads any more.
     pub(crate) fn retire(&self) {
         let connections: Vec<_> = self.lock().connections.values().cloned().collect();
         for connection in connections {
-            let mut connection = connection.lock();
-            connection.close(ErrorCode::NO_ERROR);
-            connection.wake_driver();
+            connection.lock().retire();
         }
     }
 

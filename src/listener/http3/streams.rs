@@ -37,6 +37,8 @@ pub(super) struct QuicState {
     events: VecDeque<RequestEvent>,
     /// The task of the connection.
     driver: TaskWaker,
+    /// True once another process has the address.
+    is_retired: bool,
 }
 
 /// A request that is served.
@@ -80,6 +82,7 @@ impl QuicStreams {
             open: BTreeMap::new(),
             events: VecDeque::new(),
             driver: TaskWaker::default(),
+            is_retired: false,
         })))
     }
 
@@ -108,6 +111,17 @@ impl QuicState {
     /// Wakes the task of the connection.
     pub(super) fn wake_driver(&self) {
         self.driver.wake_again();
+    }
+
+    /// Ends the connection by its task, since another process has the address.
+    pub(super) fn retire(&mut self) {
+        self.is_retired = true;
+        self.wake_driver();
+    }
+
+    /// Returns whether another process has the address.
+    pub(super) fn is_retired(&self) -> bool {
+        self.is_retired
     }
 
     /// Returns the number of requests that are served.
