@@ -143,7 +143,7 @@ pub fn serve(
     let (retire, retired) = watch::channel(false);
     // Pingora drops its services before it ends; a listener whose channel is dropped would close.
     let unretired = retire.clone();
-    datagram_sockets.add_services(&mut server, &process, &retired);
+    datagram_sockets.add_services(&mut server, &mut opening, &process, &retired);
     add_listeners(&mut server, &mut opening, &process, retired);
     tasks::add(&mut server, &process, &reload);
     (extras.add_services)(&mut server);

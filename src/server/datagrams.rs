@@ -6,6 +6,7 @@
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use async_trait::async_trait;
 use pingora::server::{ListenFds, Server, ShutdownWatch};
@@ -13,6 +14,7 @@ use pingora::services::Service;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::watch;
 
+use super::opening::ListenerStartup;
 use super::start_error::StartError;
 use crate::config::rules::{Http3, Rules};
 use crate::listener::Http3Endpoint;
@@ -27,6 +29,7 @@ struct DatagramService {
     shared: Arc<SharedState>,
     address: SocketAddr,
     socket: Option<UdpSocket>,
+    accepts: Option<Sender<()>>,
     retired: watch::Receiver<bool>,
 }
 
@@ -51,6 +54,7 @@ impl DatagramSockets {
     pub(super) fn add_services(
         self,
         server: &mut Server,
+        opening: &mut ListenerStartup,
         process: &GatewayProcess,
         retired: &watch::Receiver<bool>,
     ) {
@@ -60,6 +64,7 @@ impl DatagramSockets {
                 shared: Arc::clone(&process.shared),
                 address,
                 socket: Some(socket),
+                accepts: Some(opening.add_another()),
                 retired: retired.clone(),
             });
         }
@@ -77,12 +82,18 @@ fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
 #[async_trait]
 impl Service for DatagramService {
     async fn start_service(&mut self, _: Option<ListenFds>, shutdown: ShutdownWatch, _: usize) {
+        // A service that ends before it accepts drops its channel, which ends the start.
+        let accepts = self.accepts.take();
         let Some(socket) = self.socket.take() else {
             return;
         };
         let Some(endpoint) = Http3Endpoint::new(&self.shared, self.address, socket) else {
             return;
         };
+        if let Some(accepts) = accepts {
+            // The receiver is dropped if the start was given up.
+            let _ = accepts.send(());
+        }
         let mut retired = self.retired.clone();
         tokio::select! {
             () = Arc::clone(&endpoint).serve(shutdown) => {}

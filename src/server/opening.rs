@@ -74,13 +74,18 @@ impl ListenerStartup {
         plan: ListenerPlan,
         app: A,
     ) -> ListenerService<A> {
-        self.services += 1;
         ListenerService {
             plan,
             app: Arc::new(app),
             sockets: Arc::clone(&self.sockets),
-            accepts: Some(self.accepts.clone()),
+            accepts: Some(self.add_another()),
         }
+    }
+
+    /// Returns the channel of one more service, which reports by it that it accepts.
+    pub(super) fn add_another(&mut self) -> Sender<()> {
+        self.services += 1;
+        self.accepts.clone()
     }
 
     /// Ends the list of services.

@@ -111,9 +111,13 @@ impl Http3Endpoint {
         let token = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(token);
         let config = EndpointConfig::new(Arc::new(reset) as Arc<dyn HmacKey>);
         let tokens = Arc::new(token) as Arc<dyn HandshakeTokenKey>;
-        let active = shared.snapshot().listeners.get(&address).cloned()?;
         let rules = shared.snapshot();
-        let crypto = active.tls.as_ref()?.quic()?;
+        let active = rules.listeners.get(&address);
+        let crypto = active.and_then(|active| active.tls.as_ref()?.quic());
+        let Some(crypto) = crypto else {
+            error!("{address}: HTTP/3 cannot be spoken with the TLS of this listener");
+            return None;
+        };
         let first = server_config(&rules.rules.server, crypto, &tokens);
         // Datagrams are never split on their way: quinn-udp forbids it where the system can.
         let quic = Endpoint::new(Arc::new(config), Some(first), true, None);
