@@ -25,7 +25,7 @@ use tokio::sync::{Notify, watch};
 use tracing::{error, info, warn};
 
 use self::announce::announce;
-use self::datagrams::DatagramSockets;
+use self::datagrams::{DatagramSockets, DatagramStartup};
 use self::drain::{exit_when_drained, save_log};
 use self::opening::{AllListening, CloseWhen, ListenerPlan, ListenerStartup};
 use self::room::log_room;
@@ -117,7 +117,7 @@ pub fn serve(
     // A start that waits for the old process can be interrupted; from here on something is open.
     let signals = ProcessSignals::listen().map_err(StartError::Signals)?;
     let sockets = Arc::new(open_sockets(&rules, sockets)?);
-    let datagram_sockets = DatagramSockets::open(&rules)?;
+    let datagram_sockets = DatagramSockets::open(&rules, begin)?;
     // Before the first reading of the time: counters that continue have a clock of their own.
     let (storage, seed) =
         CounterStorage::open(lasting(&rules, begin, counters)).map_err(StartError::Counters)?;
@@ -143,7 +143,8 @@ pub fn serve(
     let (retire, retired) = watch::channel(false);
     // Pingora drops its services before it ends; a listener whose channel is dropped would close.
     let unretired = retire.clone();
-    datagram_sockets.add_services(&mut server, &mut opening, &process, &retired);
+    let startup = ListenerStartup::of(&sockets);
+    let datagrams = datagram_sockets.add_services(&mut server, startup, &process, &retired);
     add_listeners(&mut server, &mut opening, &process, retired);
     tasks::add(&mut server, &process, &reload);
     (extras.add_services)(&mut server);
@@ -168,7 +169,7 @@ pub fn serve(
         upgrade_server: Arc::clone(&upgrade_server),
         tell_opened,
     };
-    start.complete(opening.complete());
+    start.complete(opening.complete(), datagrams);
     let stop = StopTask {
         process: Arc::clone(&process),
         sockets,
@@ -320,10 +321,10 @@ struct StartTask {
 }
 
 impl StartTask {
-    /// Turns `/readyz` to 200 once every listener accepts, and completes the upgrade.
-    fn complete(self, opened: AllListening) {
+    /// Turns `/readyz` to 200 once every listener accepts, that of datagrams behind the others, and completes the upgrade.
+    fn complete(self, opened: AllListening, datagrams: DatagramStartup) {
         std::thread::spawn(move || {
-            if opened.wait().is_err() {
+            if opened.wait().and_then(|()| datagrams.open()).is_err() {
                 error!("a listener failed to start");
                 std::process::exit(1);
             }
