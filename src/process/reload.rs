@@ -17,7 +17,7 @@ use super::lifecycle::{Lifecycle, Phase};
 use super::reload_requests::ReloadRequests;
 use super::shared_state::SharedState;
 use super::watch::FilesVersion;
-use crate::config::rules::Rules;
+use crate::config::rules::{Http3, Rules};
 use crate::config::{self, Loaded, MemoryPlan, Problems};
 use crate::history::MarkKind;
 use crate::snapshot::keep_addresses;
@@ -48,6 +48,8 @@ type RulesFollower = Box<dyn Fn(&Rules) + Send + Sync>;
 /// Settings that only a restart can change.
 struct Bound {
     addresses: BTreeSet<SocketAddr>,
+    /// Those where HTTP/3 is spoken.
+    http3: BTreeSet<SocketAddr>,
     admin: Option<SocketAddr>,
     threads: usize,
     /// The keep-alive of HTTP/2 connections.
@@ -92,6 +94,7 @@ impl Reloader {
             file: file.to_owned(),
             bound: Bound {
                 addresses: addresses(rules),
+                http3: http3_addresses(rules),
                 admin: rules.admin.address,
                 threads: rules.server.threads,
                 state_dir: rules.server.state_dir.clone(),
@@ -356,11 +359,27 @@ fn addresses(rules: &Rules) -> BTreeSet<SocketAddr> {
     listeners.map(|listener| listener.address).collect()
 }
 
+fn http3_addresses(rules: &Rules) -> BTreeSet<SocketAddr> {
+    let listeners = rules.listeners.iter();
+    listeners
+        .filter(|listener| listener.http3 == Http3::Accepted)
+        .map(|listener| listener.address)
+        .collect()
+}
+
 impl Bound {
     fn differences(&self, rules: &Rules) -> Vec<String> {
         let mut pending = Vec::new();
         if self.addresses != addresses(rules) {
             pending.push("listener.address".to_owned());
+        }
+        // That of another address waits with the address.
+        let listened = addresses(rules);
+        let is_kept =
+            |address: &SocketAddr| self.addresses.contains(address) && listened.contains(address);
+        let http3 = http3_addresses(rules);
+        if self.http3.symmetric_difference(&http3).any(is_kept) {
+            pending.push("listener.http3".to_owned());
         }
         if self.admin != rules.admin.address {
             pending.push("admin.address".to_owned());

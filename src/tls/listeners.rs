@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::{Certificates, Termination};
-use crate::config::rules::ListenerRules;
+use crate::config::rules::{Http3, ListenerRules};
 
 /// Listeners by the address that they are bound to.
 pub type Listeners = BTreeMap<SocketAddr, Arc<ActiveListener>>;
@@ -18,6 +18,8 @@ pub type Listeners = BTreeMap<SocketAddr, Arc<ActiveListener>>;
 pub struct ActiveListener {
     /// The rules that it was made from.
     pub rules: ListenerRules,
+    /// Says whether the process speaks HTTP/3 at the address: it has opened a socket for that at its start, or not.
+    pub opened: Http3,
     /// The TLS termination; `None` where connections are in clear text.
     pub tls: Option<Termination>,
 }
@@ -39,12 +41,14 @@ pub fn compile(
             continue;
         }
         let tls_before = before.and_then(|before| before.tls.as_ref());
+        let opened = before.map_or(rules.http3, |before| before.opened);
         let tls = rules
             .tls
             .as_ref()
-            .map(|tls| Termination::new(rules, tls, installed, tls_before));
+            .map(|tls| Termination::new(rules, opened, tls, installed, tls_before));
         let active = ActiveListener {
             rules: rules.clone(),
+            opened,
             tls,
         };
         listeners.insert(rules.address, Arc::new(active));

@@ -283,7 +283,7 @@ mod tests {
         let installed = Arc::new(Certificates::default());
         let rules = listener(&site);
         let tls = rules.tls.as_ref().unwrap();
-        let termination = Termination::new(&rules, tls, &installed, None);
+        let termination = Termination::new(&rules, Http3::Off, tls, &installed, None);
         let trusted = [site_der.clone(), answer_der.clone()];
         let ask = async |protocols: &[&[u8]]| {
             shown(protocols, (&termination, &installed), &trusted).await

@@ -46,10 +46,11 @@ struct Sessions {
 
 impl Termination {
     /// Builds it; `previous` is the listener's termination before, `installed` are the certificates that are installed at run
-    /// time.
+    /// time. HTTP/3 is spoken where its socket was `opened`.
     #[must_use]
     pub(crate) fn new(
         listener: &ListenerRules,
+        opened: Http3,
         tls: &TlsRules,
         installed: &Arc<Certificates>,
         previous: Option<&Self>,
@@ -74,7 +75,7 @@ impl Termination {
                 Http3::Accepted => quic(config.clone()),
                 Http3::Off => None,
             },
-            alternative_service: alternative_service(listener),
+            alternative_service: alternative_service(listener, opened),
             config: Arc::new(config),
             served,
             sessions,
@@ -164,11 +165,18 @@ fn quic(mut config: ServerConfig) -> Option<Arc<QuicServerConfig>> {
     QuicServerConfig::try_from(config).ok().map(Arc::new)
 }
 
-/// Returns the value of `Alt-Svc`, RFC 7838 §3: the same host, by UDP at the listener's port.
-fn alternative_service(listener: &ListenerRules) -> Option<HeaderValue> {
-    let seconds = listener.advertise_http3?.as_secs();
-    let port = listener.address.port();
-    HeaderValue::try_from(format!("h3=\":{port}\"; ma={seconds}")).ok()
+/// Returns the value of `Alt-Svc`, RFC 7838 §3: the same host, by UDP at the listener's port, as long as its socket is there. Clients
+/// forget it where HTTP/3 was turned off since.
+fn alternative_service(listener: &ListenerRules, opened: Http3) -> Option<HeaderValue> {
+    match (opened, listener.http3) {
+        (Http3::Off, _) => None,
+        (Http3::Accepted, Http3::Off) => Some(HeaderValue::from_static("clear")),
+        (Http3::Accepted, Http3::Accepted) => {
+            let seconds = listener.advertise_http3?.as_secs();
+            let port = listener.address.port();
+            HeaderValue::try_from(format!("h3=\":{port}\"; ma={seconds}")).ok()
+        }
+    }
 }
 
 /// Returns the protocols; by RFC 7301 §3.2 the server's preference decides.

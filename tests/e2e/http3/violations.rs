@@ -50,12 +50,7 @@ async fn a_stream_without_a_type_is_stopped() {
 #[tokio::test]
 async fn http3_is_off_unless_it_is_written() {
     let authority = Authority::new();
-    let pair = authority.server(&["a.test"]);
-    let gateway = Setup::new()
-        .file("0.pem", &pair.certificate)
-        .file("0.key", &pair.key)
-        .listener_line("[listener.tls]")
-        .listener_line("certificates = [{ cert_file = \"../0.pem\", key_file = \"../0.key\" }]")
+    let gateway = with_tls(&authority, &[])
         .rules(&five_an_hour())
         .start()
         .await;
