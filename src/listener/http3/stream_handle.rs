@@ -61,8 +61,7 @@ impl StreamIo for Http3Handle {
             open.is_some_and(|open| open.received.is_empty() && open.body == ReceivedBody::Open)
         };
         if is_waiting(&mut state) {
-            state.read(self.id);
-            state.apply_actions();
+            state.read_for_request(self.id);
         }
         let Some(open) = state.stream(self.id) else {
             return Poll::Ready(Err(gone().into()));

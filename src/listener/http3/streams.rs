@@ -170,7 +170,8 @@ impl QuicState {
     pub(super) fn become_readable(&mut self, stream: StreamId) {
         let Some(open) = self.open.get_mut(&stream) else {
             self.read(stream);
-            return self.apply_actions();
+            self.apply_actions();
+            return;
         };
         open.waker.wake();
         // A client that leaves is noticed before its body is read.
@@ -231,6 +232,15 @@ impl QuicState {
         }
     }
 
+    /// Reads what QUIC has of a stream, as the task of its request asks for. What the connection acts on, or sends, wakes its task.
+    pub(super) fn read_for_request(&mut self, stream: StreamId) {
+        self.read(stream);
+        let applied = self.apply_actions();
+        if applied > 0 || !self.events.is_empty() {
+            self.wake_driver();
+        }
+    }
+
     fn note_reset(&mut self, stream: StreamId, code: u64) {
         let event = self
             .http
@@ -280,8 +290,9 @@ impl QuicState {
         }
     }
 
-    /// Does with the streams of QUIC as HTTP/3 demands.
-    pub(super) fn apply_actions(&mut self) {
+    /// Does with the streams of QUIC as HTTP/3 demands. Returns the number of these acts.
+    fn apply_actions(&mut self) -> usize {
+        let mut applied = 0;
         while let Some(action) = self.http.take_action() {
             // What is over already needs nothing.
             let _ = match action {
@@ -298,7 +309,9 @@ impl QuicState {
                     self.quic.send_stream(quic_id(stream)).set_priority(urgency)
                 }
             };
+            applied += 1;
         }
+        applied
     }
 
     /// Closes the connection with this code, which ends all requests.

@@ -33,6 +33,24 @@ async fn broken_rules_end_the_connection_with_their_codes() {
     assert_eq!(found, [json!(200)]);
 }
 
+/// Goal: a rule that is broken behind a body ends the connection at once, too. Method: a frame of HTTP/2 while an origin waits for the rest
+/// of the body; nothing else comes from the client.
+#[tokio::test]
+async fn a_rule_that_is_broken_behind_a_body_ends_the_connection() {
+    let Some((setup, _, clients)) = with_http3() else {
+        return;
+    };
+    let origin = Origin::echo();
+    let gateway = setup
+        .origin("app", &origin)
+        .rules("[[route]]\npath = \"/*\"\norigin = \"app\"\n")
+        .start()
+        .await;
+    let steps = ["get", "/", "behind", "/", "0800"];
+    let found = clients.perform(gateway.address(), &steps).await;
+    assert_eq!(found, [json!(200), json!(0x105)]);
+}
+
 /// Goal: a stream whose use nobody says is not kept. Method: the half of a type, and a second for it; then a request.
 #[tokio::test]
 async fn a_stream_without_a_type_is_stopped() {

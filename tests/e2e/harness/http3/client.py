@@ -16,6 +16,7 @@ The first argument is the port of a gateway on loopback, the second the path of 
     goaway            waits for GOAWAY; prints that it came
     window            prints how many bytes the gateway has granted on the connection
     stopped HEX       writes bytes on a stream of its own; prints the code with which the gateway stops it
+    behind PATH HEX   writes bytes behind the body of a request that has begun; prints the code with which the connection ends
     bytes KIND HEX    writes bytes on a stream of this kind, `request` or `client`; prints the code with which the connection ends
 """
 
@@ -192,6 +193,15 @@ async def perform(client, port, step, arguments):
         client._quic.send_stream_data(stream, bytes.fromhex(arguments[0]))
         client.transmit()
         return await asyncio.wait_for(client.stopped, PATIENCE)
+    if step == "behind":
+        stream = client.begin("POST", arguments[0], whole=False)
+        client.http.send_data(stream, b"x", end_stream=False)
+        client.transmit()
+        # The request is served when they come.
+        await asyncio.sleep(0.3)
+        client._quic.send_stream_data(stream, bytes.fromhex(arguments[1]))
+        client.transmit()
+        return await asyncio.wait_for(asyncio.shield(client.ended), 5)
     if step == "bytes":
         stream = client._quic.get_next_available_stream_id(is_unidirectional=arguments[0] == "client")
         client._quic.send_stream_data(stream, bytes.fromhex(arguments[1]))
@@ -201,7 +211,7 @@ async def perform(client, port, step, arguments):
 
 
 STEPS = {"get": 1, "post": 2, "paced": 3, "deaf": 2, "parallel": 2, "cancel": 2, "trailers": 1, "forge": 1, "move": 1}
-STEPS |= {"blind": 2, "is_open": 0, "goaway": 0, "window": 0, "stopped": 1, "bytes": 2}
+STEPS |= {"blind": 2, "is_open": 0, "goaway": 0, "window": 0, "stopped": 1, "behind": 2, "bytes": 2}
 
 
 async def main(port, authority, steps):
