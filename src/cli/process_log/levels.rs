@@ -27,8 +27,9 @@ use tracing_subscriber::filter::{Directive, EnvFilter, LevelFilter};
 /// - `notify`: every directory that is removed, as one is whenever Kubernetes swaps a config map. `process::watch` logs what it
 ///   cannot watch.
 /// - `h2`: each invalid frame of a client, such as acknowledgments of pings that were not sent.
+/// - `quinn_proto`: packets of clients that cannot be read, and connections that end.
 /// - `hyper` talks to ACME servers only; `acme` logs the results.
-const LIBRARIES: [(&str, LevelFilter); 8] = [
+const LIBRARIES: [(&str, LevelFilter); 10] = [
     ("pingora", LevelFilter::WARN),
     ("pingora_core::apps", LevelFilter::OFF),
     ("pingora_core::protocols", LevelFilter::OFF),
@@ -36,6 +37,9 @@ const LIBRARIES: [(&str, LevelFilter); 8] = [
     ("rustls", LevelFilter::OFF),
     ("notify", LevelFilter::OFF),
     ("h2", LevelFilter::OFF),
+    ("quinn_proto", LevelFilter::OFF),
+    // What the system cannot do, once.
+    ("quinn_udp", LevelFilter::WARN),
     ("hyper", LevelFilter::WARN),
 ];
 
@@ -163,7 +167,13 @@ mod tests {
             ("sluicegate::store=trace", "info"),
         ] {
             let all = filter(text);
-            for directive in [rest, "pingora=warn", "rustls=off", "h2=off"] {
+            for directive in [
+                rest,
+                "pingora=warn",
+                "rustls=off",
+                "h2=off",
+                "quinn_proto=off",
+            ] {
                 assert!(all.iter().any(|one| one == directive), "{text:?}: {all:?}");
             }
         }
