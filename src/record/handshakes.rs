@@ -13,6 +13,8 @@ pub enum HandshakeKind {
     Full,
     /// A resumed session of the client.
     Resumed,
+    /// One of QUIC, whose library does not say which of the two it was.
+    Quic,
 }
 
 /// The reason why a handshake failed.
@@ -43,7 +45,7 @@ pub enum HandshakeFailure {
 /// The counts.
 #[derive(Debug, Default)]
 pub struct HandshakeCounts {
-    succeeded: [AtomicU64; 2],
+    succeeded: [AtomicU64; 3],
     challenged: AtomicU64,
     failed: [AtomicU64; HandshakeFailure::ALL.len()],
 }
@@ -126,10 +128,11 @@ impl HandshakeCounts {
             "sluicegate_tls_handshake_failures_total",
             "TLS handshakes that failed, by reason.",
         );
-        let [full, resumed] = &self.succeeded;
+        let [full, resumed, quic] = &self.succeeded;
         for (kind, count) in [
             ("full", full),
             ("resumed", resumed),
+            ("quic", quic),
             ("acme", &self.challenged),
         ] {
             push(&mut succeeded, ("kind", kind), count);

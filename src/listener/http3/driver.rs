@@ -268,7 +268,7 @@ impl QuicDriver {
             return self.close(ErrorCode::EXCESSIVE_LOAD);
         };
         self.handshake = None;
-        (self.endpoint.handshakes()).succeeded(HandshakeKind::Full);
+        (self.endpoint.handshakes()).succeeded(HandshakeKind::Quic);
         let (permit, context) = established;
         permit.wait();
         self.established = Some(ProvenConnection {
@@ -282,12 +282,7 @@ impl QuicDriver {
 
     /// Ends what the connection holds when it is lost.
     fn lose(&mut self, reason: &ConnectionError) {
-        let failure = match reason {
-            ConnectionError::TimedOut => HandshakeFailure::TimedOut,
-            ConnectionError::TransportError(_) => HandshakeFailure::NothingInCommon,
-            _ => HandshakeFailure::Gone,
-        };
-        self.fail_handshake(failure);
+        self.fail_handshake(report::handshake_failure(reason));
         self.end();
     }
 
