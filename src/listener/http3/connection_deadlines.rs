@@ -8,6 +8,9 @@ use tokio::time::Instant;
 
 use crate::timer;
 
+/// Streams that are not searched for such as have begun.
+const FEW_STREAMS: usize = 16;
+
 /// The times of one connection.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionDeadlines {
@@ -23,6 +26,8 @@ pub(super) struct ConnectionDeadlines {
     pub(super) closed: Option<Instant>,
     /// The streams that were opened, and the times by which their heads, or types, are whole, in their order.
     beginnings: VecDeque<(StreamId, Instant)>,
+    /// Their number behind the last search for those that have begun.
+    searched: usize,
 }
 
 impl ConnectionDeadlines {
@@ -48,12 +53,17 @@ impl ConnectionDeadlines {
         matches!(self.acknowledgment, Some((_, deadline)) if deadline <= now)
     }
 
-    /// Forgets the oldest streams while `has_begun` says that their beginnings have come.
+    /// Forgets the oldest streams while `has_begun` says that their beginnings have come; and all such, once there are twice as many as
+    /// there were without them: the oldest one may wait for long while others come and go.
     pub(super) fn forget_begun(&mut self, mut has_begun: impl FnMut(StreamId) -> bool) {
         while let Some((stream, _)) = self.beginnings.front()
             && has_begun(*stream)
         {
             self.beginnings.pop_front();
+        }
+        if self.beginnings.len() > 2 * self.searched.max(FEW_STREAMS) {
+            self.beginnings.retain(|(stream, _)| !has_begun(*stream));
+            self.searched = self.beginnings.len();
         }
     }
 
@@ -80,5 +90,24 @@ impl ConnectionDeadlines {
         .into_iter()
         .flatten()
         .min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: one stream that waits keeps no others. Method: a thousand streams that begin at once, behind one that does not.
+    #[test]
+    fn streams_that_have_begun_are_forgotten() {
+        let mut deadlines = ConnectionDeadlines::default();
+        let late = StreamId::new(0);
+        for number in 0..1000 {
+            deadlines.await_beginning(StreamId::new(4 * number), Duration::ZERO);
+            deadlines.forget_begun(|stream| stream != late);
+            assert!(deadlines.beginnings.len() <= 2 * FEW_STREAMS);
+        }
+        let now = timer::deadline(Duration::from_secs(1));
+        assert_eq!(deadlines.take_late_stream(now), Some(late));
     }
 }
