@@ -81,7 +81,11 @@ impl DatagramSocket {
         for (meta, buffer) in metas.iter().zip(buffers.iter()).take(count) {
             let bytes = buffer.get(..meta.len).unwrap_or_default();
             // A datagram alone has no stride in some systems.
-            for datagram in bytes.chunks(meta.stride.max(1)) {
+            let stride = match meta.stride {
+                0 => bytes.len().max(1),
+                stride => stride,
+            };
+            for datagram in bytes.chunks(stride) {
                 take(meta, BytesMut::from(datagram));
             }
         }
