@@ -45,6 +45,9 @@ pub const FILES_OF_LISTENER: u64 = 2;
 /// Descriptors that each thread of requests takes for a further listener: the framework gives every listener threads of its own.
 pub const FILES_OF_LISTENER_THREAD: u64 = 4;
 
+/// Descriptors that HTTP/3 takes at a listener: its socket, and those of a thread of its own.
+pub const FILES_OF_HTTP3: u64 = 1 + FILES_OF_LISTENER_THREAD;
+
 /// Descriptors without which the process does not start, beside those of its threads, its further listeners and its counters: standard
 /// streams, one listener, log, watches of files, four for each background task, and some connections. With fewer it says so, and ends.
 pub const FEWEST_FILES: u64 = 84;
