@@ -546,8 +546,14 @@ impl QuicDriver {
 
 impl Drop for QuicDriver {
     fn drop(&mut self) {
-        // Their tasks learn that the client has left.
-        self.streams.lock().end_requests();
+        let mut state = self.streams.lock();
+        // The tasks of its requests learn that the client has left, and a client that is cut off learns the reason.
+        state.close(ErrorCode::NO_ERROR);
+        let mut bytes = Vec::new();
+        if let Some(transmit) = state.quic.poll_transmit(quic_now(), 1, &mut bytes) {
+            self.endpoint.socket().try_send(&transmit, &bytes);
+        }
+        drop(state);
         self.endpoint.forget(self.handle);
     }
 }
