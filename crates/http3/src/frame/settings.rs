@@ -47,8 +47,8 @@ impl PeerSettings {
             let (id, behind) = varint::read(rest).ok_or(RuleViolation::FrameSize)?;
             let (value, behind) = varint::read(behind).ok_or(RuleViolation::FrameSize)?;
             rest = behind;
-            // RFC 9114 §7.2.4.1, §11.2.2.
-            if matches!(id, 0x02..=0x05) {
+            // RFC 9114 §7.2.4.1, §11.2.2: those of HTTP/2 without a use here.
+            if matches!(id, 0x00 | 0x02..=0x05) {
                 return Err(RuleViolation::ReservedSetting);
             }
             let mut known = SettingId::KNOWN.iter().zip(&mut found);
@@ -97,6 +97,7 @@ mod tests {
             (&[0x21, 1, 0x21, 1], None),
             (&[0x08, 1], None),
             (&[0x08, 2], Some(SettingValue)),
+            (&[0x00, 0], Some(ReservedSetting)),
             (&[0x02, 0], Some(ReservedSetting)),
             (&[0x05, 0], Some(ReservedSetting)),
             (&[0x06, 1, 0x06, 1], Some(RepeatedSetting)),
