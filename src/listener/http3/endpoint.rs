@@ -37,6 +37,9 @@ use crate::record::HandshakeCounts;
 use crate::snapshot::Snapshot;
 use crate::tls::{self, ActiveListener};
 
+/// Errors of the socket behind one another that are taken for one that lasts.
+const ERRORS_IN_A_ROW: u32 = 16;
+
 /// The endpoint of one listener.
 pub(crate) struct Http3Endpoint {
     shared: Arc<SharedState>,
@@ -138,11 +141,20 @@ impl Http3Endpoint {
     pub(crate) async fn serve(self: Arc<Self>, shutdown: ShutdownWatch) {
         timer_keepalive::keep();
         let mut batch = self.socket.batch();
+        let mut errors = 0;
         loop {
             let take = |meta: &RecvMeta, datagram| self.take(meta, datagram, &shutdown);
-            if let Err(error) = self.socket.receive(&mut batch, take).await {
-                // ICMP messages about earlier datagrams show here; the next call waits.
-                tracing::debug!("{}: UDP: {error}", self.address);
+            match self.socket.receive(&mut batch, take).await {
+                Ok(()) => errors = 0,
+                Err(error) => {
+                    // ICMP messages about earlier datagrams show here, one a call.
+                    tracing::debug!("{}: UDP: {error}", self.address);
+                    errors += 1;
+                }
+            }
+            if errors >= ERRORS_IN_A_ROW {
+                // Without a pause an error that lasts would take the thread.
+                tokio::time::sleep(bounds::ACCEPT_PAUSE).await;
             }
         }
     }
