@@ -18,6 +18,8 @@ pub(super) struct ConnectionDeadlines {
     pub(super) handshake: Option<Instant>,
     /// The end of a connection without a request; `None` while it has one.
     pub(super) idle: Option<Instant>,
+    /// The time of the next PING; `None` while no request is served.
+    pub(super) ping: Option<Instant>,
     /// The number of answers of which the client has not acknowledged all, and the time by which it has one of them.
     pub(super) acknowledgment: Option<(usize, Instant)>,
     /// The time at which the client has had the time to read GOAWAY.
@@ -82,6 +84,7 @@ impl ConnectionDeadlines {
         [
             self.handshake,
             self.idle,
+            self.ping,
             acknowledgment,
             self.drain,
             self.closed,

@@ -205,6 +205,10 @@ impl QuicDriver {
                 false => self.drain(),
             }
         }
+        if is_over(self.deadlines.ping) {
+            self.deadlines.ping = None;
+            self.streams.lock().quic.ping();
+        }
         if self.deadlines.is_unacknowledged(now) {
             self.close(ErrorCode::NO_ERROR);
         }
@@ -443,6 +447,11 @@ impl QuicDriver {
         let deadlines = &mut self.deadlines;
         if wait != ConnectionWait::Request {
             deadlines.idle = None;
+        }
+        if wait != ConnectionWait::Answer {
+            deadlines.ping = None;
+        } else if deadlines.ping.is_none() {
+            deadlines.ping = Some(timer::deadline(endpoint.ping_interval()));
         }
         match wait {
             ConnectionWait::Acknowledgment { answers } => {

@@ -25,7 +25,7 @@ use super::driver::QuicDriver;
 use super::quic_now;
 use super::socket::DatagramSocket;
 use super::streams::QuicStreams;
-use super::transport::server_config;
+use super::transport::{idle_timeout, server_config};
 use crate::budgets::{ClientConnectionPermit, ClientHandshake};
 use crate::config::rules::ListenerProtocol;
 use crate::gateway::{ConnectionFacts, Gateway};
@@ -372,6 +372,12 @@ impl Http3Endpoint {
     pub(super) fn write_patience(&self) -> Duration {
         let patience = self.shared.snapshot().rules.server.client_write_timeout;
         patience.max(bounds::LEAST_UNACKNOWLEDGED)
+    }
+
+    /// Returns the time after which a client whose request is served is asked for a sign of life: nothing else may come of it meanwhile.
+    pub(super) fn ping_interval(&self) -> Duration {
+        let idle = idle_timeout(&self.shared.snapshot().rules.server);
+        (idle / 2).min(bounds::HTTP3_PING)
     }
 
     pub(super) fn handshakes(&self) -> &HandshakeCounts {

@@ -34,7 +34,7 @@ pub(super) fn server_config(
 
 /// Returns the time for which nothing may come: that of an idle connection, or of a client that acknowledges nothing, each of which the
 /// gateway ends itself, and some more.
-fn idle_timeout(rules: &ServerRules) -> Duration {
+pub(super) fn idle_timeout(rules: &ServerRules) -> Duration {
     (rules.keepalive_timeout.max(rules.client_write_timeout))
         .saturating_add(bounds::LINGER_TIME)
         .min(Duration::from_secs(u32::MAX.into()))

@@ -1,5 +1,7 @@
 //! Connections without a request, and those that only seem to have none.
 
+use std::time::Duration;
+
 use nix::sys::signal::Signal;
 use serde_json::json;
 
@@ -53,4 +55,27 @@ async fn a_drain_waits_for_answers_under_way() {
     let (found, ()) = tokio::join!(asked, drained);
     assert_eq!(found, [json!(200), json!(200)]);
     assert_eq!(gateway.exit_code().await, 0);
+}
+
+/// Goal: a request that is served keeps its connection, however long its origin takes. Method: an answer that comes after twice the idle
+/// time of QUIC, to a client that sends nothing meanwhile.
+#[tokio::test]
+async fn a_request_that_is_served_keeps_its_connection() {
+    let Some((setup, _, clients)) = with_http3() else {
+        return;
+    };
+    let origin = Origin::answering(|_| {
+        let later = Reply::from(Answer::new(200));
+        Reply::After(Duration::from_secs(3), Box::new(later))
+    });
+    let times = "[server]\nkeepalive_timeout = \"1s\"\nclient_write_timeout = \"1s\"\n";
+    let gateway = setup
+        .origin("app", &origin)
+        .rules(&format!(
+            "{times}[[route]]\npath = \"/*\"\norigin = \"app\"\n"
+        ))
+        .start()
+        .await;
+    let found = clients.perform(gateway.address(), &["get", "/"]).await;
+    assert_eq!(found, [json!(200)]);
 }

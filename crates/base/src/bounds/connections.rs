@@ -153,6 +153,10 @@ pub const HTTP3_UNACKNOWLEDGED: u64 = 256 * 1024;
 /// budget counts them.
 pub const HTTP3_UNRESERVED: u32 = 64 * 1024;
 
+/// The longest time without a packet while a request of HTTP/3 is served: less than the idle time of any client, and than that of NAT
+/// (RFC 9000 §10.1.2).
+pub const HTTP3_PING: Duration = Duration::from_secs(10);
+
 /// The longest time for which a client of HTTP/3 that is asked to begin no more requests may begin some all the same: three of its round
 /// trips, where they are shorter.
 pub const HTTP3_GOAWAY_TIME: Duration = Duration::from_secs(5);
