@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
+use sluicegate_base::bounds;
 use sluicegate_http3::{ErrorCode, StreamEnd, StreamGone, StreamId};
 
 use super::streams::{OutputRoom, QuicState, QuicStreams};
@@ -102,6 +103,10 @@ impl StreamIo for Http3Handle {
         end: StreamEnd,
     ) -> io::Result<()> {
         self.send(|state| {
+            // RFC 8297 §2: such a head is a hint. An origin may send as many as it likes, and the client takes none.
+            if status < 200 && state.http.output(self.id).len() > bounds::CLIENT_OUTPUT {
+                return Ok(());
+            }
             (state.http).send_written_head(self.id, status, |into| write(into))?;
             // RFC 9114 §4.1: an interim answer ends nothing.
             match end.is_here() && status >= 200 {
