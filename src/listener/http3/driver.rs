@@ -398,7 +398,8 @@ impl QuicDriver {
             self.moved = None;
             return;
         }
-        // RFC 9000 §8.2: the answer to a challenge comes from a client that reads there. One that is made up only ends its own connection.
+        // RFC 9000 §8.2: the answer to a challenge comes from a client that reads there. Any other answer is counted too, and a client that
+        // makes one up asks itself to come again.
         let answers = state.quic.stats().frame_rx.path_response;
         let before = *self.moved.get_or_insert(answers);
         drop(state);

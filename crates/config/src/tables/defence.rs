@@ -88,7 +88,8 @@ pub struct DefenceRules {
     #[key(example = "\"240B\"", default = 240, reader = SizeIn(0..=LARGEST_RATE))]
     pub client_min_rate: u64,
     /// Minimum rate at which a client reads a response, in bytes a second; a slower connection is closed. Over HTTP/2 it is the rate of the
-    /// connection, and each stream has client_write_timeout for a piece of at most 64 KiB. 0B to 1MiB; 0B disables it.
+    /// connection, and each stream has client_write_timeout for a piece of at most 64 KiB, as over HTTP/3, which has that alone. 0B to
+    /// 1MiB; 0B disables it.
     #[key(example = "\"240B\"", default = 240, reader = SizeIn(0..=LARGEST_RATE))]
     pub client_min_read_rate: u64,
     /// Maximum length of a request target, path and query together; a longer one is answered with 414. 64B to 1MiB.
