@@ -192,7 +192,7 @@ impl QuicState {
     }
 
     /// Reads what QUIC has of a stream, up to a few pieces of a body that nobody has taken.
-    pub(super) fn read(&mut self, stream: StreamId) {
+    fn read(&mut self, stream: StreamId) {
         let mut received = self.quic.recv_stream(quic_id(stream));
         // One that is over there has nothing more.
         let Ok(mut chunks) = received.read(true) else {

@@ -26,7 +26,7 @@ fn with_tls(authority: &Authority, lines: &[&str]) -> Setup {
 }
 
 /// Returns a listener for `a.test` that speaks HTTP/3, and clients that believe it; `None` where there are no clients.
-fn with_http3() -> Option<(Setup, Authority, Http3Clients)> {
+pub(crate) fn with_http3() -> Option<(Setup, Authority, Http3Clients)> {
     let authority = Authority::new();
     let clients = Http3Clients::of(&authority)?;
     let setup = with_tls(&authority, &SPOKEN);

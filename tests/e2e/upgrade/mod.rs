@@ -1,6 +1,7 @@
 //! A gateway is replaced by another without a failed request, and without a counter lost; one that cannot be replaced goes on.
 
 mod carry;
+mod datagrams;
 mod ends;
 mod load;
 mod notices;

@@ -13,6 +13,7 @@ The first argument is the port of a gateway on loopback, the second the path of 
     move ADDRESS      from now on datagrams leave from this address, and are read there
     blind PATH N      so many requests whose answers are not awaited; prints how many were sent
     is_open           prints whether neither GOAWAY nor the end of the connection has come
+    ended             waits for the end of the connection; prints its code
     goaway            waits for GOAWAY; prints that it came
     window            prints how many bytes the gateway has granted on the connection
     stopped HEX       writes bytes on a stream of its own; prints the code with which the gateway stops it
@@ -183,6 +184,8 @@ async def perform(client, port, step, arguments):
         return int(arguments[1])
     if step == "is_open":
         return not client.http.goaway.is_set() and not client.ended.done()
+    if step == "ended":
+        return await asyncio.wait_for(asyncio.shield(client.ended), PATIENCE)
     if step == "goaway":
         await asyncio.wait_for(client.http.goaway.wait(), PATIENCE)
         return True
@@ -211,7 +214,7 @@ async def perform(client, port, step, arguments):
 
 
 STEPS = {"get": 1, "post": 2, "paced": 3, "deaf": 2, "parallel": 2, "cancel": 2, "trailers": 1, "forge": 1, "move": 1}
-STEPS |= {"blind": 2, "is_open": 0, "goaway": 0, "window": 0, "stopped": 1, "behind": 2, "bytes": 2}
+STEPS |= {"blind": 2, "is_open": 0, "ended": 0, "goaway": 0, "window": 0, "stopped": 1, "behind": 2, "bytes": 2}
 
 
 async def main(port, authority, steps):
