@@ -67,7 +67,7 @@ pub(super) async fn serve(
         let connection =
             ServerConnection::new(limits(rules, facts.protocol), clock::now_since_epoch());
         let listener = Gateway(Arc::clone(shared), address);
-        let context = Arc::new(StreamContext::new("HTTP/2", listener, facts, shutdown));
+        let context = Arc::new(StreamContext::new(StreamProtocol::Http2, listener, facts, shutdown));
         (connection, context, read_pace(rules))
     };
     let mut stream = GuardedStream::new(stream);
@@ -89,10 +89,28 @@ pub(super) async fn serve(
     let _ = timeout(bounds::LINGER_TIME, driver.finish()).await;
 }
 
+/// The protocol of a connection with streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StreamProtocol {
+    /// RFC 9113.
+    Http2,
+    /// RFC 9114.
+    Http3,
+}
+
+impl StreamProtocol {
+    /// Returns its name in the process log.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Http2 => "HTTP/2",
+            Self::Http3 => "HTTP/3",
+        }
+    }
+}
+
 /// The facts that the streams of a connection share.
 pub(super) struct StreamContext {
-    /// The name of its protocol.
-    protocol: &'static str,
+    protocol: StreamProtocol,
     gateway: Gateway,
     pub(super) facts: ConnectionFacts,
     caps: StreamCaps,
@@ -103,7 +121,7 @@ pub(super) struct StreamContext {
 impl StreamContext {
     /// Returns those of a connection of this protocol that begins now.
     pub(super) fn new(
-        protocol: &'static str,
+        protocol: StreamProtocol,
         gateway: Gateway,
         facts: ConnectionFacts,
         shutdown: &ShutdownWatch,
@@ -113,7 +131,7 @@ impl StreamContext {
         let rules = &snapshot.rules.server;
         let received = rules.defence.max_received_bytes;
         let account = facts.account.clone();
-        let window = ConnectionWindow::new(Arc::clone(&shared.received), account, received);
+        let window = ConnectionWindow::new(protocol, Arc::clone(&shared.received), account, received);
         Self {
             protocol,
             caps: StreamCaps::of(rules),
@@ -181,7 +199,7 @@ impl StreamContext {
     fn log_refused(&self, why: &dyn Display, account: &ClientAccount) {
         let peer = self.facts.peer.as_ref().map(PeerAddress::ip);
         let notices = &self.gateway.0.recorder.notices;
-        let protocol = self.protocol;
+        let protocol = self.protocol.name();
         if self.facts.account.is_exempt() {
             let why = format_args!("its {protocol} stream for client {account} is refused: {why}");
             notices.tell(peer, &why);

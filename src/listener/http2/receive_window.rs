@@ -1,8 +1,11 @@
-//! Charges the bodies that a client may send ahead over one connection of HTTP/2 to the account of the client.
+//! Charges the bodies that a client may send ahead over one connection of HTTP/2 or HTTP/3 to the account of the client.
 //!
 //! A client may send a window of each body before the gateway passes any of it on, as while the request waits or its origin does not read.
 //! So a stream reserves what its body may hold, the announced length or else its window, and all streams of a connection together no more
 //! than the window of the connection. A stream without room is reset with `REFUSED_STREAM`, and what came of its body is dropped with it.
+//!
+//! QUIC keeps what lies behind a gap, of whatever stream it is, and takes no window back. So a connection of HTTP/3 reserves all that it may
+//! hold with its first body, until it ends.
 //!
 //! A client that a trusted proxy names has an account of its own, which no cap of the proxy bounds: a body is charged to it as well, as if
 //! it had the connection alone.
@@ -12,13 +15,17 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sluicegate_base::bounds::{CLIENT_CONNECTION_WINDOW, CLIENT_STREAM_WINDOW, UNCHARGED_BODY};
+use sluicegate_base::bounds::{
+    CLIENT_CONNECTION_WINDOW, CLIENT_STREAM_WINDOW, HTTP3_RESERVED, UNCHARGED_BODY,
+};
 
+use super::StreamProtocol;
 use crate::budgets::{BudgetCap, BytesPermit, ClientAccount, ClientBytes, NamedBytes};
 
 /// The receive window of one connection.
 #[derive(Debug)]
 pub(super) struct ConnectionWindow {
+    protocol: StreamProtocol,
     budget: Arc<ClientBytes>,
     account: ClientAccount,
     /// The configured maximum of the budget.
@@ -46,11 +53,13 @@ pub(super) struct BodyWindow {
 impl ConnectionWindow {
     /// Returns the window of a connection of the client with this account, without a body.
     pub(super) fn new(
+        protocol: StreamProtocol,
         budget: Arc<ClientBytes>,
         account: ClientAccount,
         configured: Option<u64>,
     ) -> Self {
         Self {
+            protocol,
             budget,
             account,
             configured,
@@ -76,7 +85,7 @@ impl ConnectionWindow {
         let of_named = named.map(charge).transpose()?;
         let mut charged = self.charged();
         let sum = charged.sum + bytes;
-        let needed = needed(sum);
+        let needed = self.needed(sum);
         (self.budget).extend(&mut charged.permit, &self.account, needed, self.configured)?;
         charged.sum = sum;
         drop(charged);
@@ -92,6 +101,14 @@ impl ConnectionWindow {
         self.budget.most(self.configured)
     }
 
+    /// Returns the bytes that the connection may hold while it has bodies whose windows have this sum, or has had one.
+    fn needed(&self, sum: u64) -> u64 {
+        match self.protocol {
+            StreamProtocol::Http2 => sum.min(CLIENT_CONNECTION_WINDOW.into()),
+            StreamProtocol::Http3 => HTTP3_RESERVED.into(),
+        }
+    }
+
     fn charged(&self) -> MutexGuard<'_, ChargedWindows> {
         // Nothing panics under the lock.
         self.charged.lock().unwrap_or_else(PoisonError::into_inner)
@@ -102,17 +119,12 @@ impl Drop for BodyWindow {
     fn drop(&mut self) {
         let mut charged = self.connection.charged();
         charged.sum = charged.sum.saturating_sub(self.bytes);
-        let needed = needed(charged.sum);
+        let needed = self.connection.needed(charged.sum);
         match &mut charged.permit {
             Some(permit) if needed > 0 => permit.shrink(needed),
             permit => *permit = None,
         }
     }
-}
-
-/// Returns the bytes that bodies may hold whose windows have this sum.
-fn needed(sum: u64) -> u64 {
-    sum.min(CLIENT_CONNECTION_WINDOW.into())
 }
 
 #[cfg(test)]
@@ -129,8 +141,10 @@ mod tests {
         let budget = Arc::new(ClientBytes::new(Resource::ReceivedBytes, 4 << 20));
         let account = ClientAccounts::default().find("192.0.2.1".parse().unwrap(), &rules());
         let window = |configured| {
-            let window = ConnectionWindow::new(Arc::clone(&budget), account.clone(), configured);
-            Arc::new(window)
+            let protocol = StreamProtocol::Http2;
+            let budget = Arc::clone(&budget);
+            let account = account.clone();
+            Arc::new(ConnectionWindow::new(protocol, budget, account, configured))
         };
         let held = || budget.tallies().held;
         let of_stream = u64::from(CLIENT_STREAM_WINDOW);
@@ -167,6 +181,26 @@ mod tests {
         assert_eq!(budget.tallies().refused, [0, 1]);
     }
 
+    /// Goal: a connection of QUIC reserves all that it may hold as long as it lasts. Method: small bodies that begin and end.
+    #[test]
+    fn a_connection_of_http3_reserves_its_window_to_its_end() {
+        let budget = Arc::new(ClientBytes::new(Resource::ReceivedBytes, 4 << 20));
+        let account = ClientAccounts::default().find("192.0.2.1".parse().unwrap(), &rules());
+        let protocol = StreamProtocol::Http3;
+        let window = ConnectionWindow::new(protocol, Arc::clone(&budget), account, None);
+        let connection = Arc::new(window);
+        let held = || budget.tallies().held;
+        drop(connection.reserve(Some(UNCHARGED_BODY), None).unwrap());
+        assert_eq!(held(), 0);
+        let first = connection.reserve(Some(10_000), None).unwrap();
+        let second = connection.reserve(None, None).unwrap();
+        assert_eq!(held(), u64::from(HTTP3_RESERVED));
+        drop((first, second));
+        assert_eq!(held(), u64::from(HTTP3_RESERVED));
+        drop(connection);
+        assert_eq!(held(), 0);
+    }
+
     /// Goal: a client that a proxy names has no more than is left over all connections of the proxy, and leaves room for another one.
     /// Method: two connections of a trusted proxy in a budget of 2 MiB, with bodies of one named client, then of another.
     #[test]
@@ -177,6 +211,7 @@ mod tests {
         let proxy = find("10.0.0.1");
         let connection = || {
             Arc::new(ConnectionWindow::new(
+                StreamProtocol::Http2,
                 Arc::clone(&budget),
                 proxy.clone(),
                 None,

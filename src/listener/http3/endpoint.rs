@@ -30,7 +30,7 @@ use crate::budgets::{ClientConnectionPermit, ClientHandshake};
 use crate::config::rules::ListenerProtocol;
 use crate::gateway::{ConnectionFacts, Gateway};
 use crate::http2_floods::flood_limits;
-use crate::listener::http2::StreamContext;
+use crate::listener::http2::{StreamContext, StreamProtocol};
 use crate::listener::timer_keepalive;
 use crate::process::SharedState;
 use crate::record::HandshakeCounts;
@@ -330,7 +330,7 @@ impl Http3Endpoint {
             account,
         };
         let gateway = Gateway(Arc::clone(shared), self.address);
-        let context = StreamContext::new("HTTP/3", gateway, facts, shutdown);
+        let context = StreamContext::new(StreamProtocol::Http3, gateway, facts, shutdown);
         Some((permit.ok()?, Arc::new(context)))
     }
 

@@ -134,9 +134,9 @@ impl QuicState {
         self.open.get_mut(&stream)
     }
 
-    /// Grants the client as many bytes ahead as bodies may have. Memory is reserved for one.
+    /// Grants the client as many bytes ahead as are reserved for it with its first body.
     pub(super) fn admit_bodies(&mut self) {
-        (self.quic).set_receive_window(bounds::CLIENT_CONNECTION_WINDOW.into());
+        (self.quic).set_receive_window(bounds::HTTP3_RESERVED.into());
     }
 
     /// Ends a stream whose beginning did not come in time.
