@@ -172,6 +172,7 @@ impl QuicDriver {
         {
             state.quic.handle_timeout(now.into_std());
         }
+        state.end_waits_for_credit(now);
         drop(state);
         if self.deadlines.next().is_some_and(|at| at <= now) {
             self.pass_deadlines(now);
@@ -180,9 +181,12 @@ impl QuicDriver {
 
     /// Wakes the task at the next of its times.
     fn wait_for_timers(&mut self, context: &mut Context<'_>) {
-        let quic = self.streams.lock().quic.poll_timeout();
-        let quic = quic.map(Instant::from_std);
-        let next = [quic, self.deadlines.next()].into_iter().flatten().min();
+        let mut state = self.streams.lock();
+        let quic = state.quic.poll_timeout().map(Instant::from_std);
+        let credit = state.next_wait_for_credit();
+        drop(state);
+        let times = [quic, credit, self.deadlines.next()];
+        let next = times.into_iter().flatten().min();
         if let Some(next) = next
             && self.timeout.is_over(next, context)
         {

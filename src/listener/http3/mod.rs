@@ -19,7 +19,8 @@
 //! QUIC grants a client [`bounds::CLIENT_STREAM_WINDOW`] of each body as the request path takes it, and keeps
 //! [`bounds::HTTP3_UNACKNOWLEDGED`] of all answers of a connection until the client has them. It keeps bytes behind a gap too, which
 //! no request can take: so a connection may send [`bounds::HTTP3_UNRESERVED`] until memory is reserved for a body, and a stream whose
-//! beginning does not come has the time of a head.
+//! beginning does not come has the time of a head. A client that grants an answer few bytes at once gets them at a slow pace
+//! ([`bounds::HTTP3_CREDIT_WAIT`]).
 //!
 //! # Concurrency
 //! All connections of an address run on the one thread of its service, so locks are free whenever they are taken.
@@ -29,6 +30,7 @@ mod connection_wait;
 mod driver;
 mod endpoint;
 mod report;
+mod small_credits;
 mod socket;
 mod stream_handle;
 mod streams;

@@ -16,14 +16,19 @@ use sluicegate_http3::{
     ConnectionEvent, ErrorCode, RequestHead, RuleViolation, ServerConnection, StreamAction,
     StreamEnd, StreamId, StreamKind,
 };
+use tokio::time::Instant;
 
 use super::quic_now;
+use super::small_credits::SmallCredits;
 use super::transport::error_code;
 use crate::listener::http2::ReceivedBody;
 use crate::task_waker::TaskWaker;
+use crate::timer;
 
 /// Bytes that are read from QUIC at once.
 const PIECE: usize = 16 * 1024;
+/// Bytes of an answer that QUIC takes at once, unless its client grants few.
+const LEAST_CREDIT: usize = 1024;
 
 /// The streams of one connection.
 pub(super) struct QuicStreams(Mutex<QuicState>);
@@ -33,6 +38,8 @@ pub(super) struct QuicState {
     pub(super) quic: quinn_proto::Connection,
     pub(super) http: ServerConnection,
     open: BTreeMap<StreamId, OpenRequest>,
+    /// The answers that go on later, since the client grants few bytes at once.
+    small_credits: SmallCredits,
     /// The events that the task of the connection acts on.
     events: VecDeque<RequestEvent>,
     /// The task of the connection.
@@ -80,6 +87,7 @@ impl QuicStreams {
             quic,
             http,
             open: BTreeMap::new(),
+            small_credits: SmallCredits::default(),
             events: VecDeque::new(),
             driver: TaskWaker::default(),
             is_retired: false,
@@ -143,6 +151,18 @@ impl QuicState {
     pub(super) fn end_late(&mut self, stream: StreamId) {
         self.http.end_late(stream);
         self.apply_actions();
+    }
+
+    /// Goes on with answers that have waited for more credit.
+    pub(super) fn end_waits_for_credit(&mut self, now: Instant) {
+        for stream in self.small_credits.take_over(now) {
+            self.become_writable(stream);
+        }
+    }
+
+    /// Returns the time at which an answer goes on that waits for more credit.
+    pub(super) fn next_wait_for_credit(&self) -> Option<Instant> {
+        self.small_credits.next()
     }
 
     /// Removes a request, whose task has ended, and ends its stream with this code where its answer is not whole.
@@ -258,8 +278,15 @@ impl QuicState {
             if output.is_empty() {
                 break;
             }
+            if self.small_credits.has(stream) {
+                return OutputRoom::None;
+            }
             match self.quic.send_stream(id).write(output) {
-                Ok(bytes) => self.http.advance_output(stream, bytes),
+                Ok(bytes) => {
+                    let offered = output.len();
+                    self.http.advance_output(stream, bytes);
+                    self.note_written(stream, bytes, offered);
+                }
                 Err(WriteError::Blocked) => return OutputRoom::None,
                 // QUIC reports it as an event, too.
                 Err(WriteError::Stopped(_) | WriteError::ClosedStream) => return OutputRoom::None,
@@ -274,15 +301,29 @@ impl QuicState {
 
     /// Gives QUIC bytes of a body. Returns how many it has taken.
     pub(super) fn write_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
+        if self.small_credits.has(stream) {
+            return 0;
+        }
         let written = self.quic.send_stream(quic_id(stream)).write(bytes);
         let taken = written.unwrap_or_default();
         self.http.advance_data(stream, taken);
+        self.note_written(stream, taken, bytes.len());
         taken
+    }
+
+    /// Notes how many of the bytes of an answer QUIC took, which were `offered` to it.
+    fn note_written(&mut self, stream: StreamId, taken: usize, offered: usize) {
+        if taken < offered.min(LEAST_CREDIT) {
+            let until = timer::deadline(bounds::HTTP3_CREDIT_WAIT);
+            self.small_credits.wait(stream, until);
+            // Its timers have changed.
+            self.wake_driver();
+        }
     }
 
     /// Goes on with an answer for which QUIC has room again.
     pub(super) fn become_writable(&mut self, stream: StreamId) {
-        if stream.kind() == StreamKind::Request {
+        if stream.kind() == StreamKind::Request && !self.small_credits.has(stream) {
             self.write(stream);
             if let Some(open) = self.open.get_mut(&stream) {
                 open.waker.wake();

@@ -157,6 +157,9 @@ pub const HTTP3_UNRESERVED: u32 = 64 * 1024;
 /// reserved until the connection ends, since QUIC takes no window back. 256 KiB are 20 Mbit/s over a round trip of 100 ms.
 pub const HTTP3_RESERVED: u32 = 256 * 1024;
 
+/// The time for which an answer over HTTP/3 waits whose client grants less than 1 KiB at once: some 50 pieces a second are little work.
+pub const HTTP3_CREDIT_WAIT: Duration = Duration::from_millis(20);
+
 /// The longest time without a packet while a request of HTTP/3 is served: less than the idle time of any client, and than that of NAT
 /// (RFC 9000 §10.1.2).
 pub const HTTP3_PING: Duration = Duration::from_secs(10);
