@@ -292,9 +292,10 @@ impl QuicState {
                 Err(WriteError::Stopped(_) | WriteError::ClosedStream) => return OutputRoom::None,
             }
         }
-        if self.http.take_finish(stream) {
-            // A stream that was stopped meanwhile has an event of its own.
-            let _ = self.quic.send_stream(id).finish();
+        if self.http.take_finish(stream) && self.quic.send_stream(id).finish().is_err() {
+            // The client has stopped it, and HTTP/3 has forgotten the stream. QUIC keeps it until it ends.
+            let code = error_code(ErrorCode::REQUEST_CANCELLED.number());
+            let _ = self.quic.send_stream(id).reset(code);
         }
         OutputRoom::Some
     }
