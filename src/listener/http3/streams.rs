@@ -302,7 +302,8 @@ impl QuicState {
 
     /// Gives QUIC bytes of a body. Returns how many it has taken.
     pub(super) fn write_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
-        if self.small_credits.has(stream) {
+        // QUIC would send a frame without a byte.
+        if bytes.is_empty() || self.small_credits.has(stream) {
             return 0;
         }
         let written = self.quic.send_stream(quic_id(stream)).write(bytes);
