@@ -265,6 +265,7 @@ impl QuicDriver {
     /// Begins HTTP/3: the client has proved its address.
     fn establish(&mut self) {
         self.deadlines.handshake = None;
+        (self.endpoint.handshakes()).succeeded(HandshakeKind::Quic);
         let session = {
             let state = self.streams.lock();
             self.endpoint.tls_facts(state.quic.crypto_session())
@@ -276,7 +277,6 @@ impl QuicDriver {
             return self.close(ErrorCode::EXCESSIVE_LOAD);
         };
         self.handshake = None;
-        (self.endpoint.handshakes()).succeeded(HandshakeKind::Quic);
         let (permit, context) = established;
         permit.wait();
         self.established = Some(ProvenConnection {
