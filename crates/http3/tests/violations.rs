@@ -348,10 +348,11 @@ fn floods_end_the_connection() {
         assert_eq!(found, Some(ControlFlood));
     }
     let cancelled = [vec![0x03], vec![0x44; 30]].concat();
-    assert_eq!(
-        closed_by_stream(&cancelled, StreamEnd::NotYet),
-        Some(ControlFlood)
-    );
+    let capacities = [vec![0x02], vec![0x20; 4096 * 30]].concat();
+    for instructions in [cancelled, capacities] {
+        let found = closed_by_stream(&instructions, StreamEnd::NotYet);
+        assert_eq!(found, Some(ControlFlood));
+    }
 
     let mut server = DescribedServer::new();
     for number in 0..30 {

@@ -24,7 +24,10 @@ impl ServerConnection {
         self.read_type(stream, input)?;
         match self.client_streams.find(stream) {
             Some(ClientStream::Control) => self.receive_control(input, now)?,
-            Some(ClientStream::Encoder) => read_encoder_stream(input)?,
+            Some(ClientStream::Encoder) => {
+                read_encoder_stream(input)?;
+                self.skip(input.len(), now)?;
+            }
             Some(ClientStream::Decoder) => {
                 for byte in *input {
                     if self.decoder.read(*byte)? {

@@ -198,7 +198,7 @@ impl ServerConnection {
         }
     }
 
-    /// Counts bytes of unknown frames.
+    /// Counts bytes that change nothing: of unknown frames, and of the encoder stream.
     pub(super) fn skip(&mut self, bytes: usize, now: Duration) -> Result<(), RuleViolation> {
         let before = self.skipped / SKIPPED_BYTES_A_FRAME;
         self.skipped = self.skipped.saturating_add(bytes as u64);
