@@ -10,6 +10,8 @@ use crate::timer;
 
 /// Streams that are not searched for such as have begun.
 const FEW_STREAMS: usize = 16;
+/// The times of the client for a sign of progress that it has for a whole answer: four of a minute are 1 KB/s of what QUIC keeps.
+const SLOWEST_ACKNOWLEDGMENT: u32 = 4;
 
 /// The times of one connection.
 #[derive(Debug, Default)]
@@ -20,8 +22,6 @@ pub(super) struct ConnectionDeadlines {
     pub(super) idle: Option<Instant>,
     /// The time of the next PING; `None` while no request is served.
     pub(super) ping: Option<Instant>,
-    /// The number of answers of which the client has not acknowledged all, and the time by which it has one of them.
-    pub(super) acknowledgment: Option<(usize, Instant)>,
     /// The time at which the client has had the time to read GOAWAY.
     pub(super) drain: Option<Instant>,
     /// The time at which the state of a connection that has ended goes; `None` while it has not ended.
@@ -30,6 +30,20 @@ pub(super) struct ConnectionDeadlines {
     beginnings: VecDeque<(StreamId, Instant)>,
     /// Their number behind the last search for those that have begun.
     searched: usize,
+    /// The answers that QUIC has whole and whose clients have not acknowledged all of them, by their times.
+    answers: VecDeque<UnacknowledgedAnswer>,
+}
+
+/// The times by which a client acknowledges an answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnacknowledgedAnswer {
+    stream: StreamId,
+    /// The acknowledgments of any packet that had come when `next` was set.
+    acknowledgments: u64,
+    /// The time by which another one comes.
+    next: Instant,
+    /// The time by which all of the answer is acknowledged.
+    last: Instant,
 }
 
 impl ConnectionDeadlines {
@@ -39,20 +53,49 @@ impl ConnectionDeadlines {
             .push_back((stream, timer::deadline(patience)));
     }
 
-    /// Notes that the client has not acknowledged so many answers. It has this time for the next one.
+    /// Notes that QUIC has an answer whole. Its client acknowledges packets by this time, and again, and all of it by
+    /// [`SLOWEST_ACKNOWLEDGMENT`] of them. So many acknowledgments have come.
     pub(super) fn await_acknowledgment(
         &mut self,
-        answers: usize,
-        patience: impl FnOnce() -> Duration,
+        stream: StreamId,
+        patience: Duration,
+        acknowledgments: u64,
     ) {
-        if !matches!(self.acknowledgment, Some((before, _)) if before == answers) {
-            self.acknowledgment = Some((answers, timer::deadline(patience())));
-        }
+        self.answers.push_back(UnacknowledgedAnswer {
+            stream,
+            acknowledgments,
+            next: timer::deadline(patience),
+            last: timer::deadline(patience.saturating_mul(SLOWEST_ACKNOWLEDGMENT)),
+        });
     }
 
-    /// Returns whether the client has not acknowledged an answer by its time.
-    pub(super) fn is_unacknowledged(&self, now: Instant) -> bool {
-        matches!(self.acknowledgment, Some((_, deadline)) if deadline <= now)
+    /// Forgets an answer, which its client has acknowledged or does not want.
+    pub(super) fn forget_answer(&mut self, stream: StreamId) {
+        self.answers.retain(|answer| answer.stream != stream);
+    }
+
+    /// Returns whether the client has not acknowledged an answer by one of its times, though `is_kept` says that some of it is missing. One
+    /// that has acknowledged packets since has this time for more.
+    pub(super) fn is_unacknowledged(
+        &mut self,
+        now: Instant,
+        patience: Duration,
+        acknowledgments: u64,
+        mut is_kept: impl FnMut(StreamId) -> bool,
+    ) -> bool {
+        while let Some(mut answer) = self.answers.pop_front_if(|answer| answer.next <= now) {
+            if !is_kept(answer.stream) {
+                continue;
+            }
+            if answer.acknowledgments == acknowledgments || answer.last <= now {
+                return true;
+            }
+            answer.acknowledgments = acknowledgments;
+            let next = now.checked_add(patience);
+            answer.next = next.map_or(answer.last, |next| next.min(answer.last));
+            self.answers.push_back(answer);
+        }
+        false
     }
 
     /// Forgets the oldest streams while `has_begun` says that their beginnings have come; and all such, once there are twice as many as
@@ -80,7 +123,7 @@ impl ConnectionDeadlines {
     /// Returns the next of these times.
     pub(super) fn next(&self) -> Option<Instant> {
         let beginning = self.beginnings.front().map(|(_, deadline)| *deadline);
-        let acknowledgment = self.acknowledgment.map(|(_, deadline)| deadline);
+        let acknowledgment = self.answers.front().map(|answer| answer.next);
         [
             self.handshake,
             self.idle,
@@ -112,5 +155,32 @@ mod tests {
         }
         let now = timer::deadline(Duration::from_secs(1));
         assert_eq!(deadlines.take_late_stream(now), Some(late));
+    }
+
+    /// Goal: a client that acknowledges packets has more time for an answer, and not without end; one that has acknowledged all of it is not
+    /// late. Method: the times of an answer, with acknowledgments before each of them, and an answer that is not kept.
+    #[test]
+    fn an_answer_has_its_time_while_acknowledgments_come() {
+        let patience = Duration::from_secs(10);
+        let begun = timer::deadline(Duration::ZERO);
+        let mut deadlines = ConnectionDeadlines::default();
+        let is_late = |deadlines: &mut ConnectionDeadlines, times: u32, acknowledgments| {
+            let now = begun + patience * times;
+            deadlines.is_unacknowledged(now, patience, acknowledgments, |_| true)
+        };
+        let answer = StreamId::new(0);
+        deadlines.await_acknowledgment(answer, patience, 7);
+        assert!(!is_late(&mut deadlines, 0, 7));
+        assert!(!is_late(&mut deadlines, 2, 8));
+        assert!(is_late(&mut deadlines, 2, 8));
+        deadlines.await_acknowledgment(answer, patience, 7);
+        assert!(!is_late(&mut deadlines, SLOWEST_ACKNOWLEDGMENT - 1, 8));
+        assert!(is_late(&mut deadlines, 2 * SLOWEST_ACKNOWLEDGMENT, 9));
+        deadlines.await_acknowledgment(answer, patience, 9);
+        let end = begun + patience * 2 * SLOWEST_ACKNOWLEDGMENT;
+        assert!(!deadlines.is_unacknowledged(end, patience, 9, |_| false));
+        deadlines.await_acknowledgment(answer, patience, 9);
+        deadlines.forget_answer(answer);
+        assert!(!is_late(&mut deadlines, 2 * SLOWEST_ACKNOWLEDGMENT, 9));
     }
 }

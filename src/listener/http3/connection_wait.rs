@@ -10,11 +10,8 @@ use super::streams::QuicState;
 pub(super) enum ConnectionWait {
     /// The answer to a request, or its body: the request has times of its own.
     Answer,
-    /// The client acknowledges the rest of so many answers.
-    Acknowledgment {
-        /// Their number.
-        answers: usize,
-    },
+    /// The client acknowledges the rest of answers.
+    Acknowledgment,
     /// A head is whole.
     Head,
     /// A request begins.
@@ -32,7 +29,7 @@ impl QuicState {
         match sending.saturating_sub(own + heads) {
             0 if heads > 0 => ConnectionWait::Head,
             0 => ConnectionWait::Request,
-            answers => ConnectionWait::Acknowledgment { answers },
+            _ => ConnectionWait::Acknowledgment,
         }
     }
 }

@@ -213,7 +213,13 @@ impl QuicDriver {
             self.deadlines.ping = None;
             self.streams.lock().quic.ping();
         }
-        if self.deadlines.is_unacknowledged(now) {
+        let patience = self.endpoint.write_patience();
+        let mut state = self.streams.lock();
+        let acknowledgments = state.acknowledgments();
+        let is_kept = |stream| state.is_kept(stream);
+        let is_late = (self.deadlines).is_unacknowledged(now, patience, acknowledgments, is_kept);
+        drop(state);
+        if is_late {
             self.close(ErrorCode::NO_ERROR);
         }
         if is_over(self.deadlines.drain) {
@@ -256,9 +262,11 @@ impl QuicDriver {
             QuicEvent::Writable { id } => state.become_writable(stream_id(id)),
             QuicEvent::Stopped { id, error_code } => {
                 state.become_stopped(stream_id(id), error_code.into_inner());
+                self.deadlines.forget_answer(stream_id(id));
             }
-            // Streams that have left change what a drain waits for; another stream of the server is not needed.
-            QuicEvent::Finished { .. } | QuicEvent::Available { .. } => {}
+            QuicEvent::Finished { id } => self.deadlines.forget_answer(stream_id(id)),
+            // Another stream of the server is not needed.
+            QuicEvent::Available { .. } => {}
         }
     }
 
@@ -447,6 +455,13 @@ impl QuicDriver {
         // The last GOAWAY was given to QUIC by an earlier poll, so it was sent.
         let is_drained = http.is_drained() && http.control_output().is_empty();
         let wait = state.wait(usize::from(established.control.is_some()));
+        for stream in state.take_answered() {
+            if state.is_kept(stream) {
+                let patience = self.endpoint.write_patience();
+                let acknowledgments = state.acknowledgments();
+                (self.deadlines).await_acknowledgment(stream, patience, acknowledgments);
+            }
+        }
         drop(state);
         let endpoint = &self.endpoint;
         let deadlines = &mut self.deadlines;
@@ -458,21 +473,15 @@ impl QuicDriver {
         } else if deadlines.ping.is_none() {
             deadlines.ping = Some(timer::deadline(endpoint.ping_interval()));
         }
-        match wait {
-            ConnectionWait::Acknowledgment { answers } => {
-                deadlines.await_acknowledgment(answers, || endpoint.write_patience());
-            }
-            _ => deadlines.acknowledgment = None,
-        }
         // The end of the process waits for requests alone, and these are over.
-        let is_awaited = self.is_draining && deadlines.acknowledgment.is_some();
+        let is_awaited = self.is_draining && wait == ConnectionWait::Acknowledgment;
         established.in_flight = match (is_awaited, established.in_flight.take()) {
             (true, None) => Some(endpoint.shared().recorder.metrics.in_flight()),
             (true, in_flight) => in_flight,
             (false, _) => None,
         };
         match wait {
-            ConnectionWait::Answer | ConnectionWait::Acknowledgment { .. } => {}
+            ConnectionWait::Answer | ConnectionWait::Acknowledgment => {}
             ConnectionWait::Head => established.permit.wait_for_rest(clock::now()),
             ConnectionWait::Request => {
                 established.permit.wait();

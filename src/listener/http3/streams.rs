@@ -5,6 +5,7 @@
 //! here.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Context;
 use std::time::Duration;
@@ -44,6 +45,8 @@ pub(super) struct QuicState {
     events: VecDeque<RequestEvent>,
     /// The task of the connection.
     driver: TaskWaker,
+    /// The streams whose answers QUIC was given whole since the driver looked.
+    answered: Vec<StreamId>,
     /// True once another process has the address.
     is_retired: bool,
 }
@@ -90,6 +93,7 @@ impl QuicStreams {
             small_credits: SmallCredits::default(),
             events: VecDeque::new(),
             driver: TaskWaker::default(),
+            answered: Vec::new(),
             is_retired: false,
         })))
     }
@@ -137,6 +141,21 @@ impl QuicState {
         self.open.len()
     }
 
+    /// Takes the streams whose answers QUIC was given whole.
+    pub(super) fn take_answered(&mut self) -> Vec<StreamId> {
+        mem::take(&mut self.answered)
+    }
+
+    /// Returns whether QUIC keeps some of an answer, since the client has not acknowledged all of it.
+    pub(super) fn is_kept(&mut self, stream: StreamId) -> bool {
+        self.quic.send_stream(quic_id(stream)).priority().is_ok()
+    }
+
+    /// Returns the number of acknowledgments that have come.
+    pub(super) fn acknowledgments(&self) -> u64 {
+        self.quic.stats().frame_rx.acks
+    }
+
     /// Returns a request that is served.
     pub(super) fn stream(&mut self, stream: StreamId) -> Option<&mut OpenRequest> {
         self.open.get_mut(&stream)
@@ -167,8 +186,12 @@ impl QuicState {
 
     /// Removes a request, whose task has ended, and ends its stream with this code where its answer is not whole.
     pub(super) fn remove(&mut self, stream: StreamId, code: ErrorCode) {
+        let is_answered = self.http.is_answered(stream);
         self.http.abandon(stream, code);
-        self.open.remove(&stream);
+        let removed = self.open.remove(&stream);
+        if is_answered && removed.is_some_and(|open| open.body != ReceivedBody::Gone) {
+            self.answered.push(stream);
+        }
         self.write(stream);
         self.apply_actions();
         // Its last bytes wait, or the connection has no request any more.

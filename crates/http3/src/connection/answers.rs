@@ -140,6 +140,13 @@ impl ServerConnection {
         true
     }
 
+    /// Returns whether an answer is whole, whether or not QUIC has taken all of it; true of a stream that is over.
+    #[must_use]
+    pub fn is_answered(&self, stream: StreamId) -> bool {
+        let state = self.requests.get(&stream);
+        state.is_none_or(|state| !matches!(state.sending, SendState::Head | SendState::Body))
+    }
+
     /// Ends a stream whose request or answer is of no use any more. Where the answer is whole, QUIC takes the rest of it, and the client is
     /// asked with `H3_NO_ERROR` to send no more of its request, RFC 9114 §4.1; or else both sides end with this code.
     pub fn abandon(&mut self, stream: StreamId, code: ErrorCode) {
