@@ -159,8 +159,8 @@ impl Http3Endpoint {
         }
     }
 
-    /// Ends all connections, since a new process serves the address: clients go on there. Their tasks end at once, and with the last of them
-    /// the socket closes, to which the kernel passes datagrams that nobody reads any more.
+    /// Ends all connections, since a new process serves the address: clients go on there. Their tasks end at once, and with the last of
+    /// them the socket closes, to which the kernel passes datagrams that nobody reads any more.
     pub(crate) fn retire(&self) {
         let connections: Vec<_> = self.lock().connections.values().cloned().collect();
         for connection in connections {
@@ -171,6 +171,7 @@ impl Http3Endpoint {
     /// Acts on a datagram.
     fn take(self: &Arc<Self>, meta: &RecvMeta, datagram: BytesMut, shutdown: &ShutdownWatch) {
         let mut answer = Vec::new();
+        let bytes = datagram.len();
         let ecn = meta.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8));
         let mut state = self.lock();
         let event = (state.quic).handle(
@@ -190,9 +191,7 @@ impl Http3Endpoint {
                 let connection = state.connections.get(&handle).cloned();
                 drop(state);
                 if let Some(connection) = connection {
-                    let mut connection = connection.lock();
-                    connection.quic.handle_event(event);
-                    connection.wake_driver();
+                    connection.lock().receive(event, meta.addr.ip(), bytes);
                 }
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
@@ -272,6 +271,7 @@ impl Http3Endpoint {
             floods: flood_limits(bounds::CLIENT_GIVEN_UP),
         };
         let streams = QuicStreams::new(
+            peer.ip(),
             quic,
             ServerConnection::new(limits, clock::now_since_epoch()),
         );

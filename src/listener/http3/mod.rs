@@ -9,6 +9,7 @@
 //! A datagram from elsewhere moves the packets of a connection, and anyone can forge one; so a move never changes the client. After a move
 //! to another IP address that the new path has answered for, the client is asked to go on over a new connection, whose handshake proves
 //! the address. A client behind NAT whose port changes notices nothing.
+//! Small datagrams from elsewhere are few, since QUIC answers each with more than it has ([`foreign_datagrams`]).
 //!
 //! # Limits
 //! Until the handshake is complete an address is only claimed, and nothing is charged to it. Handshakes have a cap of their own
@@ -29,6 +30,7 @@ mod connection_deadlines;
 mod connection_wait;
 mod driver;
 mod endpoint;
+mod foreign_datagrams;
 mod report;
 mod small_credits;
 mod socket;

@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Context;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use quinn_proto::{ReadError, WriteError};
+use quinn_proto::{ConnectionEvent as QuicConnectionEvent, ReadError, WriteError};
 use sluicegate_base::{bounds, clock};
 use sluicegate_http3::{
     ConnectionEvent, ErrorCode, RequestHead, RuleViolation, ServerConnection, StreamAction,
@@ -19,6 +20,7 @@ use sluicegate_http3::{
 };
 use tokio::time::Instant;
 
+use super::foreign_datagrams::ForeignDatagrams;
 use super::quic_now;
 use super::small_credits::SmallCredits;
 use super::transport::error_code;
@@ -38,6 +40,9 @@ pub(super) struct QuicStreams(Mutex<QuicState>);
 pub(super) struct QuicState {
     pub(super) quic: quinn_proto::Connection,
     pub(super) http: ServerConnection,
+    /// The address of the handshake.
+    peer: IpAddr,
+    foreign: ForeignDatagrams,
     open: BTreeMap<StreamId, OpenRequest>,
     /// The answers that go on later, since the client grants few bytes at once.
     small_credits: SmallCredits,
@@ -85,10 +90,16 @@ pub(super) enum OutputRoom {
 
 impl QuicStreams {
     /// Returns the streams of a connection that has none.
-    pub(super) fn new(quic: quinn_proto::Connection, http: ServerConnection) -> Arc<Self> {
+    pub(super) fn new(
+        peer: IpAddr,
+        quic: quinn_proto::Connection,
+        http: ServerConnection,
+    ) -> Arc<Self> {
         Arc::new(Self(Mutex::new(QuicState {
             quic,
             http,
+            peer,
+            foreign: ForeignDatagrams::new(timer::deadline(Duration::ZERO)),
             open: BTreeMap::new(),
             small_credits: SmallCredits::default(),
             events: VecDeque::new(),
@@ -115,6 +126,16 @@ impl QuicStreams {
 }
 
 impl QuicState {
+    /// Passes on a datagram of so many bytes, unless QUIC would send its source much more than that, which did not ask.
+    pub(super) fn receive(&mut self, event: QuicConnectionEvent, source: IpAddr, bytes: usize) {
+        let is_known = source == self.peer || source == self.quic.remote_address().ip();
+        let now = timer::deadline(Duration::ZERO);
+        if is_known || self.foreign.admits(bytes, now) {
+            self.quic.handle_event(event);
+            self.wake_driver();
+        }
+    }
+
     /// Notes the task of the connection, which streams and datagrams wake.
     pub(super) fn set_driver(&mut self, context: &Context<'_>) {
         self.driver.wait(context);
