@@ -56,7 +56,8 @@ impl DatagramStartup {
 }
 
 impl DatagramSockets {
-    /// Opens a socket for each listener that speaks HTTP/3, unless another process still reads at its address.
+    /// Opens a socket for each listener that speaks HTTP/3. One at whose address another process still reads is closed again at once: it
+    /// only shows that it can be opened later, before this process accepts connections.
     ///
     /// # Errors
     /// An address cannot be bound.
@@ -65,12 +66,13 @@ impl DatagramSockets {
         let addresses = listeners
             .filter(|listener| listener.http3 == Http3::Accepted)
             .map(|listener| listener.address);
-        let open = |address| match begin {
-            StartMode::Takeover => Ok((address, None)),
-            StartMode::Alone => match bind(address) {
-                Ok(socket) => Ok((address, Some(socket))),
-                Err(cause) => Err(StartError::BindUdp(address, cause)),
-            },
+        let open = |address| {
+            let socket = bind(address).map_err(|cause| StartError::BindUdp(address, cause))?;
+            let kept = match begin {
+                StartMode::Takeover => None,
+                StartMode::Alone => Some(socket),
+            };
+            Ok((address, kept))
         };
         addresses.map(open).collect::<Result<_, _>>().map(Self)
     }
