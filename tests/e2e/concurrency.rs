@@ -327,14 +327,14 @@ async fn a_fetch_for_the_cache_is_in_flight_until_its_end() {
     // Goal: requests for less than the whole, one after another, make no more requests at the origin at once than the limit says. Method:
     // an origin that stops in its body; a client that has its head, by each version of HTTP, then another one that asks for another page;
     // the end of the fetch gives the permit back.
-    for by in [Version::Http1, Version::Http2] {
+    for by in Version::ALL {
         let origin = Origin::answering(|_| {
             let half =
                 "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 10\r\n\r\n01234";
             Reply::Pieces(vec![half.into(), b"56789".into()], Duration::from_secs(600))
         });
         let rules = format!("{}[route.cache]\n", in_flight(1));
-        let gateway = Gateway::before(&origin, &rules).await.spoken_to_by(by);
+        let gateway = Gateway::before_by(by, &origin, &rules).await;
         let mut first = gateway.client().await;
         assert_eq!(first.send(head("/first")).await.status, 200, "{by:?}");
         let mut other = gateway.client().await;

@@ -161,7 +161,7 @@ async fn variants_of_a_url_are_bounded() {
     assert!((1.0..=64.0).contains(&objects), "{objects}");
 }
 
-by_both_versions! {
+by_each_version! {
     a_thousand_misses_at_once_are_one_request_to_the_origin,
     no_request_waits_for_an_unshareable_answer,
     those_that_wait_do_not_fail_with_the_one_that_fetches,

@@ -218,7 +218,7 @@ async fn only_if_cached_never_asks_the_origin(by: Version) {
     assert_eq!(origin.count(), 1);
 }
 
-by_both_versions! {
+by_each_version! {
     what_is_fresh_is_served_without_the_origin,
     only_answers_with_explicit_freshness_are_stored,
     a_route_may_say_what_its_answers_do_not,

@@ -245,7 +245,7 @@ async fn a_client_that_leaves_delays_no_other() {
                     drop(first);
                     waits
                 }
-                Version::Http2 => {
+                Version::Http2 | Version::Http3 => {
                     let mut first = Frames::connect(gateway.address()).await;
                     first.request(1, &frames::get(b"/", &[])).await;
                     origin.is_asked(1).await;
@@ -274,7 +274,7 @@ async fn a_client_that_leaves_delays_no_other() {
     }
 }
 
-by_both_versions! {
+by_each_version! {
     a_partial_request_gets_its_part_and_the_whole_is_stored,
     a_partial_request_for_an_unstored_answer_gets_its_part,
     a_head_is_given_though_the_body_fails,

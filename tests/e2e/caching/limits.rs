@@ -117,7 +117,7 @@ async fn what_is_stored_settles_as_it_was_stored(by: Version) {
     assert_eq!(client.get("/").await.status, 429);
 }
 
-by_both_versions! {
+by_each_version! {
     hits_count_by_default,
     a_limit_of_the_origin_gives_hits_back,
     a_stampede_cannot_slip_through_a_limit_of_the_origin,

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::harness::*;
 
-/// Makes two tests of each case: its clients speak HTTP/1.1 in one, HTTP/2 in the other.
-macro_rules! by_both_versions {
+/// Makes a test of each case for each version of HTTP that its clients speak.
+macro_rules! by_each_version {
     ($($case:ident),+ $(,)?) => {
         mod by_http1 {
             $(#[tokio::test]
@@ -31,13 +31,19 @@ macro_rules! by_both_versions {
                 super::$case(crate::harness::Version::Http2).await;
             })+
         }
+        mod by_http3 {
+            $(#[tokio::test]
+            async fn $case() {
+                super::$case(crate::harness::Version::Http3).await;
+            })+
+        }
     };
 }
-pub(crate) use by_both_versions;
+pub(crate) use by_each_version;
 
 /// A gateway before one origin, named `app` in the rules, whose clients speak this version.
 async fn before(by: Version, origin: &Origin, rules: &str) -> Gateway {
-    Gateway::before(origin, rules).await.spoken_to_by(by)
+    Gateway::before_by(by, origin, rules).await
 }
 
 /// A route to `app` whose answers are stored, with these lines in its `[route.cache]`.

@@ -250,6 +250,6 @@ async fn explain_describes_the_cache() {
     }
 }
 
-by_both_versions! {
+by_each_version! {
     log_metrics_and_status_tell_how_the_cache_does,
 }

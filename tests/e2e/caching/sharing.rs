@@ -216,7 +216,7 @@ async fn a_trusted_hop_may_tell_sites_apart(by: Version) {
     assert_eq!(origin.count(), 3);
 }
 
-by_both_versions! {
+by_each_version! {
     hosts_paths_and_queries_are_told_apart,
     answers_differ_by_what_vary_names,
     no_client_gets_a_coding_that_it_did_not_ask_for,

@@ -243,7 +243,7 @@ async fn clients_may_put_up_with_what_is_stale(by: Version) {
     }
 }
 
-by_both_versions! {
+by_each_version! {
     a_stale_answer_stands_in_for_an_origin_that_fails,
     what_must_be_confirmed_is_never_served_stale,
     writing_to_a_url_takes_away_what_is_stored_of_it,

@@ -40,8 +40,7 @@ async fn more_than_a_limit_ever_admits_is_rejected(by: Version) {
     ] {
         let origin = Origin::echo();
         let lines = format!("rates = [\"10 per 60s\"]\nalgorithm = \"{algorithm}\"");
-        let gateway = Gateway::before(&origin, &announced(&lines)).await;
-        let gateway = gateway.spoken_to_by(by);
+        let gateway = Gateway::before_by(by, &origin, &announced(&lines)).await;
         for cost in [
             "11",
             "1000",
@@ -79,6 +78,11 @@ async fn more_than_a_limit_ever_admits_is_rejected_over_http_1() {
 #[tokio::test]
 async fn more_than_a_limit_ever_admits_is_rejected_over_http_2() {
     more_than_a_limit_ever_admits_is_rejected(Version::Http2).await;
+}
+
+#[tokio::test]
+async fn more_than_a_limit_ever_admits_is_rejected_over_http_3() {
+    more_than_a_limit_ever_admits_is_rejected(Version::Http3).await;
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::caching::by_both_versions;
+use crate::caching::by_each_version;
 
 /// The time between two pieces of a body: the rest of a body that nobody needs is not waited for so long.
 const PAUSE: Duration = Duration::from_millis(60);
@@ -54,8 +54,7 @@ async fn a_cost_is_charged_though_the_client_gets_less(by: Version) {
         "/2" => cut(200, &[0]),
         _ => cut(200, &[0, 100]),
     });
-    let gateway = Gateway::before(&origin, &budget("[route.cache]\n")).await;
-    let gateway = gateway.spoken_to_by(by);
+    let gateway = Gateway::before_by(by, &origin, &budget("[route.cache]\n")).await;
     for pieces in 1..=3 {
         for number in 0..asking_for_less("").len() {
             let target = format!("/{pieces}/{number}");
@@ -75,8 +74,7 @@ async fn a_cost_is_charged_though_the_client_gets_less(by: Version) {
 async fn a_client_that_leaves_with_its_head_is_charged(by: Version) {
     // Goal: the cost does not depend on the client's patience. Method: a client that closes as soon as it has the head; then the hit.
     let origin = Origin::answering(|_| cut(200, &[0, 100]));
-    let gateway = Gateway::before(&origin, &budget("[route.cache]\n")).await;
-    let gateway = gateway.spoken_to_by(by);
+    let gateway = Gateway::before_by(by, &origin, &budget("[route.cache]\n")).await;
     let mut client = gateway.client().await;
     assert_eq!(client.send(head("/")).await.status, 200);
     drop(client);
@@ -98,8 +96,7 @@ async fn a_fetch_that_breaks_off_costs_its_reserve_or_what_it_reported(by: Versi
                     Content-Length: 900\r\n\r\n";
         Reply::Raw(format!("{head}{body}").into_bytes())
     });
-    let gateway = Gateway::before(&origin, &budget("[route.cache]\n")).await;
-    let gateway = gateway.spoken_to_by(by);
+    let gateway = Gateway::before_by(by, &origin, &budget("[route.cache]\n")).await;
     for (target, reported) in [("/25", 25), ("/5", 0), ("/none", 0)] {
         let answer = gateway.send(head(target)).await;
         assert_eq!(answer.status, 200);
@@ -123,8 +120,7 @@ async fn the_cost_of_a_replaced_answer_is_charged(by: Version) {
     });
     for cache in ["", "[route.cache]\n"] {
         let page = "[route.error_pages.5xx]\ntext = \"sorry\"\nintercept = true\n";
-        let gateway = Gateway::before(&origin, &budget(&format!("{page}{cache}"))).await;
-        let gateway = gateway.spoken_to_by(by);
+        let gateway = Gateway::before_by(by, &origin, &budget(&format!("{page}{cache}"))).await;
         for target in ["/1", "/2", "/3"] {
             let request = get(target).header("Accept", "text/plain");
             let answer = gateway.send(request).await;
@@ -134,7 +130,7 @@ async fn the_cost_of_a_replaced_answer_is_charged(by: Version) {
     }
 }
 
-by_both_versions! {
+by_each_version! {
     a_cost_is_charged_though_the_client_gets_less,
     a_client_that_leaves_with_its_head_is_charged,
     a_fetch_that_breaks_off_costs_its_reserve_or_what_it_reported,

@@ -17,7 +17,7 @@ async fn a_budget_of_bytes_is_settled_at_the_end(by: Version) {
     });
     let nginx = Nginx::start(&locations.join("\n")).await;
     let setup = Setup::new().servers("app", &[nginx.address()]);
-    let gateway = setup.rules(&limited(DAILY)).start().await.spoken_to_by(by);
+    let gateway = setup.rules(&limited(DAILY)).spoken_to_by(by).start().await;
     let mut left = 100;
     for (served, (path, cost)) in [("/three", 3), ("/none", 0), ("/small", 1), ("/three", 3)]
         .into_iter()
@@ -52,6 +52,11 @@ async fn a_budget_of_bytes_is_settled_at_the_end_over_http_1() {
 #[tokio::test]
 async fn a_budget_of_bytes_is_settled_at_the_end_over_http_2() {
     a_budget_of_bytes_is_settled_at_the_end(Version::Http2).await;
+}
+
+#[tokio::test]
+async fn a_budget_of_bytes_is_settled_at_the_end_over_http_3() {
+    a_budget_of_bytes_is_settled_at_the_end(Version::Http3).await;
 }
 
 #[tokio::test]

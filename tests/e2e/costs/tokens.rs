@@ -22,18 +22,18 @@ fn ask(question: &Value) -> Request {
 }
 
 /// A gateway before a language model.
-async fn before_model(rules: String) -> (Gateway, FrameworkServer) {
+async fn before_model(by: Version, rules: String) -> (Gateway, FrameworkServer) {
     let model = Framework::LanguageModel.start().await;
     let setup = Setup::new().servers("app", &[model.address()]);
-    (setup.rules(&rules).start().await, model)
+    let setup = setup.rules(&rules).spoken_to_by(by);
+    (setup.start().await, model)
 }
 
 async fn tokens_are_settled_as_the_model_reports_them(by: Version) {
     // Goal: the tokens of an answer count, as JSON and as a stream, whose last event with them counts; nothing is delayed or changed, and
     // what a model writes forges nothing. Method: questions of which the model answers less than was announced, and what is left for the
     // next.
-    let (gateway, _model) = before_model(budget(1_000)).await;
-    let gateway = gateway.spoken_to_by(by);
+    let (gateway, _model) = before_model(by, budget(1_000)).await;
     let stream = |words| json!({"max_tokens": 100, "words": words, "stream": true, "stream_options": {"include_usage": true}});
     let mut left = 1_000;
     for (asked, (question, tokens)) in [
@@ -77,11 +77,16 @@ async fn tokens_are_settled_as_the_model_reports_them_over_http_2() {
 }
 
 #[tokio::test]
+async fn tokens_are_settled_as_the_model_reports_them_over_http_3() {
+    tokens_are_settled_as_the_model_reports_them(Version::Http3).await;
+}
+
+#[tokio::test]
 async fn a_thousand_parallel_questions_never_exceed_a_budget() {
     // Goal: a budget of 10,000 tokens holds at every moment and is settled to the token. Method: 1,000 connections ask at once for up to
     // 100 tokens, while the model takes its time and writes 37: exactly as many pass as the budget has reserves for. Then one connection
     // asks on until the budget refuses, and the sum of what the model wrote is within one reserve of the budget.
-    let (gateway, _model) = before_model(budget(10_000)).await;
+    let (gateway, _model) = before_model(Version::Http1, budget(10_000)).await;
     let question = json!({"max_tokens": 100, "words": 37, "pause": 3_000});
     let mut clients = Vec::new();
     for _ in 0..1_000 {
@@ -131,7 +136,7 @@ async fn who_announces_nothing_reserves_the_most() {
     // Goal: no way to write a question reserves less than the model may spend. Method: questions without the number, with two, with one in
     // another spelling, in a body that declares another type; each reserves `max_cost`.
     let rules = budget(1_000).replace("reserve =", "max_cost = 400\nreserve =");
-    let (gateway, _model) = before_model(rules).await;
+    let (gateway, _model) = before_model(Version::Http1, rules).await;
     let mut client = gateway.client().await;
     let mut left = 1_000;
     for (kind, body) in [

@@ -1,6 +1,6 @@
-//! A client on one kept-alive connection, of HTTP/1.1 or of HTTP/2.
+//! A client on one kept-alive connection, of HTTP/1.1, HTTP/2 or HTTP/3.
 //!
-//! hyper and h2 speak the protocols, so that an answer they cannot parse fails the test. What they would not send goes through
+//! hyper, h2 and h3 speak the protocols, so that an answer they cannot parse fails the test. What they would not send goes through
 //! [`super::RawConnection`] and [`super::frames`].
 
 use std::net::{IpAddr, SocketAddr};
@@ -17,6 +17,7 @@ use tokio::time::timeout;
 
 use super::eventually::PATIENCE;
 use super::h2c::H2cClient;
+use super::http3_client::Http3Client;
 use super::origin::Echo;
 
 /// The protocol that a client speaks.
@@ -25,6 +26,13 @@ pub enum Version {
     #[default]
     Http1,
     Http2,
+    /// Over a listener that is made for it, as [`Setup::spoken_to_by`](super::Setup::spoken_to_by) does.
+    Http3,
+}
+
+impl Version {
+    /// All versions.
+    pub const ALL: [Self; 3] = [Self::Http1, Self::Http2, Self::Http3];
 }
 
 /// A request in the making: `post("/x").header("a", "b").body("…")`.
@@ -240,6 +248,7 @@ pub struct Client {
 enum Sender {
     Http1(http1::SendRequest<Full<Bytes>>),
     Http2(H2cClient),
+    Http3(Http3Client),
 }
 
 impl Client {
@@ -283,6 +292,10 @@ impl Client {
         from: Option<IpAddr>,
         to: SocketAddr,
     ) -> std::io::Result<Self> {
+        if by == Version::Http3 {
+            let sender = Sender::Http3(Http3Client::connect(from, to).await?);
+            return Ok(Self { sender });
+        }
         let socket = if to.is_ipv4() {
             TcpSocket::new_v4()?
         } else {
@@ -316,6 +329,7 @@ impl Client {
         let sender = match &mut self.sender {
             Sender::Http1(sender) => sender,
             Sender::Http2(client) => return client.try_send(request).await,
+            Sender::Http3(client) => return client.try_send(request).await,
         };
         let body = Full::new(request.content());
         let mut built = request

@@ -159,6 +159,12 @@ impl Gateway {
             .await
     }
 
+    /// As [`Self::before`], for clients that speak this version.
+    pub async fn before_by(version: Version, origin: &Origin, rules: &str) -> Self {
+        let setup = Setup::new().origin("app", origin).rules(rules);
+        setup.spoken_to_by(version).start().await
+    }
+
     /// A gateway that passes everything to one origin.
     pub async fn passing(origin: &Origin) -> Self {
         Self::before(origin, "[[route]]\npath = \"/*\"\norigin = \"app\"").await
@@ -227,9 +233,9 @@ impl Gateway {
             directory,
             listener,
             admin,
+            spoken: setup.spoken(),
             setup,
             writes: 0,
-            spoken: Version::default(),
         }
     }
 
@@ -289,7 +295,7 @@ impl Gateway {
 
     // ── asking ──
 
-    /// From now on, clients that are not asked for by a version speak this one.
+    /// From now on, clients that are not asked for by a version speak this one, which the listener is made for.
     pub fn spoken_to_by(mut self, version: Version) -> Self {
         self.spoken = version;
         self

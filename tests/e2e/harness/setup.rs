@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use super::client::Version;
 use super::driven_clock;
 use super::gateway::Gateway;
+use super::http3_client::Http3Client;
 use super::origin::Origin;
 
 /// A configuration in the making.
@@ -24,6 +26,7 @@ pub struct Setup {
     layout: Layout,
     clock: GatewayClock,
     variables: Vec<(String, String)>,
+    spoken: Version,
 }
 
 /// Where access lines go.
@@ -103,6 +106,27 @@ impl Setup {
     pub fn listener_line(mut self, line: &str) -> Self {
         self.listener.push_str(&format!("{line}\n"));
         self
+    }
+
+    /// Clients that are not asked for by a version speak this one. For HTTP/3 the listener has TLS, so this comes behind its lines.
+    pub fn spoken_to_by(mut self, version: Version) -> Self {
+        self.spoken = version;
+        if version != Version::Http3 {
+            return self;
+        }
+        let pair = Http3Client::believed();
+        self.file("http3.pem", &pair.certificate)
+            .file("http3.key", &pair.key)
+            .listener_line("http3 = true")
+            .listener_line("[listener.tls]")
+            .listener_line(
+                "certificates = [{ cert_file = \"../http3.pem\", key_file = \"../http3.key\" }]",
+            )
+    }
+
+    /// The version that clients speak.
+    pub(super) fn spoken(&self) -> Version {
+        self.spoken
     }
 
     /// Adds a line to `[admin]`; `{directory}` stands for the test's own.

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http1;
@@ -104,6 +105,14 @@ impl Pair {
         CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap()
     }
 
+    /// The SHA-256 of its public key, in base64, by which browsers name a certificate.
+    pub(super) fn key_digest(&self) -> String {
+        let der = self.der();
+        let (_, certificate) = x509_parser::parse_x509_certificate(&der).unwrap();
+        let key = certificate.public_key().raw;
+        BASE64_STANDARD.encode(ring::digest::digest(&ring::digest::SHA256, key))
+    }
+
     fn key_der(&self) -> PrivateKeyDer<'static> {
         PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap()
     }
@@ -176,6 +185,11 @@ impl TlsClients {
     pub fn nameless(mut self) -> Self {
         self.config.enable_sni = false;
         self
+    }
+
+    /// What rustls has of them.
+    pub(super) fn into_config(self) -> ClientConfig {
+        self.config
     }
 
     /// Connects, asking for `name`.

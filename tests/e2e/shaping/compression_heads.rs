@@ -47,8 +47,8 @@ async fn an_answer_to_head_describes_that_to_get() {
     });
     for cache in ["", "[route.cache]"] {
         let rules = format!("[[route]]\npath = \"/*\"\norigin = \"app\"\ncompress = {{}}\n{cache}");
-        for by in [Version::Http1, Version::Http2] {
-            let gateway = Gateway::before(&origin, &rules).await.spoken_to_by(by);
+        for by in Version::ALL {
+            let gateway = Gateway::before_by(by, &origin, &rules).await;
             for path in ["/long", "/short"] {
                 for accepted in ["gzip", "identity"] {
                     let target = format!("{path}?{accepted}");

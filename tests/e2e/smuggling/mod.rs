@@ -198,7 +198,7 @@ async fn a_switch_to_another_protocol_than_websocket_is_not_passed_on() {
 #[tokio::test]
 async fn settings_of_http2_are_not_passed_on_alone() {
     // Goal: an origin that switches by `HTTP2-Settings`, or by `Connection` and it, gets neither where nothing else removes it. Method: the
-    // field without `Upgrade` and with one that is none, both versions, routes that copy fields as bytes and that edit them.
+    // field without `Upgrade` and with one that is none, all versions, routes that copy fields as bytes and that edit them.
     let origin = Origin::echo();
     let rules = r#"
         [[route]]
@@ -210,8 +210,8 @@ async fn settings_of_http2_are_not_passed_on_alone() {
         path = "/*"
         origin = "app"
     "#;
-    for version in [Version::Http1, Version::Http2] {
-        let gateway = Gateway::before(&origin, rules).await.spoken_to_by(version);
+    for version in Version::ALL {
+        let gateway = Gateway::before_by(version, &origin, rules).await;
         for path in ["/plain", "/edited/a"] {
             let alone = get(path).header("HTTP2-Settings", "AAMAAABkAAQAAP__");
             let echo = gateway.send(alone).await.echo();

@@ -31,10 +31,10 @@ fn origin() -> Origin {
 #[tokio::test]
 async fn a_response_without_a_body_has_no_length() {
     // Goal: a client gets no length with a 204 or an interim response: RFC 9110 §8.6 forbids it, and clients of HTTP/2 reset the stream.
-    // Method: both versions, plain and kept, with and without early hints, which the h2 crate checks at the client too.
+    // Method: all versions, plain and kept, with and without early hints, which h2 and h3 check at the client too.
     let origin = origin();
-    for version in [Version::Http1, Version::Http2] {
-        let gateway = Gateway::before(&origin, ROUTES).await.spoken_to_by(version);
+    for version in Version::ALL {
+        let gateway = Gateway::before_by(version, &origin, ROUTES).await;
         for path in ["/plain", "/plain?hints", "/kept/a", "/kept/a?hints"] {
             let answer = gateway.get(path).await;
             let case = format!("{version:?} {path}: {answer:?}");
@@ -60,9 +60,9 @@ async fn a_response_without_a_body_has_no_length() {
 #[tokio::test]
 async fn a_kept_response_without_a_body_is_served() {
     // Goal: a 204 that announces a body is kept, since it has none: the second request is a hit. Method: two requests in each version.
-    for version in [Version::Http1, Version::Http2] {
+    for version in Version::ALL {
         let origin = origin();
-        let gateway = Gateway::before(&origin, ROUTES).await.spoken_to_by(version);
+        let gateway = Gateway::before_by(version, &origin, ROUTES).await;
         let first = gateway.get("/kept/a").await;
         let second = gateway.get("/kept/a").await;
         for (answer, told) in [(&first, "fwd=uri-miss; stored"), (&second, "; hit")] {

@@ -41,7 +41,7 @@ fn origin(status: u16, options: &'static [u8]) -> Origin {
 #[tokio::test]
 async fn fields_of_a_connection_end_at_the_gateway() {
     // Goal: no hop-by-hop field of a response reaches a client, whether or not `Connection` names a field, has an element that is no
-    // token, or the route edits the fields. Method: options of each kind, both versions, both routes.
+    // token, or the route edits the fields. Method: options of each kind, all versions, both routes.
     for (options, hop) in [
         (&b"Upgrade"[..], Some("secret")),
         (b"Upgrade, X-Hop", None),
@@ -49,8 +49,8 @@ async fn fields_of_a_connection_end_at_the_gateway() {
         (b"\"a\", close\t,,X-HOP", None),
     ] {
         let origin = origin(200, options);
-        for version in [Version::Http1, Version::Http2] {
-            let gateway = Gateway::before(&origin, ROUTES).await.spoken_to_by(version);
+        for version in Version::ALL {
+            let gateway = Gateway::before_by(version, &origin, ROUTES).await;
             for path in ["/plain", "/edited/a"] {
                 let answer = gateway.get(path).await;
                 let case = format!("{} {version:?} {path}: {answer:?}", options.escape_ascii());
@@ -70,16 +70,16 @@ async fn fields_of_a_connection_end_at_the_gateway() {
 #[tokio::test]
 async fn a_required_upgrade_is_named() {
     // Goal: RFC 9110 §15.5.22, the client of a 426 learns the protocol that it must ask for, and `Connection` says so (§7.8); over HTTP/2,
-    // which has no upgrade (RFC 9113 §8.6), neither is there. Method: both versions, both routes.
+    // and HTTP/3, which have no upgrade (RFC 9113 §8.6), neither is there. Method: all versions, both routes.
     let origin = origin(426, b"Upgrade, X-Hop");
-    for version in [Version::Http1, Version::Http2] {
-        let gateway = Gateway::before(&origin, ROUTES).await.spoken_to_by(version);
+    for version in Version::ALL {
+        let gateway = Gateway::before_by(version, &origin, ROUTES).await;
         for path in ["/plain", "/edited/a"] {
             let answer = gateway.get(path).await;
             let found = [answer.header("upgrade"), answer.header("connection")];
             let expected = match version {
                 Version::Http1 => [Some("h2,h2c"), Some("keep-alive, upgrade")],
-                Version::Http2 => [None, None],
+                Version::Http2 | Version::Http3 => [None, None],
             };
             assert_eq!(
                 (answer.status, found),
