@@ -20,9 +20,13 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 use super::chromium;
 use super::client::{Client, request};
 use super::eventually::{PATIENCE, at_a_pace, eventually};
+use super::tls::Pair;
 
 /// The time between two looks at a page.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// The arguments of those that speak no HTTP/3.
+const WITHOUT_HTTP3: [&str; 1] = ["--disable-quic"];
 
 /// Parts of the errors that say that a document was left, and the next one has not begun.
 const BETWEEN_DOCUMENTS: [&str; 4] = [
@@ -53,7 +57,17 @@ pub struct Page {
 impl Browser {
     /// Starts one.
     pub async fn start() -> Self {
-        Self::with_profile(TempDir::new().unwrap()).await
+        Self::with_profile(TempDir::new().unwrap(), &WITHOUT_HTTP3).await
+    }
+
+    /// Starts one that speaks HTTP/3 with this host and port, and believes this certificate of it.
+    pub async fn speaking_http3(address: &str, pair: &Pair) -> Self {
+        let host = format!("--origin-to-force-quic-on={address}");
+        let believed = format!(
+            "--ignore-certificate-errors-spki-list={}",
+            pair.key_digest()
+        );
+        Self::with_profile(TempDir::new().unwrap(), &[&host, &believed]).await
     }
 
     /// Starts one that stores no cookie.
@@ -66,13 +80,14 @@ impl Browser {
             settings.to_string(),
         )
         .unwrap();
-        Self::with_profile(profile).await
+        Self::with_profile(profile, &WITHOUT_HTTP3).await
     }
 
-    async fn with_profile(profile: TempDir) -> Self {
+    async fn with_profile(profile: TempDir, arguments: &[&str]) -> Self {
         let program = chromium::find().expect("there is no Chromium; `./dev test` installs it");
         let child = Command::new(program)
             .args(chromium::ARGUMENTS)
+            .args(arguments)
             .args(["--remote-debugging-port=0", "about:blank"])
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .stdin(Stdio::null())

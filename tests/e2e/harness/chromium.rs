@@ -12,12 +12,11 @@ pub(crate) const NAMES: [&str; 4] = [
 ];
 
 /// The arguments of every test.
-pub(crate) const ARGUMENTS: [&str; 11] = [
+pub(crate) const ARGUMENTS: [&str; 10] = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-dev-shm-usage",
-    "--disable-quic",
     "--no-first-run",
     "--no-proxy-server",
     "--disable-background-networking",

@@ -1,6 +1,8 @@
 //! HTTP/3, by clients that nobody here wrote: the same rules as over TCP, and an address that no datagram changes.
 
 mod exchange;
+mod features;
+mod floods;
 mod idle;
 mod moves;
 mod reload;
