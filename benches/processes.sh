@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # What the scripts share that measure running proxies: they start processes, mostly on cores of their own, and read what these used. To
 # be sourced, at the root of the tree; ends what it started, and nothing else. `needs` and `example` may be set before: the commands that
-# the script calls, and what is built beside the gateway; with `guided` the binary that ships is measured, and the bare proxy built alike.
+# the script calls, and what is built beside the gateway; with `guided` the binary that ships is measured, and the bare proxy built alike;
+# with `gateway` neither is built, since that names a gateway that is.
 #
 # It leaves `dir`, a temporary directory, `release`, where the build lies, `cores`, and the `*_core` of each part.
 set -euo pipefail
@@ -15,7 +16,9 @@ cores=$(nproc)
 [ "$cores" -ge 2 ] || { echo "this bench needs two cores: one for the proxy, one for origin and wrk" >&2 && exit 1; }
 proxy_core=0 origin_core=1 wrk_core=$((cores > 2 ? 2 : 1))
 
-if [ "${guided:-no}" = yes ]; then
+if [ -n "${gateway:-}" ]; then
+    release=$(dirname "$gateway")
+elif [ "${guided:-no}" = yes ]; then
     echo "building what ships (half an hour the first time)" >&2
     packaging/guided.sh --bare >&2
     release=${CARGO_TARGET_DIR:-target}/guided

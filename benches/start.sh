@@ -29,7 +29,8 @@ free_port() { # VARIABLE
 # Picks the ports of a gateway, its peers and their origin, and writes these templates of benches/edge/ for them, with a certificate.
 edge_files() { # TEMPLATE...
     local name fields=(-e "s|{dir}|$dir|g" -e "s|{body}|$(printf '%01024d' 0)|g")
-    for name in origin sluicegate sluicegate_tls admin bare nginx nginx_tls nginx_h2c buffered haproxy haproxy_tls haproxy_h2c; do
+    for name in origin sluicegate sluicegate_tls admin bare nginx nginx_tls nginx_h2c buffered haproxy haproxy_tls haproxy_h2c \
+        caddy envoy envoy_admin; do
         free_port "${name}_port"
         local port=${name}_port
         fields+=(-e "s|{$name}|${!port}|g")
