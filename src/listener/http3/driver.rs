@@ -355,7 +355,7 @@ impl QuicDriver {
     fn act_on_streams(&mut self) {
         while let Some(event) = self.streams.take_event() {
             match event {
-                RequestEvent::Request { stream, head, end } => self.begin(stream, head, end),
+                RequestEvent::Request { stream, head } => self.begin(stream, head),
                 RequestEvent::Malformed(stream, RuleViolation::FieldListSize) => {
                     self.answer_malformed(stream, GatewayProblem::HeadTooLarge);
                 }
@@ -369,7 +369,7 @@ impl QuicDriver {
     }
 
     /// Begins a request.
-    fn begin(&mut self, stream: StreamId, head: RequestHead, end: StreamEnd) {
+    fn begin(&mut self, stream: StreamId, head: RequestHead) {
         // One that is answered at once is over before the connection is looked at again.
         self.deadlines.idle = None;
         let handle = Http3Handle::new(&self.streams, stream);
@@ -383,6 +383,11 @@ impl QuicDriver {
         let context = &established.context;
         let Some(head) = received_head(head, http::Version::HTTP_3) else {
             return context.answer_malformed(handle, MALFORMED, UnreadableHead::Http3);
+        };
+        // The end may have come behind the head, as behind a frame of an unknown kind.
+        let end = match handle.is_body_whole() {
+            true => StreamEnd::Here,
+            false => StreamEnd::NotYet,
         };
         if let Some(entered) = context.enter_stream(handle, &head, end) {
             if entered.has_window() {

@@ -71,7 +71,6 @@ pub(super) enum RequestEvent {
     Request {
         stream: StreamId,
         head: RequestHead,
-        end: StreamEnd,
     },
     /// The head of a request breaks a rule.
     Malformed(StreamId, RuleViolation),
@@ -450,7 +449,7 @@ fn note(
     match event {
         ConnectionEvent::Request { stream, head, end } => {
             open.insert(stream, OpenRequest::new(ReceivedBody::until(end)));
-            events.push_back(RequestEvent::Request { stream, head, end });
+            events.push_back(RequestEvent::Request { stream, head });
         }
         ConnectionEvent::Data { stream, data, end } => {
             if let Some(open) = open.get_mut(&stream) {
