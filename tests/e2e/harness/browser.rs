@@ -67,7 +67,10 @@ impl Browser {
             "--ignore-certificate-errors-spki-list={}",
             pair.key_digest()
         );
-        Self::with_profile(TempDir::new().unwrap(), &[&host, &believed]).await
+        // The gateway has no address of IPv6.
+        let resolved = "--host-resolver-rules=MAP localhost 127.0.0.1";
+        let arguments = [&*host, &*believed, resolved];
+        Self::with_profile(TempDir::new().unwrap(), &arguments).await
     }
 
     /// Starts one that stores no cookie.

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::wire::trailers;
 
 /// Goal: the gateway offers RFC 9220, and a WebSocket over HTTP/3 is an upgrade for rules and origin. Method: an origin that sends every
 /// message back, a limit of one, and the line in the log.
@@ -38,25 +39,31 @@ async fn a_websocket_opens_on_a_stream() {
     assert_eq!(opened["protocol"], "HTTP/3", "{opened}");
 }
 
-/// Goal: interim answers precede the final one, and trailers follow its body. Method: an origin with early hints and a trailer.
+/// Goal: interim answers precede the final one, and trailers follow its body. Method: an origin with early hints, and one of HTTP/2 with a
+/// trailer.
 #[tokio::test]
 async fn interim_answers_and_trailers_pass() {
     let Some((setup, _, clients)) = with_http3() else {
         return;
     };
-    let origin = Origin::answering(|_| {
-        let answer = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n\
-            HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n\
-            2\r\nok\r\n0\r\nX-Sum: 1\r\n\r\n";
+    let hinting = Origin::answering(|_| {
+        let answer = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
         Reply::Raw(answer.as_bytes().to_vec())
     });
+    let trailing = trailers::origin(vec![(b"x-sum", b"1")]).await;
     let gateway = setup
-        .origin("app", &origin)
-        .rules("[[route]]\npath = \"/*\"\norigin = \"app\"\n")
+        .origin("hinting", &hinting)
+        .servers("trailing", &[trailing])
+        .origin_line("protocol = \"h2c\"")
+        .rules(
+            "[[route]]\npath = \"/hints\"\norigin = \"hinting\"\n\
+             [[route]]\npath = \"/trailers\"\norigin = \"trailing\"\n",
+        )
         .start()
         .await;
-    let found = clients.perform(gateway.address(), &["heads", "/"]).await;
-    assert_eq!(found, [json!([[103, 200], ["x-sum"]])]);
+    let steps = ["heads", "/hints", "heads", "/trailers"];
+    let found = clients.perform(gateway.address(), &steps).await;
+    assert_eq!(found, [json!([[103, 200], []]), json!([[200], ["x-sum"]])]);
 }
 
 /// Goal: a browser's requests are counted as any client's. Method: Chromium, told to speak HTTP/3, loads a page of a route with a limit of

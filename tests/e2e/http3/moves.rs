@@ -91,7 +91,7 @@ async fn a_port_that_changes_goes_on() {
 }
 
 /// Goal: datagrams in the name of others draw little to them. Method: a client that sends 100 small ones from as many addresses, and how
-/// many bytes come there: 16 questions of 1,200 bytes and what went with them, not a hundred; the connection goes on.
+/// many bytes come there: 16 questions of 1,200 bytes and their repetitions, not a hundred; the connection goes on.
 #[tokio::test]
 async fn few_datagrams_go_to_addresses_that_others_name() {
     let Some((setup, _, clients)) = with_http3() else {
@@ -102,5 +102,5 @@ async fn few_datagrams_go_to_addresses_that_others_name() {
     let found = clients.perform(gateway.address(), &steps).await;
     assert_eq!((&found[0], &found[2]), (&json!(200), &json!(200)));
     let drawn = found[1].as_u64().unwrap();
-    assert!((1..40_000).contains(&drawn), "{drawn}");
+    assert!((1..100_000).contains(&drawn), "{drawn}");
 }

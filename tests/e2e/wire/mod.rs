@@ -29,7 +29,7 @@ mod secure;
 mod special_routes;
 mod strangers;
 mod streams;
-mod trailers;
+pub(crate) mod trailers;
 mod tunnels;
 mod unreadable;
 mod unverified;

@@ -34,7 +34,7 @@ const REMOVED: [(&[u8], &[u8]); 14] = [
 ];
 
 /// An origin of HTTP/2 whose responses end with these trailers.
-async fn origin(trailers: Fields) -> SocketAddr {
+pub(crate) async fn origin(trailers: Fields) -> SocketAddr {
     let listener = listen();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {

@@ -13,7 +13,7 @@ The first argument is the port of a gateway on loopback, the second the path of 
     websocket PATH TEXT
                       opens a WebSocket, RFC 9220, sends a text and closes it; prints whether the gateway offers that, the status, and the text
                       that came back
-    large PATH BYTES  a request with a field of so many bytes; prints its status
+    large PATH BYTES  a request with so many bytes of fields; prints its status
     reset PATH N      so many requests, each reset before its end; prints the code with which the connection ends
     control HEX N     writes bytes on the control stream so many times; prints the code with which the connection ends
     forge ADDRESS     from now on datagrams leave from this address, and none that comes back there is read
@@ -256,7 +256,8 @@ async def perform(client, port, step, arguments):
     if step == "websocket":
         return await websocket(client, arguments[0], arguments[1].encode())
     if step == "large":
-        stream = client.begin("GET", arguments[0], fields=[(b"x-large", b"x" * int(arguments[1]))])
+        fields = [(b"x-large", b"x" * 1000)] * (int(arguments[1]) // 1000)
+        stream = client.begin("GET", arguments[0], fields=fields)
         client.transmit()
         return (await client.answer(stream))[0]
     if step == "reset":
