@@ -191,7 +191,7 @@ impl Http3Endpoint {
                 let connection = state.connections.get(&handle).cloned();
                 drop(state);
                 if let Some(connection) = connection {
-                    connection.lock().receive(event, meta.addr.ip(), bytes);
+                    connection.lock().receive(event, meta.addr, bytes);
                 }
             }
             Some(DatagramEvent::NewConnection(incoming)) => {

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Context;
 use std::time::Duration;
@@ -126,8 +126,9 @@ impl QuicStreams {
 
 impl QuicState {
     /// Passes on a datagram of so many bytes, unless QUIC would send its source much more than that, which did not ask.
-    pub(super) fn receive(&mut self, event: QuicConnectionEvent, source: IpAddr, bytes: usize) {
-        let is_known = source == self.peer || source == self.quic.remote_address().ip();
+    pub(super) fn receive(&mut self, event: QuicConnectionEvent, source: SocketAddr, bytes: usize) {
+        // Another port of an address that the connection has moved to is as unknown as any.
+        let is_known = source.ip() == self.peer || source == self.quic.remote_address();
         let now = timer::deadline(Duration::ZERO);
         if is_known || self.foreign.admits(bytes, now) {
             self.quic.handle_event(event);
