@@ -385,9 +385,9 @@ impl QuicDriver {
             return context.answer_malformed(handle, MALFORMED, UnreadableHead::Http3);
         };
         // The end may have come behind the head, as behind a frame of an unknown kind.
-        let end = match handle.is_body_whole() {
-            true => StreamEnd::Here,
-            false => StreamEnd::NotYet,
+        let end = match self.streams.lock().expects_body(stream) {
+            true => StreamEnd::NotYet,
+            false => StreamEnd::Here,
         };
         if let Some(entered) = context.enter_stream(handle, &head, end) {
             if entered.has_window() {

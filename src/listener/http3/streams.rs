@@ -184,6 +184,16 @@ impl QuicState {
 
     /// Grants the client as many bytes ahead as are reserved for it with its first body.
     pub(super) fn admit_bodies(&mut self) {
+    /// Returns whether bytes of a request's body are there, or follow.
+    pub(super) fn expects_body(&self, stream: StreamId) -> bool {
+        let open = self.open.get(&stream);
+        open.is_some_and(|open| match open.body {
+            ReceivedBody::Open | ReceivedBody::Malformed => true,
+            ReceivedBody::Whole => !open.received.is_empty(),
+            ReceivedBody::Gone => false,
+        })
+    }
+
         (self.quic).set_receive_window(bounds::HTTP3_RESERVED.into());
     }
 
