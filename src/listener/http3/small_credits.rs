@@ -6,17 +6,22 @@
 
 use std::collections::BTreeMap;
 
+use sluicegate_base::bounds;
 use sluicegate_http3::StreamId;
 use tokio::time::Instant;
+
+use crate::timer;
 
 /// The answers of one connection that wait.
 #[derive(Debug, Default)]
 pub(super) struct SmallCredits(BTreeMap<StreamId, Instant>);
 
 impl SmallCredits {
-    /// Lets an answer wait.
-    pub(super) fn wait(&mut self, stream: StreamId, until: Instant) {
-        self.0.insert(stream, until);
+    /// Lets an answer wait: the longer, the more there are that wait, so that the pieces of all are rare.
+    pub(super) fn wait(&mut self, stream: StreamId) {
+        let waiting = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
+        let wait = bounds::HTTP3_CREDIT_WAIT.saturating_mul(waiting.saturating_add(1));
+        self.0.insert(stream, timer::deadline(wait));
     }
 
     /// Returns whether an answer waits.

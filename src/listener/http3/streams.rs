@@ -28,7 +28,7 @@ use crate::listener::http2::ReceivedBody;
 use crate::task_waker::TaskWaker;
 use crate::timer;
 
-/// Bytes that are read from QUIC at once.
+/// Bytes that are read from QUIC at once: half of [`bounds::HTTP3_BODY_AHEAD`].
 const PIECE: usize = 16 * 1024;
 /// Bytes of an answer that QUIC takes at once, unless its client grants few.
 const LEAST_CREDIT: usize = 1024;
@@ -361,7 +361,10 @@ impl QuicState {
             return 0;
         }
         let written = self.quic.send_stream(quic_id(stream)).write(bytes);
-        let taken = written.unwrap_or_default();
+        // Where it is blocked, QUIC says when it is not.
+        let Ok(taken) = written else {
+            return 0;
+        };
         self.http.advance_data(stream, taken);
         self.note_written(stream, taken, bytes.len());
         taken
@@ -370,8 +373,7 @@ impl QuicState {
     /// Notes how many of the bytes of an answer QUIC took, which were `offered` to it.
     fn note_written(&mut self, stream: StreamId, taken: usize, offered: usize) {
         if taken < offered.min(LEAST_CREDIT) {
-            let until = timer::deadline(bounds::HTTP3_CREDIT_WAIT);
-            self.small_credits.wait(stream, until);
+            self.small_credits.wait(stream);
             // Its timers have changed.
             self.wake_driver();
         }
