@@ -67,7 +67,12 @@ pub(super) async fn serve(
         let connection =
             ServerConnection::new(limits(rules, facts.protocol), clock::now_since_epoch());
         let listener = Gateway(Arc::clone(shared), address);
-        let context = Arc::new(StreamContext::new(StreamProtocol::Http2, listener, facts, shutdown));
+        let context = Arc::new(StreamContext::new(
+            StreamProtocol::Http2,
+            listener,
+            facts,
+            shutdown,
+        ));
         (connection, context, read_pace(rules))
     };
     let mut stream = GuardedStream::new(stream);
@@ -131,7 +136,8 @@ impl StreamContext {
         let rules = &snapshot.rules.server;
         let received = rules.defence.max_received_bytes;
         let account = facts.account.clone();
-        let window = ConnectionWindow::new(protocol, Arc::clone(&shared.received), account, received);
+        let window =
+            ConnectionWindow::new(protocol, Arc::clone(&shared.received), account, received);
         Self {
             protocol,
             caps: StreamCaps::of(rules),

@@ -4,8 +4,7 @@
 //! So a stream reserves what its body may hold, the announced length or else its window, and all streams of a connection together no more
 //! than the window of the connection. A stream without room is reset with `REFUSED_STREAM`, and what came of its body is dropped with it.
 //!
-//! QUIC keeps what lies behind a gap, of whatever stream it is, and takes no window back. So a connection of HTTP/3 reserves all that it may
-//! hold with its first body, until it ends.
+//! Over HTTP/3 the window of a connection holds what lies behind gaps, too, and each body has pieces ahead beside it.
 //!
 //! A client that a trusted proxy names has an account of its own, which no cap of the proxy bounds: a body is charged to it as well, as if
 //! it had the connection alone.
@@ -16,7 +15,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sluicegate_base::bounds::{
-    CLIENT_CONNECTION_WINDOW, CLIENT_STREAM_WINDOW, HTTP3_RESERVED, UNCHARGED_BODY,
+    CLIENT_CONNECTION_WINDOW, CLIENT_STREAM_WINDOW, HTTP3_BODY_AHEAD, HTTP3_WINDOW, UNCHARGED_BODY,
 };
 
 use super::StreamProtocol;
@@ -36,6 +35,8 @@ pub(super) struct ConnectionWindow {
 /// The windows of the bodies that are being received.
 #[derive(Debug, Default)]
 struct ChargedWindows {
+    /// Their number.
+    bodies: u64,
     /// Their sum.
     sum: u64,
     /// The reservation for them.
@@ -84,9 +85,11 @@ impl ConnectionWindow {
         let charge = |account| self.budget.charge_named(account, bytes, self.configured);
         let of_named = named.map(charge).transpose()?;
         let mut charged = self.charged();
+        let bodies = charged.bodies + 1;
         let sum = charged.sum + bytes;
-        let needed = self.needed(sum);
+        let needed = self.needed(bodies, sum);
         (self.budget).extend(&mut charged.permit, &self.account, needed, self.configured)?;
+        charged.bodies = bodies;
         charged.sum = sum;
         drop(charged);
         Ok(Some(BodyWindow {
@@ -101,12 +104,13 @@ impl ConnectionWindow {
         self.budget.most(self.configured)
     }
 
-    /// Returns the bytes that the connection may hold while it has bodies whose windows have this sum, or has had one.
-    fn needed(&self, sum: u64) -> u64 {
-        match self.protocol {
-            StreamProtocol::Http2 => sum.min(CLIENT_CONNECTION_WINDOW.into()),
-            StreamProtocol::Http3 => HTTP3_RESERVED.into(),
-        }
+    /// Returns the bytes that so many bodies may hold whose windows have this sum.
+    fn needed(&self, bodies: u64, sum: u64) -> u64 {
+        let most = match self.protocol {
+            StreamProtocol::Http2 => CLIENT_CONNECTION_WINDOW.into(),
+            StreamProtocol::Http3 => u64::from(HTTP3_WINDOW) + bodies * HTTP3_BODY_AHEAD,
+        };
+        sum.min(most)
     }
 
     fn charged(&self) -> MutexGuard<'_, ChargedWindows> {
@@ -118,8 +122,9 @@ impl ConnectionWindow {
 impl Drop for BodyWindow {
     fn drop(&mut self) {
         let mut charged = self.connection.charged();
+        charged.bodies = charged.bodies.saturating_sub(1);
         charged.sum = charged.sum.saturating_sub(self.bytes);
-        let needed = self.connection.needed(charged.sum);
+        let needed = self.connection.needed(charged.bodies, charged.sum);
         match &mut charged.permit {
             Some(permit) if needed > 0 => permit.shrink(needed),
             permit => *permit = None,
@@ -181,23 +186,24 @@ mod tests {
         assert_eq!(budget.tallies().refused, [0, 1]);
     }
 
-    /// Goal: a connection of QUIC reserves all that it may hold as long as it lasts. Method: small bodies that begin and end.
+    /// Goal: bodies of HTTP/3 reserve what they may hold. Method: one body, then a hundred, beside the statistics of the budget.
     #[test]
-    fn a_connection_of_http3_reserves_its_window_to_its_end() {
-        let budget = Arc::new(ClientBytes::new(Resource::ReceivedBytes, 4 << 20));
+    fn bodies_of_http3_reserve_their_pieces_too() {
+        let budget = Arc::new(ClientBytes::new(Resource::ReceivedBytes, 64 << 20));
         let account = ClientAccounts::default().find("192.0.2.1".parse().unwrap(), &rules());
         let protocol = StreamProtocol::Http3;
         let window = ConnectionWindow::new(protocol, Arc::clone(&budget), account, None);
         let connection = Arc::new(window);
         let held = || budget.tallies().held;
-        drop(connection.reserve(Some(UNCHARGED_BODY), None).unwrap());
-        assert_eq!(held(), 0);
-        let first = connection.reserve(Some(10_000), None).unwrap();
-        let second = connection.reserve(None, None).unwrap();
-        assert_eq!(held(), u64::from(HTTP3_RESERVED));
-        drop((first, second));
-        assert_eq!(held(), u64::from(HTTP3_RESERVED));
-        drop(connection);
+        let first = connection.reserve(None, None).unwrap();
+        assert_eq!(held(), u64::from(CLIENT_STREAM_WINDOW));
+        let others: Vec<_> = (1..100)
+            .map(|_| connection.reserve(None, None).unwrap())
+            .collect();
+        assert_eq!(held(), u64::from(HTTP3_WINDOW) + 100 * HTTP3_BODY_AHEAD);
+        drop(others);
+        assert_eq!(held(), u64::from(CLIENT_STREAM_WINDOW));
+        drop(first);
         assert_eq!(held(), 0);
     }
 

@@ -45,8 +45,8 @@ pub(super) struct QuicDriver {
     handshake: Option<HandshakePlace>,
     /// The state behind the handshake; `None` before it is complete, and when the connection has ended.
     established: Option<ProvenConnection>,
-    /// The permit of a connection that has ended, until the task ends and with it the memory of QUIC.
-    closing: Option<ClientConnectionPermit>,
+    /// The state of a connection that has ended, until the task ends and with it the memory of QUIC.
+    closing: Option<ProvenConnection>,
     deadlines: ConnectionDeadlines,
     timeout: ReusableTimeout,
     transmit: PendingTransmit,
@@ -64,6 +64,8 @@ struct ProvenConnection {
     control: Option<quinn_proto::StreamId>,
     /// The reservation for heads that are not whole.
     held: Option<BytesPermit>,
+    /// The reservation for what the client may send ahead, once it has sent a body.
+    window: Option<BytesPermit>,
     /// The count by which the end of the process waits for answers that were not acknowledged.
     in_flight: Option<InFlight>,
 }
@@ -295,6 +297,7 @@ impl QuicDriver {
             in_flight: None,
         });
     }
+            window: None,
 
     /// Ends what the connection holds when it is lost.
     fn lose(&mut self, reason: &ConnectionError) {
@@ -320,7 +323,10 @@ impl QuicDriver {
         if let Some(established) = self.established.take() {
             // It ends by itself, whether or not it was closed for another one.
             let _ = established.permit.begin();
-            self.closing = Some(established.permit);
+            self.closing = Some(ProvenConnection {
+                in_flight: None,
+                ..established
+            });
         }
         self.deadlines = ConnectionDeadlines::default();
         self.deadlines.closed = Some(timer::deadline(bounds::LINGER_TIME));
@@ -373,7 +379,7 @@ impl QuicDriver {
         // One that is answered at once is over before the connection is looked at again.
         self.deadlines.idle = None;
         let handle = Http3Handle::new(&self.streams, stream);
-        let Some(established) = &self.established else {
+        let Some(established) = &mut self.established else {
             return handle.refuse();
         };
         if !established.permit.begin() {
@@ -390,8 +396,12 @@ impl QuicDriver {
             false => StreamEnd::Here,
         };
         if let Some(entered) = context.enter_stream(handle, &head, end) {
-            if entered.has_window() {
-                self.streams.lock().admit_bodies();
+            if entered.has_window() && established.window.is_none() {
+                let account = &context.facts.account;
+                established.window = self.endpoint.reserve_window(account);
+                if established.window.is_some() {
+                    self.streams.lock().widen_window();
+                }
             }
             context.serve(entered, head, end);
         }

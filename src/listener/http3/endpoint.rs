@@ -26,7 +26,7 @@ use super::quic_now;
 use super::socket::DatagramSocket;
 use super::streams::QuicStreams;
 use super::transport::{idle_timeout, server_config};
-use crate::budgets::{ClientConnectionPermit, ClientHandshake};
+use crate::budgets::{BytesPermit, ClientAccount, ClientConnectionPermit, ClientHandshake};
 use crate::config::rules::ListenerProtocol;
 use crate::gateway::{ConnectionFacts, Gateway};
 use crate::http2_floods::flood_limits;
@@ -332,6 +332,16 @@ impl Http3Endpoint {
         let gateway = Gateway(Arc::clone(shared), self.address);
         let context = StreamContext::new(StreamProtocol::Http3, gateway, facts, shutdown);
         Some((permit.ok()?, Arc::new(context)))
+    }
+
+    /// Reserves what a connection of this client may send ahead beyond what each may; `None` where that would leave less than half of the
+    /// budget for bodies.
+    pub(super) fn reserve_window(&self, account: &ClientAccount) -> Option<BytesPermit> {
+        let received = &self.shared.received;
+        let snapshot = self.shared.snapshot();
+        let half = received.most(snapshot.rules.server.defence.max_received_bytes) / 2;
+        let more = bounds::HTTP3_WINDOW - bounds::HTTP3_UNRESERVED;
+        received.try_enter(account, more.into(), Some(half)).ok()
     }
 
     /// Returns the facts of a handshake; `None` where the listener has no TLS any more.

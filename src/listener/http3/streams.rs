@@ -194,7 +194,14 @@ impl QuicState {
         })
     }
 
-        (self.quic).set_receive_window(bounds::HTTP3_RESERVED.into());
+    /// Returns a request that is served.
+    pub(super) fn stream(&mut self, stream: StreamId) -> Option<&mut OpenRequest> {
+        self.open.get_mut(&stream)
+    }
+
+    /// Grants the client more bytes ahead, which are reserved for it.
+    pub(super) fn widen_window(&mut self) {
+        (self.quic).set_receive_window(bounds::HTTP3_WINDOW.into());
     }
 
     /// Ends a stream whose beginning did not come in time.

@@ -153,9 +153,13 @@ pub const HTTP3_UNACKNOWLEDGED: u64 = 256 * 1024;
 /// budget counts them.
 pub const HTTP3_UNRESERVED: u32 = 64 * 1024;
 
-/// Bytes that a client may send ahead on a connection of HTTP/3 from its first body on, that and what lies behind gaps together. They are
-/// reserved until the connection ends, since QUIC takes no window back. 256 KiB are 20 Mbit/s over a round trip of 100 ms.
-pub const HTTP3_RESERVED: u32 = 256 * 1024;
+/// Bytes that a client may send ahead on a connection of HTTP/3 from its first body on, where there is room: what is more than
+/// [`HTTP3_UNRESERVED`] is reserved until the connection ends, since QUIC takes no window back. 256 KiB are 20 Mbit/s over a round trip of
+/// 100 ms.
+pub const HTTP3_WINDOW: u32 = 256 * 1024;
+
+/// Bytes of a body over HTTP/3 that were read from QUIC and that its request has not taken: two pieces.
+pub const HTTP3_BODY_AHEAD: u64 = 32 * 1024;
 
 /// The time for which an answer over HTTP/3 waits whose client grants less than 1 KiB at once: some 50 pieces a second are little work.
 pub const HTTP3_CREDIT_WAIT: Duration = Duration::from_millis(20);
