@@ -30,8 +30,10 @@ pub(super) struct ConnectionDeadlines {
     beginnings: VecDeque<(StreamId, Instant)>,
     /// Their number behind the last search for those that have begun.
     searched: usize,
-    /// The answers that QUIC has whole and whose clients have not acknowledged all of them, by their times.
+    /// The answers that QUIC has whole and of which the client has not acknowledged all, by their times.
     answers: VecDeque<UnacknowledgedAnswer>,
+    /// Their number behind the last search for those that QUIC has forgotten.
+    kept: usize,
 }
 
 /// The times by which a client acknowledges an answer.
@@ -44,6 +46,16 @@ pub(super) struct UnacknowledgedAnswer {
     next: Instant,
     /// The time by which all of the answer is acknowledged.
     last: Instant,
+    is_given_up: bool,
+}
+
+/// The end of an answer that the client has not acknowledged by one of its times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LateAnswer {
+    /// It is given up: the client acknowledges other packets.
+    Slow(StreamId),
+    /// The connection ends: the client acknowledges nothing, or not even the end of the answer.
+    Silent,
 }
 
 impl ConnectionDeadlines {
@@ -53,49 +65,67 @@ impl ConnectionDeadlines {
             .push_back((stream, timer::deadline(patience)));
     }
 
-    /// Notes that QUIC has an answer whole. Its client acknowledges packets by this time, and again, and all of it by
-    /// [`SLOWEST_ACKNOWLEDGMENT`] of them. So many acknowledgments have come.
+    /// Notes an answer that QUIC has whole, or breaks off, unless `is_kept` says that it has none of it any more. The client acknowledges
+    /// packets by this time, and again, and all of the answer by [`SLOWEST_ACKNOWLEDGMENT`] of them. So many acknowledgments have come.
     pub(super) fn await_acknowledgment(
         &mut self,
         stream: StreamId,
         patience: Duration,
         acknowledgments: u64,
+        mut is_kept: impl FnMut(StreamId) -> bool,
     ) {
+        if !is_kept(stream) {
+            return;
+        }
         self.answers.push_back(UnacknowledgedAnswer {
             stream,
             acknowledgments,
             next: timer::deadline(patience),
             last: timer::deadline(patience.saturating_mul(SLOWEST_ACKNOWLEDGMENT)),
+            is_given_up: false,
         });
+        // QUIC does not say when the client has acknowledged a reset.
+        if self.answers.len() > 2 * self.kept.max(FEW_STREAMS) {
+            self.answers.retain(|answer| is_kept(answer.stream));
+            self.kept = self.answers.len();
+        }
     }
 
-    /// Forgets an answer, which its client has acknowledged or does not want.
+    /// Forgets an answer that its client has acknowledged.
     pub(super) fn forget_answer(&mut self, stream: StreamId) {
         self.answers.retain(|answer| answer.stream != stream);
     }
 
-    /// Returns whether the client has not acknowledged an answer by one of its times, though `is_kept` says that some of it is missing. One
-    /// that has acknowledged packets since has this time for more.
-    pub(super) fn is_unacknowledged(
+    /// Takes the answer that the client has not acknowledged by one of its times, if any, though `is_kept` says that some of it is missing.
+    /// Where it has acknowledged packets since, it has this time for more.
+    pub(super) fn take_late_answer(
         &mut self,
         now: Instant,
         patience: Duration,
         acknowledgments: u64,
         mut is_kept: impl FnMut(StreamId) -> bool,
-    ) -> bool {
+    ) -> Option<LateAnswer> {
         while let Some(mut answer) = self.answers.pop_front_if(|answer| answer.next <= now) {
             if !is_kept(answer.stream) {
                 continue;
             }
-            if answer.acknowledgments == acknowledgments || answer.last <= now {
-                return true;
+            let is_late = answer.last <= now;
+            if answer.acknowledgments == acknowledgments || is_late && answer.is_given_up {
+                return Some(LateAnswer::Silent);
             }
+            let next = now.checked_add(patience).unwrap_or(answer.last);
             answer.acknowledgments = acknowledgments;
-            let next = now.checked_add(patience);
-            answer.next = next.map_or(answer.last, |next| next.min(answer.last));
+            if is_late {
+                answer.is_given_up = true;
+                answer.last = next;
+            }
+            answer.next = next.min(answer.last);
             self.answers.push_back(answer);
+            if is_late {
+                return Some(LateAnswer::Slow(answer.stream));
+            }
         }
-        false
+        None
     }
 
     /// Forgets the oldest streams while `has_begun` says that their beginnings have come; and all such, once there are twice as many as
@@ -157,30 +187,54 @@ mod tests {
         assert_eq!(deadlines.take_late_stream(now), Some(late));
     }
 
-    /// Goal: a client that acknowledges packets has more time for an answer, and not without end; one that has acknowledged all of it is not
-    /// late. Method: the times of an answer, with acknowledgments before each of them, and an answer that is not kept.
+    /// Goal: a client that acknowledges packets has more time for an answer, and not without end; one that acknowledges nothing, or not even
+    /// the end of an answer, loses its connection. Method: the times of an answer, with acknowledgments before each of them.
     #[test]
     fn an_answer_has_its_time_while_acknowledgments_come() {
         let patience = Duration::from_secs(10);
         let begun = timer::deadline(Duration::ZERO);
-        let mut deadlines = ConnectionDeadlines::default();
-        let is_late = |deadlines: &mut ConnectionDeadlines, times: u32, acknowledgments| {
-            let now = begun + patience * times;
-            deadlines.is_unacknowledged(now, patience, acknowledgments, |_| true)
-        };
         let answer = StreamId::new(0);
-        deadlines.await_acknowledgment(answer, patience, 7);
-        assert!(!is_late(&mut deadlines, 0, 7));
-        assert!(!is_late(&mut deadlines, 2, 8));
-        assert!(is_late(&mut deadlines, 2, 8));
-        deadlines.await_acknowledgment(answer, patience, 7);
-        assert!(!is_late(&mut deadlines, SLOWEST_ACKNOWLEDGMENT - 1, 8));
-        assert!(is_late(&mut deadlines, 2 * SLOWEST_ACKNOWLEDGMENT, 9));
-        deadlines.await_acknowledgment(answer, patience, 9);
-        let end = begun + patience * 2 * SLOWEST_ACKNOWLEDGMENT;
-        assert!(!deadlines.is_unacknowledged(end, patience, 9, |_| false));
-        deadlines.await_acknowledgment(answer, patience, 9);
-        deadlines.forget_answer(answer);
-        assert!(!is_late(&mut deadlines, 2 * SLOWEST_ACKNOWLEDGMENT, 9));
+        let awaited = || {
+            let mut deadlines = ConnectionDeadlines::default();
+            deadlines.await_acknowledgment(answer, patience, 7, |_| true);
+            deadlines
+        };
+        let take = |deadlines: &mut ConnectionDeadlines, times: u32, acknowledgments| {
+            let now = begun + patience * times;
+            deadlines.take_late_answer(now, patience, acknowledgments, |_| true)
+        };
+        let mut silent = awaited();
+        assert_eq!(take(&mut silent, 0, 7), None);
+        assert_eq!(take(&mut silent, 2, 8), None);
+        assert_eq!(take(&mut silent, 4, 8), Some(LateAnswer::Silent));
+        let mut slow = awaited();
+        for times in 1..=SLOWEST_ACKNOWLEDGMENT {
+            assert_eq!(take(&mut slow, times, 7 + u64::from(times)), None);
+        }
+        let late = SLOWEST_ACKNOWLEDGMENT + 1;
+        assert_eq!(take(&mut slow, late, 100), Some(LateAnswer::Slow(answer)));
+        assert_eq!(take(&mut slow, late + 2, 101), Some(LateAnswer::Silent));
+        let mut acknowledged = awaited();
+        let end = begun + patience * late;
+        assert_eq!(
+            acknowledged.take_late_answer(end, patience, 7, |_| false),
+            None
+        );
+        let mut forgotten = awaited();
+        forgotten.forget_answer(answer);
+        assert_eq!(take(&mut forgotten, late, 7), None);
+    }
+
+    /// Goal: answers that QUIC has forgotten take no memory. Method: a thousand, of which it keeps the first.
+    #[test]
+    fn answers_that_quic_has_forgotten_are_forgotten() {
+        let mut deadlines = ConnectionDeadlines::default();
+        let mut last = StreamId::new(0);
+        for number in 0..1000 {
+            last = StreamId::new(4 * number);
+            let is_kept = |stream: StreamId| stream == StreamId::new(0) || stream == last;
+            deadlines.await_acknowledgment(last, Duration::ZERO, 0, is_kept);
+        }
+        assert!(deadlines.answers.len() <= 2 * FEW_STREAMS, "{last:?}");
     }
 }

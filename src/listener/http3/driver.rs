@@ -15,7 +15,7 @@ use sluicegate_decide::response::GatewayProblem;
 use sluicegate_http3::{ErrorCode, RequestHead, RuleViolation, StreamEnd, StreamId};
 use tokio::time::Instant;
 
-use super::connection_deadlines::ConnectionDeadlines;
+use super::connection_deadlines::{ConnectionDeadlines, LateAnswer};
 use super::connection_wait::ConnectionWait;
 use super::endpoint::{HandshakePlace, Http3Endpoint};
 use super::socket::{DatagramSocket, SendOutcome, WritableWait, poll_wait};
@@ -215,14 +215,10 @@ impl QuicDriver {
             self.deadlines.ping = None;
             self.streams.lock().quic.ping();
         }
-        let patience = self.endpoint.write_patience();
-        let mut state = self.streams.lock();
-        let acknowledgments = state.acknowledgments();
-        let is_kept = |stream| state.is_kept(stream);
-        let is_late = (self.deadlines).is_unacknowledged(now, patience, acknowledgments, is_kept);
-        drop(state);
-        if is_late {
-            self.close(ErrorCode::NO_ERROR);
+        match self.take_late_answer(now) {
+            None => {}
+            Some(LateAnswer::Slow(stream)) => self.streams.lock().give_up(stream),
+            Some(LateAnswer::Silent) => self.close(ErrorCode::NO_ERROR),
         }
         if is_over(self.deadlines.drain) {
             self.deadlines.drain = None;
@@ -234,6 +230,14 @@ impl QuicDriver {
         while let Some(stream) = self.deadlines.take_late_stream(now) {
             self.streams.lock().end_late(stream);
         }
+    }
+
+    fn take_late_answer(&mut self, now: Instant) -> Option<LateAnswer> {
+        let patience = self.endpoint.write_patience();
+        let mut state = self.streams.lock();
+        let acknowledgments = state.acknowledgments();
+        let is_kept = |stream| state.is_kept(stream);
+        (self.deadlines).take_late_answer(now, patience, acknowledgments, is_kept)
     }
 
     /// Acts on an event of QUIC.
@@ -264,7 +268,6 @@ impl QuicDriver {
             QuicEvent::Writable { id } => state.become_writable(stream_id(id)),
             QuicEvent::Stopped { id, error_code } => {
                 state.become_stopped(stream_id(id), error_code.into_inner());
-                self.deadlines.forget_answer(stream_id(id));
             }
             QuicEvent::Finished { id } => self.deadlines.forget_answer(stream_id(id)),
             // Another stream of the server is not needed.
@@ -294,10 +297,10 @@ impl QuicDriver {
             context,
             control: None,
             held: None,
+            window: None,
             in_flight: None,
         });
     }
-            window: None,
 
     /// Ends what the connection holds when it is lost.
     fn lose(&mut self, reason: &ConnectionError) {
@@ -471,11 +474,10 @@ impl QuicDriver {
         let is_drained = http.is_drained() && http.control_output().is_empty();
         let wait = state.wait(usize::from(established.control.is_some()));
         for stream in state.take_answered() {
-            if state.is_kept(stream) {
-                let patience = self.endpoint.write_patience();
-                let acknowledgments = state.acknowledgments();
-                (self.deadlines).await_acknowledgment(stream, patience, acknowledgments);
-            }
+            let patience = self.endpoint.write_patience();
+            let acknowledgments = state.acknowledgments();
+            let is_kept = |stream| state.is_kept(stream);
+            (self.deadlines).await_acknowledgment(stream, patience, acknowledgments, is_kept);
         }
         drop(state);
         let endpoint = &self.endpoint;

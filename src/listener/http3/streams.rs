@@ -50,7 +50,7 @@ pub(super) struct QuicState {
     events: VecDeque<RequestEvent>,
     /// The task of the connection.
     driver: TaskWaker,
-    /// The streams whose answers QUIC was given whole since the driver looked.
+    /// The streams whose answers QUIC was given whole, or broke off, since the driver looked.
     answered: Vec<StreamId>,
     /// True once another process has the address.
     is_retired: bool,
@@ -68,10 +68,7 @@ pub(super) struct OpenRequest {
 /// An event of a client that its connection acts on.
 pub(super) enum RequestEvent {
     /// A request begins.
-    Request {
-        stream: StreamId,
-        head: RequestHead,
-    },
+    Request { stream: StreamId, head: RequestHead },
     /// The head of a request breaks a rule.
     Malformed(StreamId, RuleViolation),
     /// The connection ends, since the client broke a rule.
@@ -162,7 +159,7 @@ impl QuicState {
         self.open.len()
     }
 
-    /// Takes the streams whose answers QUIC was given whole.
+    /// Takes the streams whose answers QUIC was given whole, or broke off.
     pub(super) fn take_answered(&mut self) -> Vec<StreamId> {
         mem::take(&mut self.answered)
     }
@@ -172,18 +169,21 @@ impl QuicState {
         self.quic.send_stream(quic_id(stream)).priority().is_ok()
     }
 
+    /// Gives up an answer that the client does not acknowledge.
+    pub(super) fn give_up(&mut self, stream: StreamId) {
+        let code = ErrorCode::REQUEST_CANCELLED;
+        self.http.give_up(stream, code);
+        self.apply_actions();
+        // HTTP/3 may have forgotten it.
+        let code = error_code(code.number());
+        let _ = self.quic.send_stream(quic_id(stream)).reset(code);
+    }
+
     /// Returns the number of acknowledgments that have come.
     pub(super) fn acknowledgments(&self) -> u64 {
         self.quic.stats().frame_rx.acks
     }
 
-    /// Returns a request that is served.
-    pub(super) fn stream(&mut self, stream: StreamId) -> Option<&mut OpenRequest> {
-        self.open.get_mut(&stream)
-    }
-
-    /// Grants the client as many bytes ahead as are reserved for it with its first body.
-    pub(super) fn admit_bodies(&mut self) {
     /// Returns whether bytes of a request's body are there, or follow.
     pub(super) fn expects_body(&self, stream: StreamId) -> bool {
         let open = self.open.get(&stream);
@@ -357,6 +357,7 @@ impl QuicState {
             // The client has stopped it, and HTTP/3 has forgotten the stream. QUIC keeps it until it ends.
             let code = error_code(ErrorCode::REQUEST_CANCELLED.number());
             let _ = self.quic.send_stream(id).reset(code);
+            self.answered.push(stream);
         }
         OutputRoom::Some
     }
@@ -407,6 +408,8 @@ impl QuicState {
                     self.quic.recv_stream(quic_id(stream)).stop(code)
                 }
                 StreamAction::Reset { stream, code } => {
+                    // QUIC keeps the stream until the client has acknowledged its end.
+                    self.answered.push(stream);
                     let code = error_code(code.number());
                     self.quic.send_stream(quic_id(stream)).reset(code)
                 }

@@ -163,6 +163,11 @@ impl ServerConnection {
         self.end_receiving(stream);
     }
 
+    /// Ends a stream with this code, whether or not its answer is whole.
+    pub fn give_up(&mut self, stream: StreamId, code: ErrorCode) {
+        self.reset(stream, code);
+    }
+
     /// Ends both sides of a stream with this code, as far as they have not ended.
     pub(super) fn reset(&mut self, stream: StreamId, code: ErrorCode) {
         let Some(state) = self.requests.remove(&stream) else {
