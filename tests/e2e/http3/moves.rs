@@ -90,6 +90,19 @@ async fn a_port_that_changes_goes_on() {
     assert_eq!(found, expected);
 }
 
+/// Goal: a client that changes its port with each request gets no more than its limit, over one connection. Method: 200 ports.
+#[tokio::test]
+async fn many_ports_are_one_client() {
+    let Some((setup, _, clients)) = with_http3() else {
+        return;
+    };
+    let gateway = setup.rules(&five_an_hour()).start().await;
+    let steps = ["get", "/", "ports", "/auth/sendOTP", "200", "is_open"];
+    let found = clients.perform(gateway.address(), &steps).await;
+    let statuses = [vec![200; 5], vec![429; 195]].concat();
+    assert_eq!(found, [json!(200), json!(statuses), json!(true)]);
+}
+
 /// Goal: datagrams in the name of others draw little to them. Method: a client that sends 100 small ones from as many addresses, and how
 /// many bytes come there: 16 questions of 1,200 bytes and their repetitions, not a hundred; the connection goes on.
 #[tokio::test]

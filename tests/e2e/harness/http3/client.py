@@ -19,6 +19,7 @@ The first argument is the port of a gateway on loopback, the second the path of 
     forge ADDRESS     from now on datagrams leave from this address, and none that comes back there is read
     move ADDRESS      from now on datagrams leave from this address, and are read there
     blind PATH N      so many requests whose answers are not awaited; prints how many were sent
+    ports PATH N      so many requests, one behind the other, each from another port; prints their statuses
     scatter N         sends so many small datagrams, each from another address; prints how many bytes these addresses got
     dribble PATH N    a request whose answer gets credit byte by byte, so many times, then for the rest; prints whether pieces came at the
                       gateway's pace, the status, and how many bytes came. It comes first, since it is about the connection, too
@@ -273,6 +274,12 @@ async def perform(client, port, step, arguments):
             client._quic.send_stream_data(client.http._local_control_stream_id, bytes.fromhex(arguments[0]))
         client.transmit()
         return await asyncio.wait_for(asyncio.shield(client.ended), PATIENCE)
+    if step == "ports":
+        statuses = []
+        for _ in range(int(arguments[1])):
+            client.take_over(await open_elsewhere(client, "127.0.0.1"), is_read=True)
+            statuses.append(await client.get(arguments[0]))
+        return statuses
     if step == "scatter":
         return await scatter(client, int(arguments[0]))
     if step == "dribble":
@@ -339,7 +346,7 @@ async def websocket(client, path, text):
 
 
 STEPS = {"get": 1, "post": 2, "paced": 3, "deaf": 2, "parallel": 2, "cancel": 2, "trailers": 1, "forge": 1, "move": 1}
-STEPS |= {"scatter": 1, "dribble": 2}
+STEPS |= {"ports": 2, "scatter": 1, "dribble": 2}
 STEPS |= {"heads": 1, "websocket": 2, "large": 2, "reset": 2, "control": 2}
 STEPS |= {"blind": 2, "is_open": 0, "ended": 0, "goaway": 0, "window": 0, "stopped": 1, "behind": 2, "bytes": 2}
 
