@@ -163,7 +163,8 @@ async fn variants_of_a_url_are_bounded() {
 
 by_each_version! {
     a_thousand_misses_at_once_are_one_request_to_the_origin,
-    no_request_waits_for_an_unshareable_answer,
+    no_request_waits_for_an_unshareable_answer;
+    over TCP:
     those_that_wait_do_not_fail_with_the_one_that_fetches,
     a_fetch_that_is_given_up_is_taken_over_by_one,
 }

@@ -17,19 +17,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::harness::*;
 
 /// Makes a test of each case for each version of HTTP that its clients speak.
+/// Those behind `over TCP:` have a client of HTTP/1.1 beside the others.
 macro_rules! by_each_version {
-    ($($case:ident),+ $(,)?) => {
+    ($($case:ident),+ $(,)? $(; over TCP: $($tcp:ident),+ $(,)?)?) => {
         mod by_http1 {
             $(#[tokio::test]
             async fn $case() {
                 super::$case(crate::harness::Version::Http1).await;
             })+
+            $($(#[tokio::test]
+            async fn $tcp() {
+                super::$tcp(crate::harness::Version::Http1).await;
+            })+)?
         }
         mod by_http2 {
             $(#[tokio::test]
             async fn $case() {
                 super::$case(crate::harness::Version::Http2).await;
             })+
+            $($(#[tokio::test]
+            async fn $tcp() {
+                super::$tcp(crate::harness::Version::Http2).await;
+            })+)?
         }
         mod by_http3 {
             $(#[tokio::test]
