@@ -17,6 +17,7 @@ mod serving;
 mod stream;
 mod stream_handle;
 mod stream_io;
+mod stream_protocol;
 mod streams;
 
 use std::borrow::Cow;
@@ -50,6 +51,7 @@ use receive_window::{BodyWindow, ConnectionWindow};
 pub(super) use serving::MALFORMED;
 pub(super) use stream::Http2Stream;
 pub(super) use stream_io::{BodyRead, StreamIo};
+pub(super) use stream_protocol::StreamProtocol;
 pub(super) use streams::ReceivedBody;
 
 /// Serves a connection that speaks HTTP/2 until it ends.
@@ -92,25 +94,6 @@ pub(super) async fn serve(
     }
     // A client that reads nothing any more gets no reason.
     let _ = timeout(bounds::LINGER_TIME, driver.finish()).await;
-}
-
-/// The protocol of a connection with streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StreamProtocol {
-    /// RFC 9113.
-    Http2,
-    /// RFC 9114.
-    Http3,
-}
-
-impl StreamProtocol {
-    /// Returns its name in the process log.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Http2 => "HTTP/2",
-            Self::Http3 => "HTTP/3",
-        }
-    }
 }
 
 /// The facts that the streams of a connection share.

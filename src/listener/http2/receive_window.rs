@@ -18,7 +18,7 @@ use sluicegate_base::bounds::{
     CLIENT_CONNECTION_WINDOW, CLIENT_STREAM_WINDOW, HTTP3_BODY_AHEAD, HTTP3_WINDOW, UNCHARGED_BODY,
 };
 
-use super::StreamProtocol;
+use super::stream_protocol::StreamProtocol;
 use crate::budgets::{BudgetCap, BytesPermit, ClientAccount, ClientBytes, NamedBytes};
 
 /// The receive window of one connection.

@@ -187,8 +187,8 @@ mod tests {
         assert_eq!(deadlines.take_late_stream(now), Some(late));
     }
 
-    /// Goal: a client that acknowledges packets has more time for an answer, and not without end; one that acknowledges nothing, or not even
-    /// the end of an answer, loses its connection. Method: the times of an answer, with acknowledgments before each of them.
+    /// Goal: a client that acknowledges packets has more time for an answer, and not without end; one that acknowledges nothing, or not
+    /// even the end of an answer, loses its connection. Method: the times of an answer, with acknowledgments before each of them.
     #[test]
     fn an_answer_has_its_time_while_acknowledgments_come() {
         let patience = Duration::from_secs(10);
