@@ -190,8 +190,7 @@ pub(crate) fn write_status(status: u16, out: &mut Vec<u8>) {
 }
 
 /// Writes a field without a table of the connection, so that the bytes are right in any block. The name is in lower case.
-#[cfg(test)]
-pub(crate) fn write_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+pub fn write_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     let pattern = unindexed_pattern(name, value).unwrap_or(WITHOUT_INDEXING);
     write_literal(name, value, pattern, out);
 }

@@ -17,7 +17,5 @@ pub(crate) use dynamic_table::{BEHIND_NAME, LINE_END};
 pub use decoder::{
     DecodedField, DecodedList, FieldDecoder, FieldPlaces, HpackError, end_line, write_name,
 };
-pub use encoder::FieldEncoder;
-#[cfg(test)]
-pub(crate) use encoder::write_field;
 pub(crate) use encoder::write_status;
+pub use encoder::{FieldEncoder, write_field};
