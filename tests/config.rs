@@ -225,6 +225,7 @@ fn every_key_occurs_in_the_reference() {
         "cluster",
         "proxy_protocol_from",
         "rejection_status",
+        "advertise_http3",
         "html_file",
         "hash_key",
         "stream_window",
