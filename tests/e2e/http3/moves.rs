@@ -104,16 +104,17 @@ async fn many_ports_are_one_client() {
 }
 
 /// Goal: datagrams in the name of others draw little to them. Method: a client that sends 100 small ones from as many addresses, and how
-/// many bytes come there: 16 questions of 1,200 bytes and their repetitions, not a hundred; the connection goes on.
+/// many bytes come there: 16 questions of 1,200 bytes and their repetitions, not a hundred; then another client.
 #[tokio::test]
 async fn few_datagrams_go_to_addresses_that_others_name() {
     let Some((setup, _, clients)) = with_http3() else {
         return;
     };
     let gateway = setup.rules(&five_an_hour()).start().await;
-    let steps = ["get", "/", "scatter", "100", "get", "/"];
+    let steps = ["get", "/", "scatter", "100"];
     let found = clients.perform(gateway.address(), &steps).await;
-    assert_eq!((&found[0], &found[2]), (&json!(200), &json!(200)));
     let drawn = found[1].as_u64().unwrap();
     assert!((1..100_000).contains(&drawn), "{drawn}");
+    let another = clients.perform(gateway.address(), &["get", "/"]).await;
+    assert_eq!((&found[0], &another[0]), (&json!(200), &json!(200)));
 }
