@@ -32,7 +32,7 @@ fuzz_target!(|case: &str| {
     };
     let (answer, request) = (fields(answer), fields(request));
     let asked = ReceivedFields::from(request.clone());
-    let audience = CacheAudience::of(
+    let audience = CacheAudience::from_fields(
         &asked,
         CookieMeaning::Personal,
         &ChallengeCookies::default(),
