@@ -112,7 +112,11 @@ fn find(mut input: &[u8], step: usize) -> Found {
         let pieces = bytes.chunks(step).enumerate();
         let nothing = bytes.is_empty().then_some((0, bytes));
         for (index, mut piece) in pieces.chain(nothing) {
-            let end = if index == last { end } else { StreamEnd::NotYet };
+            let end = if index == last {
+                end
+            } else {
+                StreamEnd::NotYet
+            };
             while let Some(event) = connection.receive(stream, &mut piece, end, Duration::ZERO) {
                 act(&mut connection, event, &mut found);
             }
@@ -126,7 +130,9 @@ fn find(mut input: &[u8], step: usize) -> Found {
         assert!(connection.open_requests() <= 4);
         assert!(connection.held_back() <= 4 * LIMITS.max_field_list);
         let actions = std::iter::from_fn(|| connection.take_action());
-        found.events.extend(actions.map(|action| format!("{action:?}")));
+        found
+            .events
+            .extend(actions.map(|action| format!("{action:?}")));
     }
     found
 }

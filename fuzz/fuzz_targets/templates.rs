@@ -11,12 +11,14 @@ use std::sync::Arc;
 use http::header::COOKIE;
 use http::{HeaderName, HeaderValue, Method};
 use libfuzzer_sys::{Corpus, fuzz_target};
-use sluicegate_decide::admission::{Admission, ChargeTiming, KeySeed, KnownBody, RouteLimits, evaluate};
 use sluicegate::config;
 use sluicegate::gateway::{Located, RequestHead, locate};
 use sluicegate::record::RequestMetrics;
 use sluicegate::snapshot::Snapshot;
 use sluicegate_base::received::ReceivedFields;
+use sluicegate_decide::admission::{
+    Admission, ChargeTiming, KeySeed, KnownBody, RouteLimits, evaluate,
+};
 use sluicegate_decide::client::ConnectionPeer;
 use sluicegate_decide::rejection::{MissingKeys, Rejection, RejectionReason};
 use sluicegate_decide::response::GatewayProblem;
