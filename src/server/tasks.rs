@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use pingora::server::Server;
-use pingora::services::background::background_service;
+use async_trait::async_trait;
+use pingora::server::{Server, ShutdownWatch};
+use pingora::services::background::{BackgroundService, background_service};
 use tokio::sync::Notify;
 
 use crate::acme::{CertificateOrders, RenewalService};
@@ -17,9 +18,19 @@ use crate::process::{GatewayProcess, Maintenance, RuleService};
 #[cfg(feature = "otlp")]
 use crate::record::{InstanceId, SignalExportService};
 use crate::reverse_dns::{CrawlerNames, LookUpService};
-use crate::store::SyncService;
+use crate::store::SyncTask;
 use crate::supervisor::WatchdogService;
 use crate::usage::UsageSampler;
+
+/// The background service that syncs with the store in force.
+struct SyncService(SyncTask);
+
+#[async_trait]
+impl BackgroundService for SyncService {
+    async fn start(&self, shutdown: ShutdownWatch) {
+        self.0.run(shutdown).await;
+    }
+}
 
 /// Adds the tasks to `server`. `hangup` reports SIGHUP.
 pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &Arc<Notify>) {
@@ -59,7 +70,7 @@ fn add_shared_state(server: &mut Server, process: &Arc<GatewayProcess>) {
         store: store.clone(),
     };
     server.add_service(background_service("rules", rules));
-    server.add_service(background_service("sync", SyncService(store)));
+    server.add_service(background_service("sync", SyncService(SyncTask { store })));
 
     let unbans = FleetUnbanService(Arc::clone(process));
     server.add_service(background_service("unban", unbans));

@@ -25,4 +25,4 @@ pub use self::link_settings::{link_settings, timestamp};
 pub use self::probe::check;
 pub use self::shared_rules::SharedRules;
 pub use self::store_key::StoreKey;
-pub use self::sync::{ReplicationStats, SyncService};
+pub use self::sync::{ReplicationStats, SyncTask};

@@ -16,11 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use pingora::server::ShutdownWatch;
-use pingora::services::background::BackgroundService;
 use sluicegate_decide::in_force::InForce;
 use sluicegate_limiter::Timestamp;
+use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::Store;
@@ -43,8 +41,11 @@ const LEAST_PATIENCE: Duration = Duration::from_millis(250);
 /// The pause between two checks whether another store is in force.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// The background service that syncs with the store in force.
-pub struct SyncService(pub InForce<Option<Arc<Store>>>);
+/// The task that syncs with the store in force.
+pub struct SyncTask {
+    /// The store in force; `None` where the configuration names none.
+    pub store: InForce<Option<Arc<Store>>>,
+}
 
 /// The state of replication, for an operator.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -65,21 +66,19 @@ pub struct ReplicationStats {
     pub excess: Vec<(Name, u64)>,
 }
 
-#[async_trait]
-impl BackgroundService for SyncService {
-    async fn start(&self, mut shutdown: ShutdownWatch) {
-        tokio::join!(self.replicate(&mut shutdown), self.read_changes());
+impl SyncTask {
+    /// Syncs until the process ends; hurries once `draining` changes.
+    pub async fn run(&self, mut draining: watch::Receiver<bool>) {
+        tokio::join!(self.replicate(&mut draining), self.read_changes());
     }
-}
 
-impl SyncService {
     /// Syncs with the store in force.
-    async fn replicate(&self, shutdown: &mut ShutdownWatch) {
+    async fn replicate(&self, shutdown: &mut watch::Receiver<bool>) {
         let mut draining = false;
         let mut met: Option<Arc<Store>> = None;
         // Until the process ends: requests come while it drains.
         loop {
-            let store = self.0.load();
+            let store = self.store.load();
             if let Some(old) = std::mem::replace(&mut met, store.clone())
                 && !store.as_ref().is_some_and(|store| store.follows(&*old))
             {
@@ -108,7 +107,7 @@ impl SyncService {
     /// Applies what operators change at other gateways.
     async fn read_changes(&self) {
         loop {
-            let store = self.0.load();
+            let store = self.store.load();
             if let Some(store) = store {
                 store.read_changes(clock::now()).await;
             }
@@ -119,7 +118,7 @@ impl SyncService {
     /// Waits until another store is in force, or none.
     async fn wait_until_replaced(&self, store: &Arc<Store>) {
         let in_force = || {
-            let now = self.0.load();
+            let now = self.store.load();
             now.is_some_and(|now| Arc::ptr_eq(&now, store))
         };
         while in_force() {
