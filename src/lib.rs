@@ -27,6 +27,7 @@ pub mod cache;
 pub mod compression;
 
 pub use sluicegate_config as config;
+pub use sluicegate_store as store;
 mod body_end;
 pub mod client_socket;
 pub mod explain;
@@ -43,7 +44,6 @@ mod reusable_timeout;
 pub mod reverse_dns;
 pub mod snapshot;
 mod socket_poll;
-pub mod store;
 mod supervisor;
 mod task_waker;
 pub mod terminal_text;

@@ -1,5 +1,5 @@
-//! Owns the typed rules of `[store]`, and what a limit says about it. They are plain values: `src/store/` makes the settings of a link of
-//! them.
+//! Owns the typed rules of `[store]`, and what a limit says about it. They are plain values: `crates/store/` makes the settings of a
+//! link of them.
 
 use std::fmt;
 use std::path::PathBuf;

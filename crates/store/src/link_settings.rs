@@ -11,7 +11,7 @@ use sluicegate_redis_link::{
     TlsSettings, Topology,
 };
 
-use crate::config::rules::{StoreAddress, StoreLogin, StoreNode, StoreRules, StoreTopology};
+use sluicegate_config::rules::{StoreAddress, StoreLogin, StoreNode, StoreRules, StoreTopology};
 
 /// The name of the gateway in the lists of clients of servers.
 const LIBRARY: LibraryName = LibraryName {

@@ -6,7 +6,7 @@ use sluicegate_redis_link::check::{self, CheckResult, ProbeResult, ScriptProbe};
 
 use super::link_settings::link_settings;
 use super::script::{self, Call, Reply, ScriptAnswer};
-use crate::config::rules::StoreRules;
+use sluicegate_config::rules::StoreRules;
 use sluicegate_decide::store::{KeyName, StoreAsk};
 
 /// A request to a limit of one an hour, under a key that no client has.

@@ -25,11 +25,13 @@ use super::Store;
 use super::change_feed::READ;
 use super::replication::{PendingPush, SyncQueues, SyncResult, SyncSession};
 use super::store_switch::flush_and_close;
-use crate::config::rules::Name;
 use sluicegate_base::clock;
+use sluicegate_config::rules::Name;
 use sluicegate_decide::store::CountingStore;
 use sluicegate_redis_link::{BATCH, NewEpoch, RecoveryBarrier, RecoveryStage, random};
 
+/// The target of process logs: the module of the gateway that this was, so that filters on it or a module above it go on.
+const LOG_TARGET: &str = "sluicegate::store::sync";
 /// The least pause between two syncs, however many keys wait.
 pub(super) const HURRY: Duration = Duration::from_millis(10);
 /// The difference of clocks that is logged: NTP keeps them within some milliseconds.
@@ -263,7 +265,7 @@ impl Store {
             && self.run_all(&calls).await.iter().all(Result::is_ok);
         if is_complete && new.is_loss {
             let keys = calls.len();
-            warn!("store: data lost, {keys} keys restored");
+            warn!(target: LOG_TARGET, "store: data lost, {keys} keys restored");
         }
         is_complete
     }
@@ -276,7 +278,7 @@ impl Store {
             }
             self.recovered(new);
             if new.is_loss {
-                info!("store: recovery complete, the store decides again");
+                info!(target: LOG_TARGET, "store: recovery complete, the store decides again");
             }
         }
     }
@@ -324,10 +326,11 @@ impl Store {
         if self.shared.pushed.is_skewed.swap(far, Ordering::Relaxed) != far {
             match far {
                 true => warn!(
+                    target: LOG_TARGET,
                     "store: clock skew of {apart:?} between the store and this machine; set the clocks right: windows of what \
                      this gateway admitted end by the one, those of the fleet by the other"
                 ),
-                false => info!("store: clock skew ended"),
+                false => info!(target: LOG_TARGET, "store: clock skew ended"),
             }
         }
     }
@@ -336,6 +339,7 @@ impl Store {
         // Relaxed: the flag guards one log line and publishes nothing.
         if self.shared.pushed.foreign() > 0 && !self.shared.foreign.swap(true, Ordering::Relaxed) {
             warn!(
+                target: LOG_TARGET,
                 "store: a key under {:?} holds a foreign value and cannot be counted in; set [store] prefix to one of your own",
                 self.prefix()
             );

@@ -22,13 +22,16 @@ use super::recovery_cache::RecoveryCache;
 use super::replication::{PushCounters, SyncSession};
 use super::script::{self, Call, ScriptAnswer};
 use super::settlements::{self, SettlementCounters};
-use crate::config::rules::StoreRules;
+use sluicegate_config::rules::StoreRules;
 use sluicegate_decide::store::PendingWrites;
 use sluicegate_decide::store::ReplayQueue;
 use sluicegate_decide::store::{CachedKey, CountingStore, KeyChange};
 use sluicegate_decide::store::{
     KeyName, StoreAnswer, StoreAsk, StoreCall, StoreCharge, StoreFailure,
 };
+
+/// The target of process logs: the module of the gateway that this was, so that filters on it or a module above it go on.
+const LOG_TARGET: &str = "sluicegate::store::client";
 
 /// A store that several nodes count in: the link to it, and what this node has not sent yet.
 pub struct Store {
@@ -302,6 +305,7 @@ impl Store {
         // Relaxed: the flag guards one log line and publishes nothing.
         if !self.shared.foreign.swap(true, Ordering::Relaxed) {
             warn!(
+                target: LOG_TARGET,
                 "store: {} holds a foreign value and cannot be counted in; set [store] prefix to one of your own",
                 name.as_str()
             );

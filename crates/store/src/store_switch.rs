@@ -23,6 +23,8 @@ use super::client::StoreState;
 use super::replication::{SyncQueues, SyncSession};
 use super::sync::HURRY;
 
+/// The target of process logs: the module of the gateway that this was, so that filters on it or a module above it go on.
+const LOG_TARGET: &str = "sluicegate::store::store_switch";
 /// The time for sending to an old store: it covers most requests that are settled by their response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -40,6 +42,7 @@ pub(super) async fn flush_and_close(store: Arc<Store>) {
     let keys = store.unsent_keys();
     if keys > 0 {
         warn!(
+            target: LOG_TARGET,
             "store: charges of {keys} keys unsent to the store before the reload; this gateway alone counts them"
         );
     }
@@ -68,7 +71,7 @@ impl Store {
                 .saturating_add(queues.replay.forget());
             if lost > 0 {
                 queues.pending.count_lost(lost);
-                warn!("store: seed changed, {lost} units dropped; this gateway alone counts them");
+                warn!(target: LOG_TARGET, "store: seed changed, {lost} units dropped; this gateway alone counts them");
             }
         }
         true
@@ -87,10 +90,20 @@ impl StoreState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::rules::{StoreRules, StoreSeed};
-    use crate::config::{no_review, parse};
-    use crate::record::StoreCallCounts;
+    use sluicegate_config::rules::{StoreRules, StoreSeed};
+    use sluicegate_config::{no_review, parse};
     use sluicegate_decide::store::CountingStore;
+    use sluicegate_redis_link::{CallResult, LinkEvent, LinkObserver};
+
+    /// Counts nothing.
+    #[derive(Debug)]
+    struct NoCounts;
+
+    impl LinkObserver for NoCounts {
+        fn count_call(&self, _: CallResult, _: Duration) {}
+
+        fn count_event(&self, _: LinkEvent) {}
+    }
 
     fn rules(place: &str) -> StoreRules {
         let text = format!(
@@ -105,7 +118,7 @@ mod tests {
     }
 
     fn store(rules: StoreRules, before: Option<&Store>) -> Store {
-        Store::new(rules, None, Arc::<StoreCallCounts>::default(), before)
+        Store::new(rules, None, Arc::new(NoCounts), before)
     }
 
     /// Goal: unsent charges follow the names of keys. Method: edits of how the store is reached, of where it is, and of what keys are

@@ -4,6 +4,9 @@
 //! calls and answers, or reports within the timeout that it could not. `replication` sends in each `sync_interval` what this node
 //! admitted of limits that it decides at once, and `settlements` corrects charges that a response changes. `change_feed` publishes to the
 //! other gateways what an operator does to a key, and `store_switch` sends what is pending when a reload puts another store in force.
+#![forbid(unsafe_code)]
+// A test that unwraps fails where it should.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod change_feed;
 mod check_advice;
