@@ -33,7 +33,7 @@ use crate::config::rules::{
 };
 use crate::origin::ServerPool;
 use crate::record::{RequestMetrics, RouteMetrics};
-use crate::store::Store;
+use crate::store::{Store, SystemEnvironment};
 use crate::tls::{self, Certificates, Listeners};
 use sluicegate_decide::admission::{
     ActiveLimit, AdmissionReport, KeySeed, KeyTextRules, LimitEnvironment, RouteLimits, ScaledLimit,
@@ -463,8 +463,9 @@ fn compile_store(
             let before = before.map(|store| &**store);
             // A store before it has heard of the fleet since.
             let known_gateways = storage.known_gateways().filter(|_| before.is_none());
+            let environment = Arc::new(SystemEnvironment);
             let observer = Arc::clone(&metrics.store);
-            let store = Store::new(rules.clone(), known_gateways, observer, before);
+            let store = Store::new(rules.clone(), known_gateways, environment, observer, before);
             Some(Arc::new(store))
         }
     }

@@ -10,12 +10,13 @@ use redis::Cmd;
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinHandle;
 
+use crate::address::ServerAddress;
 use crate::call::{Call, Reply};
 use crate::connect::{DialError, Handshake, connect};
 use crate::connection::command;
 use crate::error::{ErrorReply, RefusalReason, StoreError, read};
 use crate::sentinel::SentinelError;
-use crate::settings::{LinkSettings, ServerAddress, Topology};
+use crate::settings::{LinkSettings, Topology};
 use crate::slots::number_in;
 use crate::time::Moment;
 use crate::time::deadline;
@@ -244,9 +245,9 @@ impl CheckedServer {
     async fn latency(&mut self, settings: &LinkSettings) -> Result<CheckResult, CheckResult> {
         let mut took = Vec::with_capacity(PINGS);
         for _ in 0..PINGS {
-            let sent = settings.clock.now();
+            let sent = settings.environment.now();
             self.send(&words(&["PING"])).await?;
-            took.push(settings.clock.now().saturating_since(sent));
+            took.push(settings.environment.now().saturating_since(sent));
         }
         took.sort_unstable();
         let median = took.get(PINGS / 2).copied().unwrap_or_default();
@@ -270,10 +271,10 @@ impl CheckedServer {
     }
 
     async fn clock(&mut self, settings: &LinkSettings) -> Result<CheckResult, CheckResult> {
-        let sent = settings.clock.now();
-        let wall = settings.clock.wall();
+        let sent = settings.environment.now();
+        let wall = settings.environment.wall();
         let reply = self.send(&words(&["TIME"])).await?;
-        let then = wall.saturating_add(settings.clock.now().saturating_since(sent) / 2);
+        let then = wall.saturating_add(settings.environment.now().saturating_since(sent) / 2);
         let Some(there) = time_of(&reply) else {
             return Err(failed(&ErrorReply::Failed(StoreError::Unreadable)));
         };

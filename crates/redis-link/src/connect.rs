@@ -1,8 +1,8 @@
 //! Makes one connection: socket, TLS, greeting with password and database. The result is a pipe for any number of callers and the future
 //! that moves its bytes.
 //!
-//! The crate opens sockets itself instead of the client library, so that it sees the end of a connection when it happens and not at the
-//! next call, and so that the name in a server's certificate can be another than the one by which it is reached.
+//! The environment of the link opens sockets, not the client library, so that the link sees the end of a connection when it happens and
+//! not at the next call, and so that the name in a server's certificate can be another than the one by which it is reached.
 
 use std::fmt;
 use std::io;
@@ -14,13 +14,14 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisError};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::address::ServerAddress;
 use crate::bounds::QUEUE;
+use crate::environment::ByteStream;
 use crate::error::{RefusalReason, refusal};
-use crate::settings::{LinkSettings, Login, ServerAddress, TlsSettings};
+use crate::settings::{LinkSettings, Login, TlsSettings};
 use crate::time::deadline;
 
 /// A connection after its greeting.
@@ -74,24 +75,15 @@ async fn connect_untimed(
     handshake: Handshake<'_>,
     settings: &LinkSettings,
 ) -> Result<OpenConnection, DialError> {
-    match address {
-        ServerAddress::Unix(path) => {
-            let stream = UnixStream::connect(path).await.map_err(DialError::Socket)?;
-            shake_hands(stream, handshake, settings).await
+    let opened = settings.environment.open(address).await;
+    let stream = opened.map_err(DialError::Socket)?;
+    match (address, &settings.tls) {
+        (ServerAddress::Tcp(address), Some(tls)) => {
+            let wrapped = connect_tls(tls, &address.host, stream).await;
+            shake_hands(wrapped.map_err(DialError::Tls)?, handshake, settings).await
         }
-        ServerAddress::Tcp(address) => {
-            let stream = TcpStream::connect((&*address.host, address.port))
-                .await
-                .map_err(DialError::Socket)?;
-            // A call is one small packet that should leave at once.
-            stream.set_nodelay(true).map_err(DialError::Socket)?;
-            match &settings.tls {
-                None => shake_hands(stream, handshake, settings).await,
-                Some(tls) => {
-                    let wrapped = connect_tls(tls, &address.host, stream).await;
-                    shake_hands(wrapped.map_err(DialError::Tls)?, handshake, settings).await
-                }
-            }
+        (ServerAddress::Tcp(_), None) | (ServerAddress::Unix(_), _) => {
+            shake_hands(stream, handshake, settings).await
         }
     }
 }
@@ -100,8 +92,8 @@ async fn connect_untimed(
 async fn connect_tls(
     tls: &TlsSettings,
     host: &str,
-    stream: TcpStream,
-) -> io::Result<TlsStream<TcpStream>> {
+    stream: Box<dyn ByteStream>,
+) -> io::Result<TlsStream<Box<dyn ByteStream>>> {
     let name = match &tls.server_name {
         Some(name) => name.clone(),
         None => ServerName::try_from(host.to_owned()).map_err(io::Error::other)?,

@@ -23,6 +23,7 @@ use redis::aio::MultiplexedConnection;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle};
 
+use crate::address::{HostPort, ServerAddress};
 use crate::breaker::{
     BreakerEffect, CallPermit, CircuitBreaker, FailureWeight, ReconnectBackoff, jittered,
 };
@@ -32,10 +33,9 @@ use crate::error::{ErrorReply, StoreError, read};
 use crate::link_state::LinkState;
 use crate::membership::{self, HEARTBEAT_INTERVAL, Heartbeat};
 use crate::observer::LinkEvent;
-use crate::random::random;
 use crate::sentinel::{self, SentinelError};
 use crate::server_status::{ConnectionState, ServerStatus, StatusRecord};
-use crate::settings::{HostPort, LinkSettings, Login, ServerAddress, Topology};
+use crate::settings::{LinkSettings, Login, Topology};
 use crate::time::deadline;
 
 /// Heartbeats between two queries to Sentinels whether the master is still the same: ten seconds.
@@ -275,17 +275,17 @@ impl Connection {
                 }
                 Ok((live, mut driver)) => {
                     self.shared.observer.count_event(LinkEvent::Connected);
-                    let since = self.settings.clock.now();
+                    let since = self.settings.environment.now();
                     self.live.store(Some(Arc::new(live)));
                     let _ = self.breaker.close();
                     self.status.available();
                     self.shared.reached.notify_one();
                     self.send_heartbeats(&mut driver).await;
                     self.live.store(None);
-                    backoff.lost_after(self.settings.clock.now().saturating_since(since));
+                    backoff.lost_after(self.settings.environment.now().saturating_since(since));
                 }
             }
-            tokio::time::sleep(backoff.pause(random())).await;
+            tokio::time::sleep(backoff.pause(self.settings.environment.jitter())).await;
         }
     }
 
@@ -332,10 +332,10 @@ impl Connection {
         let keys = ["nodes", "epoch"].map(|name| format!("{prefix}:{name}{hash_tag}").into_bytes());
         let call = Call {
             keys: keys.to_vec(),
-            args: Heartbeat::arguments(&self.shared.nodes),
+            args: Heartbeat::arguments(&self.shared.nodes, self.settings.environment.jitter()),
         };
-        let sent = self.settings.clock.now();
-        let wall = self.settings.clock.wall();
+        let sent = self.settings.environment.now();
+        let wall = self.settings.environment.wall();
         let deadline = deadline(self.settings.exchange_timeout);
         let command = command(&call, "EVAL", membership::SCRIPT);
         let mut multiplexed = live.multiplexed.clone();
@@ -348,7 +348,7 @@ impl Connection {
                 if self.is_of_cluster() =>
             {
                 self.shared.refresh_topology();
-                return Ok(self.settings.clock.now().saturating_since(sent));
+                return Ok(self.settings.environment.now().saturating_since(sent));
             }
             Ok(Err(error)) => return Err(error.into_error()),
             Ok(Ok(reply)) => reply,
@@ -356,7 +356,7 @@ impl Connection {
         let Some(beat) = Heartbeat::read(&reply) else {
             return Err(StoreError::Unreadable);
         };
-        let now = self.settings.clock.now();
+        let now = self.settings.environment.now();
         let round_trip = now.saturating_since(sent);
         // Half of the way there and back is the best guess at when the store read its clock.
         let then = wall.saturating_add(round_trip / 2);
@@ -383,10 +383,11 @@ impl Connection {
 
     /// Sends heartbeats until the connection ends or has to be replaced.
     async fn send_heartbeats(&self, driver: &mut IoTask) {
-        let mut pause = jittered(HEARTBEAT_INTERVAL, random());
+        let mut pause = self.heartbeat_pause();
         let mut beats = 0_u32;
         loop {
             tokio::select! {
+                biased;
                 _ = &mut driver.0 => {
                     if self.breaker.open() == BreakerEffect::Opened {
                         self.note_breaker_opened(&StoreError::ConnectionLost.to_string());
@@ -404,14 +405,14 @@ impl Connection {
                 Ok(round_trip) => {
                     self.succeeded(permit);
                     self.judge_round_trip(round_trip);
-                    pause = jittered(HEARTBEAT_INTERVAL, random());
+                    pause = self.heartbeat_pause();
                 }
                 Err(error) => {
                     self.failed(permit, &error);
                     pause = match error.weight() {
                         // Where no requests ask, beats alone find out, and that should not take seconds.
                         Some(_) => Duration::ZERO,
-                        None => jittered(HEARTBEAT_INTERVAL, random()),
+                        None => self.heartbeat_pause(),
                     };
                 }
             }
@@ -423,6 +424,11 @@ impl Connection {
                 return;
             }
         }
+    }
+
+    /// Returns the pause before the next heartbeat.
+    fn heartbeat_pause(&self) -> Duration {
+        jittered(HEARTBEAT_INTERVAL, self.settings.environment.jitter())
     }
 
     /// Returns whether the server has only a part of the keys.

@@ -6,9 +6,9 @@ use std::fmt;
 
 use redis::{RedisError, ServerError, Value};
 
+use crate::address::HostPort;
 use crate::breaker::FailureWeight;
 use crate::call::Reply;
-use crate::settings::HostPort;
 
 /// The cause for which there is no reply.
 #[derive(Clone, Debug, PartialEq, Eq)]

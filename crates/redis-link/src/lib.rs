@@ -8,7 +8,7 @@
 //! under which all of them hash keys ([`Link::seed`]), and a marker that shows that the server has lost its data ([`Link::new_epochs`]).
 //!
 //! - [`LinkSettings`] name the servers ([`Topology`]), the [`Login`], TLS and the timeouts.
-//! - A [`LinkObserver`] counts calls and events, and a [`Clock`] gives the time: the crate reads no clock.
+//! - A [`LinkObserver`] counts calls and events. A [`LinkEnvironment`] gives time, random numbers and sockets: the crate reads no clock.
 //! - [`check`] tests a server for an operator.
 //!
 //! # Example
@@ -33,19 +33,20 @@
 /// The target of process logs: the module of the gateway that the link was part of, so that filters on it or a module above it go on.
 pub(crate) const LOG_TARGET: &str = "sluicegate::store::link";
 
+mod address;
 mod bounds;
 mod breaker;
 mod call;
 pub mod check;
 mod connect;
 mod connection;
+mod environment;
 mod epoch;
 mod error;
 mod link;
 mod link_state;
 mod membership;
 mod observer;
-mod random;
 mod recovery;
 mod redirection;
 mod seed;
@@ -56,20 +57,20 @@ mod slots;
 mod time;
 mod topology;
 
+pub use self::address::{HostPort, ServerAddress};
 pub use self::bounds::BATCH;
 pub use self::call::{Call, Reply};
+pub use self::environment::{ByteStream, LinkEnvironment, OpeningStream};
 pub use self::epoch::NewEpoch;
 pub use self::error::{RefusalReason, StoreError};
 pub use self::link::{Link, LinkStatus};
 pub use self::observer::{CallResult, LinkEvent, LinkObserver};
-pub use self::random::random;
 pub use self::recovery::{RecoveryBarrier, RecoveryStage};
 pub use self::server_status::{ConnectionState, ServerStatus};
 pub use self::settings::{
-    HashSeed, HostPort, LibraryName, LinkSettings, Login, Password, ServerAddress, TlsSettings,
-    Topology,
+    HashSeed, LibraryName, LinkSettings, Login, Password, TlsSettings, Topology,
 };
-pub use self::time::{Clock, Moment};
+pub use self::time::Moment;
 
 /// The README's example, which is tested with the others.
 #[cfg(doctest)]

@@ -22,6 +22,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::future::join_all;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
+use tokio::task::AbortHandle;
 use tokio::time::timeout_at;
 use tracing::error;
 
@@ -47,6 +48,8 @@ pub struct Link {
     pub(crate) shared: Arc<LinkState>,
     pub(crate) map: Arc<ArcSwap<ServerMap>>,
     pub(crate) runtime: Mutex<Option<Runtime>>,
+    /// The tasks that end with the link.
+    tasks: Mutex<Vec<AbortHandle>>,
 }
 
 /// The state of a link, for an operator.
@@ -80,7 +83,7 @@ impl Link {
                 .and_then(|before| before.seed().or(before.shared.inherited_seed)),
             script,
             nodes: match before {
-                None => Membership::unheard(settings.known_nodes),
+                None => Membership::unheard(settings.known_nodes, settings.environment.random()),
                 Some(before) => before.shared.nodes.for_other_store(settings.known_nodes),
             },
             epochs: StoreEpochs::default(),
@@ -94,6 +97,7 @@ impl Link {
             shared: Arc::new(shared),
             map: Arc::new(ArcSwap::from_pointee(ServerMap::default())),
             runtime: Mutex::new(None),
+            tasks: Mutex::default(),
         }
     }
 
@@ -128,6 +132,11 @@ impl Link {
         }
     }
 
+    /// Starts to connect in the background, on the runtime that this is called from. It is called once, in place of [`Self::start`].
+    pub fn start_on_current_runtime(&self) {
+        self.begin();
+    }
+
     fn begin(&self) {
         let settings = Arc::clone(&self.settings);
         let shared = Arc::clone(&self.shared);
@@ -147,23 +156,27 @@ impl Link {
             },
             Topology::Cluster { nodes } => {
                 let map = Arc::clone(&self.map);
-                tokio::spawn(topology::refresh(nodes.clone(), map, settings, shared));
-                tokio::spawn(seed::agree(
-                    Arc::downgrade(&self.map),
-                    Arc::clone(&self.settings),
-                    Arc::clone(&self.shared),
-                ));
-                return;
+                self.spawn(topology::refresh(nodes.clone(), map, settings, shared));
+                return self.agree_on_seed();
             }
         };
         let connection =
             SupervisedConnection::keep(Connection::new(locator, String::new(), settings, shared));
         self.map.store(Arc::new(ServerMap::single(connection)));
-        tokio::spawn(seed::agree(
-            Arc::downgrade(&self.map),
-            Arc::clone(&self.settings),
-            Arc::clone(&self.shared),
-        ));
+        self.agree_on_seed();
+    }
+
+    fn agree_on_seed(&self) {
+        let map = Arc::downgrade(&self.map);
+        let settings = Arc::clone(&self.settings);
+        self.spawn(seed::agree(map, settings, Arc::clone(&self.shared)));
+    }
+
+    /// Spawns a task that ends with the link.
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let handle = tokio::spawn(task).abort_handle();
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.push(handle);
     }
 
     /// Runs one call for which a request waits, within `timeout`.
@@ -199,9 +212,12 @@ impl Link {
     }
 
     async fn run_observed(&self, call: &Call, urgency: CallUrgency) -> Result<Reply, StoreError> {
-        let started = self.settings.clock.now();
+        let started = self.settings.environment.now();
         let result = follow(&self.map, &self.settings, &self.shared, call, None, urgency).await;
-        self.observe(&result, self.settings.clock.now().saturating_since(started));
+        self.observe(
+            &result,
+            self.settings.environment.now().saturating_since(started),
+        );
         result
     }
 
@@ -249,7 +265,7 @@ impl Link {
             let Some(permit) = connection.permit(CallUrgency::Exchange) else {
                 break;
             };
-            let started = self.settings.clock.now();
+            let started = self.settings.environment.now();
             let deadline = deadline(self.settings.exchange_timeout);
             let sent: Vec<&Call> = piece.iter().filter_map(|at| calls.get(*at)).collect();
             let answers = timeout_at(deadline, connection.send_all(&sent)).await;
@@ -259,7 +275,7 @@ impl Link {
                     connection.failed(permit, &failure);
                     self.observe(
                         &Err(failure.clone()),
-                        self.settings.clock.now().saturating_since(started),
+                        self.settings.environment.now().saturating_since(started),
                     );
                     results.extend(piece.iter().map(|at| (*at, Err(failure.clone()))));
                     break;
@@ -268,7 +284,7 @@ impl Link {
             connection.succeeded(permit);
             self.shared.observer.count_call(
                 CallResult::Ok,
-                self.settings.clock.now().saturating_since(started),
+                self.settings.environment.now().saturating_since(started),
             );
             for ((at, call), answer) in piece.iter().zip(sent).zip(answers) {
                 let result = match answer {
@@ -413,6 +429,8 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
+        let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);
+        tasks.iter().for_each(AbortHandle::abort);
         let runtime = self
             .runtime
             .get_mut()

@@ -21,7 +21,6 @@ use std::time::Duration;
 
 use crate::bounds::MEMBERS;
 use crate::call::Reply;
-use crate::random::random;
 use crate::time::Moment;
 
 /// The pause between two heartbeats.
@@ -86,13 +85,13 @@ struct SeenMembers {
 }
 
 impl Heartbeat {
-    /// Returns the arguments of a heartbeat of this process.
-    pub(crate) fn arguments(nodes: &Membership) -> Vec<Vec<u8>> {
+    /// Returns the arguments of a heartbeat of this process; `random` names the epoch of a store that has none.
+    pub(crate) fn arguments(nodes: &Membership, random: u64) -> Vec<Vec<u8>> {
         let words = [
             nodes.name(),
             MEMBER_TIMEOUT.as_millis().to_string(),
             MEMBERS.to_string(),
-            format!("{:016x}", random()),
+            format!("{random:016x}"),
         ];
         words.map(String::into_bytes).to_vec()
     }
@@ -136,10 +135,11 @@ fn member(pair: &[Reply]) -> Option<(MemberId, Duration)> {
 }
 
 impl Membership {
-    /// Creates a fleet of which this process has heard nobody, and which had so many members before.
-    pub(crate) fn unheard(known_before: NonZeroU32) -> Self {
-        let random = getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()));
-        Self::with_members(MemberId(random), SeenMembers::default(), known_before)
+    /// Creates a fleet of which this process has heard nobody, and which had so many members before. `random` names this process; without
+    /// one its system id does.
+    pub(crate) fn unheard(known_before: NonZeroU32, random: Option<u64>) -> Self {
+        let me = random.unwrap_or_else(|| u64::from(std::process::id()));
+        Self::with_members(MemberId(me), SeenMembers::default(), known_before)
     }
 
     /// Returns the same process with the members that it knows, for another store; it counts at least `known_before` until it has heard

@@ -5,13 +5,14 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::time::timeout_at;
 
+use crate::address::HostPort;
 use crate::bounds::REDIRECTIONS;
 use crate::call::{Call, CallUrgency, Reply};
 use crate::connection::{Connection, ScriptForm};
 use crate::error::{ErrorReply, RefusalReason, StoreError};
 use crate::link_state::LinkState;
 use crate::observer::LinkEvent;
-use crate::settings::{HostPort, LinkSettings};
+use crate::settings::LinkSettings;
 use crate::time::deadline;
 use crate::topology::ServerMap;
 

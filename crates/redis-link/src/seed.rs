@@ -16,9 +16,9 @@ use tracing::{info, warn};
 use crate::LOG_TARGET;
 use crate::breaker::jittered;
 use crate::call::{Call, CallUrgency, Reply};
+use crate::environment::LinkEnvironment;
 use crate::link_state::LinkState;
 use crate::membership::{HEARTBEAT_INTERVAL, MEMBER_TIMEOUT};
-use crate::random::random;
 use crate::redirection::follow;
 use crate::settings::LinkSettings;
 use crate::time::Moment;
@@ -62,39 +62,47 @@ pub(crate) async fn agree(
     if settings.seed.is_some() {
         return;
     }
-    let Some(mut proposal) = SeedProposal::new(&shared) else {
+    let Some(mut proposal) = SeedProposal::new(&shared, &*settings.environment) else {
         // Without one there is nothing to bring, and strict limits find no keys: the same as a store that is away.
         warn!(target: LOG_TARGET, "store: no seed, since the system has no random numbers");
         return;
     };
     loop {
         let Some(map) = map.upgrade() else { return };
-        let call = proposal.call(&settings.prefix, shared.nodes.name(), settings.clock.now());
+        let call = proposal.call(
+            &settings.prefix,
+            shared.nodes.name(),
+            settings.environment.now(),
+        );
         let urgency = CallUrgency::Exchange;
         let reply = follow(&map, &settings, &shared, &call, Some(SCRIPT), urgency).await;
         drop(map);
         if let Some(answer) = reply.ok().as_ref().and_then(SeedAnswer::read) {
-            proposal.apply(answer, &shared, settings.clock.now());
+            proposal.apply(answer, &shared, settings.environment.now());
         }
         let pause = if proposal.held.is_some() {
             HEARTBEAT_INTERVAL
         } else {
             SOON
         };
+        let pause = jittered(pause, settings.environment.jitter());
         tokio::select! {
-            () = tokio::time::sleep(jittered(pause, random())) => {}
+            biased;
+            () = tokio::time::sleep(pause) => {}
             () = shared.reached.notified() => {}
         }
     }
 }
 
 impl SeedProposal {
-    fn new(shared: &LinkState) -> Option<Self> {
-        let mut fresh = [0; 16];
-        match shared.inherited_seed {
-            Some(inherited_seed) => fresh = inherited_seed.0,
-            None => getrandom::fill(&mut fresh).ok()?,
-        }
+    fn new(shared: &LinkState, environment: &dyn LinkEnvironment) -> Option<Self> {
+        let fresh = match shared.inherited_seed {
+            Some(inherited_seed) => inherited_seed.0,
+            None => {
+                let high = u128::from(environment.random()?) << 64;
+                (high | u128::from(environment.random()?)).to_be_bytes()
+            }
+        };
         Some(Self {
             fresh,
             held: None,

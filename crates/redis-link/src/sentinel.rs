@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use crate::address::{HostPort, ServerAddress};
 use crate::call::Reply;
 use crate::connect::{DialError, Handshake, connect};
 use crate::error::{ErrorReply, RefusalReason, StoreError, read};
-use crate::settings::{HostPort, LinkSettings, Login, ServerAddress};
+use crate::settings::{LinkSettings, Login};
 use crate::time::deadline;
 
 /// The cause for which a Sentinel does not name the master.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use crate::LOG_TARGET;
-use crate::settings::{LinkSettings, ServerAddress};
+use crate::address::ServerAddress;
+use crate::settings::LinkSettings;
 use crate::time::Moment;
 
 /// The state of a connection, for an operator.
@@ -67,9 +68,9 @@ impl StatusRecord {
         let status = ServerStatus {
             address,
             state: ConnectionState::Connecting,
-            since: settings.clock.now(),
+            since: settings.environment.now(),
             is_in_recovery: false,
-            unreached_since: Some(settings.clock.now()),
+            unreached_since: Some(settings.environment.now()),
             round_trip: None,
             error: None,
             ahead_micros: None,
@@ -117,7 +118,7 @@ impl StatusRecord {
 
     /// Records and logs that the breaker has opened.
     pub(crate) fn breaker_opened(&self, error: &str) {
-        let now = self.settings.clock.now();
+        let now = self.settings.environment.now();
         let address = {
             let mut status = self.lock();
             status.state = ConnectionState::Unavailable;
@@ -134,7 +135,7 @@ impl StatusRecord {
 
     /// Records and logs that calls pass.
     pub(crate) fn available(&self) {
-        let now = self.settings.clock.now();
+        let now = self.settings.environment.now();
         let (address, was, since) = {
             let mut status = self.lock();
             status.unreached_since = None;
@@ -156,7 +157,7 @@ impl StatusRecord {
 
     /// Records a failed attempt to connect, and logs the first of a row.
     pub(crate) fn unreachable(&self, error: &impl fmt::Display) {
-        let now = self.settings.clock.now();
+        let now = self.settings.environment.now();
         let error = error.to_string();
         let (address, was, unreached_since) = {
             let mut status = self.lock();

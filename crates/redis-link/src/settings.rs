@@ -2,15 +2,15 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
+use crate::address::{HostPort, ServerAddress};
 use crate::call::CallUrgency;
-use crate::time::Clock;
+use crate::environment::LinkEnvironment;
 
 /// The settings by which a link finds and greets its servers.
 #[derive(Clone, Debug)]
@@ -37,8 +37,8 @@ pub struct LinkSettings {
     pub library: LibraryName,
     /// The effect of an outage on the program, for log lines and the check, such as `"visits are not counted"`.
     pub outage_effect: &'static str,
-    /// The clocks.
-    pub clock: Arc<dyn Clock>,
+    /// The clocks, the random numbers and the network.
+    pub environment: Arc<dyn LinkEnvironment>,
 }
 
 /// A name and a version, for `CLIENT SETINFO`.
@@ -83,24 +83,6 @@ pub enum Topology {
         /// Some of its nodes, at least one; they name the others.
         nodes: Vec<HostPort>,
     },
-}
-
-/// The address of a server.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum ServerAddress {
-    /// A TCP port.
-    Tcp(HostPort),
-    /// A Unix socket on this machine.
-    Unix(PathBuf),
-}
-
-/// A name or address with a port; names are resolved whenever a connection is made.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HostPort {
-    /// A name, or an address without brackets.
-    pub host: Arc<str>,
-    /// The port.
-    pub port: u16,
 }
 
 /// The user and password of a connection.
@@ -173,24 +155,5 @@ impl fmt::Debug for TlsSettings {
         into.debug_struct("TlsSettings")
             .field("server_name", &self.server_name)
             .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Display for HostPort {
-    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(into, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(into, "{}:{}", self.host, self.port)
-        }
-    }
-}
-
-impl fmt::Display for ServerAddress {
-    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => address.fmt(into),
-            Self::Unix(path) => write!(into, "unix://{}", path.display()),
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Computes the slot of a key in a Cluster, and reads which server has which slots.
 
+use crate::address::HostPort;
 use crate::call::Reply;
-use crate::settings::HostPort;
 
 /// The number of slots.
 pub(crate) const SLOTS: u16 = 16_384;

@@ -1,8 +1,7 @@
-//! Defines the moments that the link compares and the clock that it reads them from, so that the program that embeds it has one time.
+//! Defines the moments that the link compares, so that the program that embeds it has one time.
 //!
 //! The crate reads no clock itself. Timers, which say how long and not when, are tokio's.
 
-use std::fmt;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -10,15 +9,6 @@ use tokio::time::Instant;
 /// A moment, in nanoseconds since the Unix epoch. Arithmetic saturates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(u64);
-
-/// The clocks of the program that embeds the link.
-pub trait Clock: fmt::Debug + Send + Sync {
-    /// Returns the time by which durations are measured. A step of the wall clock must not show in it.
-    fn now(&self) -> Moment;
-
-    /// Returns the wall clock's time, which is compared with the clocks of servers.
-    fn wall(&self) -> Moment;
-}
 
 impl Moment {
     /// The moment so many nanoseconds after the Unix epoch.

@@ -10,14 +10,14 @@ use arc_swap::ArcSwap;
 use tracing::warn;
 
 use crate::LOG_TARGET;
+use crate::address::{HostPort, ServerAddress};
 use crate::breaker::{ReconnectBackoff, jittered};
 use crate::call::Call;
 use crate::connect::{Handshake, connect};
 use crate::connection::{Connection, ServerLocator, SupervisedConnection};
 use crate::error::read;
 use crate::link_state::LinkState;
-use crate::random::random;
-use crate::settings::{HostPort, LinkSettings, ServerAddress};
+use crate::settings::LinkSettings;
 use crate::slots::{ClusterShard, SLOTS, number_in, parse_shards, slot};
 use crate::time::deadline;
 
@@ -145,12 +145,14 @@ pub(crate) async fn refresh(
                 }
                 has_warned = true;
                 answered = None;
-                backoff.pause(random())
+                backoff.pause(settings.environment.jitter())
             }
         };
+        let refresh_pause = jittered(MIN_REFRESH_PAUSE, settings.environment.jitter());
         tokio::select! {
+            biased;
             () = tokio::time::sleep(pause) => {}
-            () = shared.topology_changed.notified() => tokio::time::sleep(jittered(MIN_REFRESH_PAUSE, random())).await,
+            () = shared.topology_changed.notified() => tokio::time::sleep(refresh_pause).await,
         }
     }
 }
@@ -183,6 +185,7 @@ async fn fetch_slots_from(
     command.arg("SLOTS");
     let deadline = deadline(settings.connect_timeout);
     let answer = tokio::select! {
+        biased;
         answer = tokio::time::timeout_at(deadline, multiplexed.send_packed_command(&command)) => answer.ok(),
         () = connected.driver => None,
     };

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sluicegate_redis_link::{
-    Call, CallResult, Clock, ConnectionState, LibraryName, Link, LinkEvent, LinkObserver,
+    Call, CallResult, ConnectionState, LibraryName, Link, LinkEnvironment, LinkEvent, LinkObserver,
     LinkSettings, Login, Moment, Reply, ServerAddress, StoreError, Topology,
 };
 
@@ -28,7 +28,7 @@ const COUNT: &str = "return redis.call('INCR', KEYS[1])";
 #[derive(Debug, Default)]
 struct Ticks(AtomicUsize);
 
-impl Clock for Ticks {
+impl LinkEnvironment for Ticks {
     fn now(&self) -> Moment {
         let ticks = self.0.fetch_add(1, Ordering::Relaxed) as u64;
         Moment::from_secs(1_800_000_000 + ticks / 1_000)
@@ -133,7 +133,7 @@ async fn a_server_is_used_lost_and_used_again() {
             version: "1",
         },
         outage_effect: "nothing is counted",
-        clock: Arc::new(Ticks::default()),
+        environment: Arc::new(Ticks::default()),
     };
     let counts = Arc::new(Counts::default());
     let observer = Arc::clone(&counts);

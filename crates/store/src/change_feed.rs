@@ -19,7 +19,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sluicegate_base::bounds::STORE_CHANGES;
-use sluicegate_base::clock;
 use sluicegate_limiter::{KeyHash, Timestamp};
 
 use super::script::{Call, Reply};
@@ -96,18 +95,16 @@ struct RemoteChange {
     at: Timestamp,
 }
 
-impl Default for ChangeFeed {
-    /// Returns the feed of a gateway that starts now.
-    fn default() -> Self {
+impl ChangeFeed {
+    /// Returns the feed of a gateway that starts at this moment.
+    pub(super) fn new(started: Timestamp) -> Self {
         Self {
-            started: clock::now(),
+            started,
             open: AtomicUsize::new(0),
             state: Mutex::default(),
         }
     }
-}
 
-impl ChangeFeed {
     fn lock(&self) -> MutexGuard<'_, FeedState> {
         // Entries are whole, so a poisoned lock still holds some.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -291,7 +288,7 @@ mod tests {
     /// and some that are none.
     #[test]
     fn a_change_elsewhere_is_met_once() {
-        let changes = ChangeFeed::default();
+        let changes = ChangeFeed::new(NOW);
         let members = [
             member("other", "set", 1),
             member("other", "cleared", 1),
@@ -314,7 +311,7 @@ mod tests {
     /// Goal: names that no request has are bounded in number and time, and the latest stay. Method: one more than there may be; a day.
     #[test]
     fn changes_are_bounded() {
-        let changes = ChangeFeed::default();
+        let changes = ChangeFeed::new(NOW);
         changes.receive(1, &[member("other", "set", 0)], "me", NOW);
         let later = NOW.saturating_add(Duration::from_secs(1));
         let members: Vec<Reply> = (1..=STORE_CHANGES)

@@ -11,16 +11,15 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sluicegate_base::clock;
 use sluicegate_limiter::{KeyHash, Seed, Settle, Timestamp};
-use sluicegate_redis_link::{HashSeed, Link, LinkObserver, StoreError};
+use sluicegate_redis_link::{HashSeed, Link, LinkEnvironment, LinkObserver, StoreError};
 use tracing::warn;
 
 use super::change_feed::ChangeFeed;
-use super::link_settings::link_settings;
+use super::link_settings::{link_settings, timestamp};
 use super::recovery_cache::RecoveryCache;
 use super::replication::{PushCounters, SyncSession};
-use super::script::{self, Call, ScriptAnswer};
+use super::script::{self, Call, NodeId, ScriptAnswer};
 use super::settlements::{self, SettlementCounters};
 use sluicegate_config::rules::StoreRules;
 use sluicegate_decide::store::PendingWrites;
@@ -36,6 +35,7 @@ const LOG_TARGET: &str = "sluicegate::store::client";
 /// A store that several nodes count in: the link to it, and what this node has not sent yet.
 pub struct Store {
     rules: StoreRules,
+    environment: Arc<dyn LinkEnvironment>,
     link: Link,
     pub(super) ahead: ClockOffset,
     pub(super) shared: Arc<StoreState>,
@@ -43,7 +43,7 @@ pub struct Store {
 
 /// The state of this node towards a store. It outlives a change of the link, and passes to another store in which keys have the same
 /// names.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct StoreState {
     pub(super) replay_queue: ReplayQueue,
     pub(super) recovery_cache: RecoveryCache,
@@ -108,18 +108,19 @@ impl ClockOffset {
 }
 
 impl Store {
-    /// Creates the store of `rules`, whose calls `observer` counts. It takes over the state of the one `before` where keys have the same
-    /// names. Until the store has reported the number of gateways it counts `known_gateways` at least. Until [`Link::start`] the store is
-    /// unavailable.
+    /// Creates the store of `rules`, which takes time and sockets from `environment`, and whose calls `observer` counts. It takes over the
+    /// state of the one `before` where keys have the same names. Until the store has reported the number of gateways it counts
+    /// `known_gateways` at least. Until [`Link::start`] the store is unavailable.
     #[must_use]
     pub fn new(
         rules: StoreRules,
         known_gateways: Option<NonZeroU32>,
+        environment: Arc<dyn LinkEnvironment>,
         observer: Arc<dyn LinkObserver>,
         before: Option<&Self>,
     ) -> Self {
         let known = before.map(|before| &before.link);
-        let mut settings = link_settings(&rules);
+        let mut settings = link_settings(&rules, Arc::clone(&environment));
         settings.known_nodes = settings
             .known_nodes
             .max(known_gateways.unwrap_or(NonZeroU32::MIN));
@@ -129,7 +130,11 @@ impl Store {
             rules,
             link,
             ahead: before.map_or_else(ClockOffset::default, |before| before.ahead.known()),
-            shared: before.map_or_else(Arc::default, |before| Arc::clone(&before.shared)),
+            shared: match before {
+                Some(before) => Arc::clone(&before.shared),
+                None => Arc::new(StoreState::new(&*environment)),
+            },
+            environment,
         }
     }
 
@@ -137,6 +142,16 @@ impl Store {
     #[must_use]
     pub fn rules(&self) -> &StoreRules {
         &self.rules
+    }
+
+    /// Returns a random number for jitter.
+    pub(super) fn jitter(&self) -> u64 {
+        self.environment.jitter()
+    }
+
+    /// Returns the time since `earlier`.
+    pub(super) fn since(&self, earlier: Timestamp) -> Duration {
+        self.now().saturating_since(earlier)
     }
 
     /// Returns the counters of settlements.
@@ -280,7 +295,7 @@ impl Store {
         call: Call,
         waits: CallWait,
     ) -> Result<ScriptAnswer, StoreError> {
-        let sent = clock::now();
+        let sent = self.now();
         let reply = match waits {
             CallWait::Request => self.link.run(call).await?,
             CallWait::Background => self.link.exchange(call).await?,
@@ -314,7 +329,28 @@ impl Store {
     }
 }
 
+impl StoreState {
+    /// Returns the state of a node that starts.
+    fn new(environment: &dyn LinkEnvironment) -> Self {
+        Self {
+            replay_queue: ReplayQueue::default(),
+            recovery_cache: RecoveryCache::default(),
+            changes: ChangeFeed::new(timestamp(environment.now())),
+            settlements: SettlementCounters::default(),
+            pending_writes: PendingWrites::default(),
+            session: tokio::sync::Mutex::new(SyncSession::new(NodeId(environment.jitter()))),
+            pushed: PushCounters::default(),
+            foreign: AtomicBool::new(false),
+            under: Mutex::default(),
+        }
+    }
+}
+
 impl CountingStore for Store {
+    fn now(&self) -> Timestamp {
+        timestamp(self.environment.now())
+    }
+
     fn prefix(&self) -> &str {
         self.link.prefix()
     }

@@ -24,7 +24,7 @@ mod sync;
 
 pub use self::check_advice::advice;
 pub use self::client::{RemoteWriteStats, Store};
-pub use self::link_settings::{link_settings, timestamp};
+pub use self::link_settings::{SystemEnvironment, link_settings, timestamp};
 pub use self::probe::check;
 pub use self::shared_rules::SharedRules;
 pub use self::store_key::StoreKey;

@@ -7,8 +7,8 @@ use sluicegate_base::clock;
 use sluicegate_base::pki::Tls;
 use sluicegate_limiter::Timestamp;
 use sluicegate_redis_link::{
-    Clock, HashSeed, HostPort, LibraryName, LinkSettings, Login, Moment, Password, ServerAddress,
-    TlsSettings, Topology,
+    HashSeed, HostPort, LibraryName, LinkEnvironment, LinkSettings, Login, Moment, Password,
+    ServerAddress, TlsSettings, Topology,
 };
 
 use sluicegate_config::rules::{StoreAddress, StoreLogin, StoreNode, StoreRules, StoreTopology};
@@ -22,11 +22,11 @@ const LIBRARY: LibraryName = LibraryName {
 /// The effect of an outage on the gateway.
 const OUTAGE_EFFECT: &str = "limits go on as their on_store_failure says";
 
-/// The clock of the gateway.
-#[derive(Debug)]
-struct GatewayClock;
+/// The clock of the gateway, with the random numbers and the sockets of the system.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemEnvironment;
 
-impl Clock for GatewayClock {
+impl LinkEnvironment for SystemEnvironment {
     fn now(&self) -> Moment {
         moment(clock::now())
     }
@@ -46,9 +46,9 @@ pub fn timestamp(moment: Moment) -> Timestamp {
     Timestamp::from_nanos(moment.as_nanos())
 }
 
-/// Returns the settings that `[store]` gives a link.
+/// Returns the settings that `[store]` gives a link in this environment.
 #[must_use]
-pub fn link_settings(rules: &StoreRules) -> LinkSettings {
+pub fn link_settings(rules: &StoreRules, environment: Arc<dyn LinkEnvironment>) -> LinkSettings {
     LinkSettings {
         topology: topology(&rules.access.topology),
         login: login(&rules.access.login),
@@ -61,7 +61,7 @@ pub fn link_settings(rules: &StoreRules) -> LinkSettings {
         seed: rules.secret_file.map(|seed| HashSeed(seed.0)),
         library: LIBRARY,
         outage_effect: OUTAGE_EFFECT,
-        clock: Arc::new(GatewayClock),
+        environment,
     }
 }
 

@@ -1,10 +1,12 @@
 //! Tries a store out for `sluicegate store check`: the link's own steps, and one call of the script that writes nothing.
 
+use std::sync::Arc;
+
 use sluicegate_base::clock;
 use sluicegate_limiter::{Cost, KeyHash, Period, Policy, Rate, Rates};
 use sluicegate_redis_link::check::{self, CheckResult, ProbeResult, ScriptProbe};
 
-use super::link_settings::link_settings;
+use super::link_settings::{SystemEnvironment, link_settings};
 use super::script::{self, Call, Reply, ScriptAnswer};
 use sluicegate_config::rules::StoreRules;
 use sluicegate_decide::store::{KeyName, StoreAsk};
@@ -14,7 +16,8 @@ struct PeekProbe(Policy);
 
 /// Returns the results of all checks of the store, server by server.
 pub async fn check(rules: &StoreRules) -> Vec<CheckResult> {
-    check::check(&link_settings(rules), &PeekProbe(one_an_hour())).await
+    let settings = link_settings(rules, Arc::new(SystemEnvironment));
+    check::check(&settings, &PeekProbe(one_an_hour())).await
 }
 
 impl ScriptProbe for PeekProbe {

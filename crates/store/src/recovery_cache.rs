@@ -74,13 +74,16 @@ impl RecoveryCache {
     pub(super) fn calls(&self, now: Timestamp) -> Vec<Call> {
         let keys = self.lock();
         let counting = keys.known.iter().filter(|(_, known)| known.until > now);
-        counting
+        let mut calls: Vec<Call> = counting
             .map(|(name, known)| {
                 let policy = &known.policy;
                 let cost = Cost::ONE;
                 script::restore(&StoreAsk { policy, name, cost }, &known.state, now)
             })
-            .collect()
+            .collect();
+        // The order of a map differs from process to process.
+        calls.sort_unstable_by(|one, other| one.keys.cmp(&other.keys));
+        calls
     }
 
     fn lock(&self) -> MutexGuard<'_, RememberedKeys> {

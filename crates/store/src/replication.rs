@@ -24,7 +24,7 @@ use super::script::{self, Call, NodeId, PUSH_MEMORY, PushNumber, Reply, ScriptAn
 use sluicegate_decide::store::{ChargeResult, KeyName, StoreAnswer, StoreAsk};
 use sluicegate_decide::store::{ClockPair, PendingWrites, TakenDelta, cost_of};
 use sluicegate_decide::store::{ReplayDelta, ReplayQueue};
-use sluicegate_redis_link::{StoreError, random};
+use sluicegate_redis_link::StoreError;
 
 /// The pushes of a node: their numbers, and those without an answer.
 #[derive(Debug)]
@@ -109,13 +109,6 @@ pub(super) enum SyncResult {
 const PATIENCE: Duration = Duration::from_secs(PUSH_MEMORY.as_secs() - 10);
 /// Units that have waited for longer are sent as far as they still count.
 const LATE: Duration = Duration::from_secs(2);
-
-impl Default for SyncSession {
-    /// The session of a node with a random id.
-    fn default() -> Self {
-        Self::new(NodeId(random()))
-    }
-}
 
 impl SyncSession {
     /// Creates the session of `node`.

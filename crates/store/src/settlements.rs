@@ -8,14 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sluicegate_base::bounds;
-use sluicegate_base::clock;
 use sluicegate_limiter::Settle;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::Store;
-use sluicegate_decide::store::CachedKey;
 use sluicegate_decide::store::StoreCharge;
+use sluicegate_decide::store::{CachedKey, CountingStore};
 
 /// The calls that settle: the permits of those under way, and the number of those that ended, by result.
 #[derive(Debug)]
@@ -41,7 +40,7 @@ pub(super) fn settle_later(
         return;
     };
     runtime.spawn(async move {
-        let settled = store.settle(&charge, settle, clock::now()).await;
+        let settled = store.settle(&charge, settle, store.now()).await;
         if let Ok(Some(answer)) = &settled
             && let Some(left) = answer.results.first()
         {

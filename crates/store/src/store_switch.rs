@@ -14,7 +14,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use sluicegate_base::clock;
+use sluicegate_decide::store::CountingStore;
 use sluicegate_redis_link::{HashSeed, Link};
 use tracing::warn;
 
@@ -30,8 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Sends what is unsent to a store that is no longer in force, and closes it.
 pub(super) async fn flush_and_close(store: Arc<Store>) {
-    let since = clock::now();
-    while clock::since(since) < PATIENCE {
+    let since = store.now();
+    while store.since(since) < PATIENCE {
         store.sync().await;
         // A request that still holds the store may charge.
         if store.unsent_keys() == 0 && Arc::strong_count(&store) == 1 {
@@ -90,9 +90,9 @@ impl StoreState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SystemEnvironment;
     use sluicegate_config::rules::{StoreRules, StoreSeed};
     use sluicegate_config::{no_review, parse};
-    use sluicegate_decide::store::CountingStore;
     use sluicegate_redis_link::{CallResult, LinkEvent, LinkObserver};
 
     /// Counts nothing.
@@ -118,7 +118,8 @@ mod tests {
     }
 
     fn store(rules: StoreRules, before: Option<&Store>) -> Store {
-        Store::new(rules, None, Arc::new(NoCounts), before)
+        let environment = Arc::new(SystemEnvironment);
+        Store::new(rules, None, environment, Arc::new(NoCounts), before)
     }
 
     /// Goal: unsent charges follow the names of keys. Method: edits of how the store is reached, of where it is, and of what keys are

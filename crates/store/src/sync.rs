@@ -25,10 +25,9 @@ use super::Store;
 use super::change_feed::READ;
 use super::replication::{PendingPush, SyncQueues, SyncResult, SyncSession};
 use super::store_switch::flush_and_close;
-use sluicegate_base::clock;
 use sluicegate_config::rules::Name;
 use sluicegate_decide::store::CountingStore;
-use sluicegate_redis_link::{BATCH, NewEpoch, RecoveryBarrier, RecoveryStage, random};
+use sluicegate_redis_link::{BATCH, NewEpoch, RecoveryBarrier, RecoveryStage};
 
 /// The target of process logs: the module of the gateway that this was, so that filters on it or a module above it go on.
 const LOG_TARGET: &str = "sluicegate::store::sync";
@@ -93,13 +92,15 @@ impl SyncTask {
             };
             tokio::time::sleep(HURRY).await;
             if !draining {
-                let pause = pause(store.rules().sync_interval, random()).saturating_sub(HURRY);
+                let pause =
+                    pause(store.rules().sync_interval, store.jitter()).saturating_sub(HURRY);
                 tokio::select! {
-                    () = tokio::time::sleep(pause) => {}
-                    () = store.pending_writes().wait_until_full() => {}
-                    () = store.epoch_changed() => {}
-                    () = self.wait_until_replaced(&store) => continue,
+                    biased;
                     _ = shutdown.changed() => draining = true,
+                    () = self.wait_until_replaced(&store) => continue,
+                    () = tokio::time::sleep(pause) => {}
+                    () = store.epoch_changed() => {}
+                    () = store.pending_writes().wait_until_full() => {}
                 }
             }
             store.sync().await;
@@ -109,11 +110,14 @@ impl SyncTask {
     /// Applies what operators change at other gateways.
     async fn read_changes(&self) {
         loop {
-            let store = self.store.load();
-            if let Some(store) = store {
-                store.read_changes(clock::now()).await;
-            }
-            tokio::time::sleep(pause(READ, random())).await;
+            let pause = match self.store.load() {
+                Some(store) => {
+                    store.read_changes(store.now()).await;
+                    pause(READ, store.jitter())
+                }
+                None => READ,
+            };
+            tokio::time::sleep(pause).await;
         }
     }
 
@@ -139,7 +143,7 @@ impl Store {
     /// Sends what was queued until now.
     pub async fn sync(&self) {
         let shared = &*self.shared;
-        let until = clock::now();
+        let until = self.now();
         if !self.is_up() {
             shared.pending_writes.drop_expired(until);
         }
@@ -183,7 +187,7 @@ impl Store {
         // Charges that come back because their server is unavailable wait behind the others: each key has its turn.
         let keys = queues.pending.backlog().keys + queues.replay.keys();
         for _ in 0..keys / BATCH + 2 {
-            let now = clock::now();
+            let now = self.now();
             let batch = session.batch(self.prefix(), BATCH, queues, until, now);
             if batch.is_empty() {
                 break;
@@ -215,7 +219,7 @@ impl Store {
         pushed.record_begin(now);
         let answers = self.run_all(&calls).await;
         let is_answered = answers.iter().any(Result::is_ok);
-        pushed.record_answer(is_answered.then(|| clock::since(now)));
+        pushed.record_answer(is_answered.then(|| self.since(now)));
         let mut result = SyncResult::Complete;
         let mut time: Option<Timestamp> = None;
         for (push, answer) in batch.into_iter().zip(answers) {
@@ -258,7 +262,7 @@ impl Store {
     }
 
     async fn restore(&self, new: &NewEpoch) -> bool {
-        let mut calls = self.shared.recovery_cache.calls(self.moment(clock::now()));
+        let mut calls = self.shared.recovery_cache.calls(self.moment(self.now()));
         calls.retain(|call| self.concerns(new, call));
         // Keys have no names before the seed is known.
         let is_complete = (calls.is_empty() || self.seed().is_some())

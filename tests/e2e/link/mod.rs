@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use sluicegate::config::rules::StoreRules;
 use sluicegate::record::StoreCallCounts;
-use sluicegate::store::link_settings;
+use sluicegate::store::{SystemEnvironment, link_settings};
 use sluicegate_redis_link::{Call, ConnectionState, Link, Reply, StoreError};
 
 use crate::harness::eventually;
@@ -34,7 +34,12 @@ impl Way {
     fn to(store: &str) -> Self {
         let tallies = Arc::new(StoreCallCounts::default());
         let observer = Arc::clone(&tallies);
-        let link = Link::new(link_settings(&rules(store)), SCRIPT, observer, None);
+        let link = Link::new(
+            link_settings(&rules(store), Arc::new(SystemEnvironment)),
+            SCRIPT,
+            observer,
+            None,
+        );
         link.start();
         Self { link, tallies }
     }

@@ -24,6 +24,9 @@ pub trait CountingStore: fmt::Debug + Send + Sync {
     /// Returns whether it is a Cluster, in which only keys of one slot can be asked by one call.
     fn has_slots(&self) -> bool;
 
+    /// Returns the time of this node.
+    fn now(&self) -> Timestamp;
+
     /// Converts a moment of this node's clock into the store's, as far as the offset is known.
     fn moment(&self, now: Timestamp) -> Timestamp;
 

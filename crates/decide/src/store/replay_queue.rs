@@ -15,14 +15,14 @@ use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ahash::HashMap;
+use ahash::{HashMap, RandomState};
 use sluicegate_base::bounds;
 use sluicegate_limiter::{Cost, Policy, Settle};
 
 use super::store_call::{KeyName, StoreAsk, settled_units};
 
 /// Charges of strict limits that the store does not have yet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ReplayQueue {
     deltas: Mutex<HashMap<KeyName, ReplayDelta>>,
     /// Charges that were dropped because the queue was full.
@@ -36,6 +36,18 @@ pub struct ReplayDelta {
     pub policy: Policy,
     /// Units of cost.
     pub units: u64,
+}
+
+impl Default for ReplayQueue {
+    fn default() -> Self {
+        // Names contain a hash under the secret seed of the store, so no client chooses their buckets. Fixed seeds here send the same names
+        // in the same order.
+        let hasher = RandomState::with_seeds(1, 2, 3, 4);
+        Self {
+            deltas: Mutex::new(HashMap::with_hasher(hasher)),
+            lost: AtomicU64::new(0),
+        }
+    }
 }
 
 impl ReplayQueue {

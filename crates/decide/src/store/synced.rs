@@ -19,7 +19,6 @@ use std::sync::Arc;
 
 use crate::rejection::LimitRejection;
 use arrayvec::ArrayVec;
-use sluicegate_base::clock;
 use sluicegate_limiter::{
     Ask, Cost, Decision, KeyHash, LateCharges, Limit, MAX_ASKS, Policy, Reservation, Settle,
     Timestamp, charge_unchecked,
@@ -444,7 +443,7 @@ impl Drop for ReplicatedCharge {
         if self.tables.is_some() {
             let now = match self.open {
                 None => self.made.here,
-                Some(_) => clock::now(),
+                Some(_) => self.store.now(),
             };
             self.settle_once(Settle::Keep, now);
         }

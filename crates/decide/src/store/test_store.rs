@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate_base::clock;
 use sluicegate_limiter::{KeyHash, Seed, Settle, Timestamp};
 
 use super::{CachedKey, CountingStore, KeyChange, PendingWrites, ReplayQueue, StoreCharge};
@@ -37,6 +38,10 @@ impl CountingStore for UnreachableStore {
 
     fn has_slots(&self) -> bool {
         false
+    }
+
+    fn now(&self) -> Timestamp {
+        clock::now()
     }
 
     fn moment(&self, now: Timestamp) -> Timestamp {
