@@ -36,6 +36,14 @@ pub struct NewEpoch {
     pub is_loss: bool,
 }
 
+impl NewEpoch {
+    /// Returns the epoch, as guarded calls name it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.epoch
+    }
+}
+
 impl StoreEpochs {
     /// Records the epoch that a heartbeat found.
     pub(crate) fn record_seen(&self, hash_tag: &str, epoch: &str) {

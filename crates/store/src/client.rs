@@ -196,22 +196,31 @@ impl Store {
         asks: &[StoreAsk<'_>],
         now: Timestamp,
     ) -> Result<StoreAnswer, StoreError> {
-        let epoch = match self.link.has_slots() {
-            true => None,
-            // Counts that were lost may still be restored.
-            false => Some(self.link.epoch().ok_or(StoreError::Unavailable)?),
-        };
-        let call = |near| {
-            let call = script::decide(asks, near);
-            match &epoch {
-                Some(epoch) => script::guarded(call, self.link.epoch_key(), epoch),
-                None => call,
-            }
-        };
+        let epoch = self.guarding_epoch()?;
+        let call = |near| self.guard(script::decide(asks, near), epoch.as_deref());
         let waits = CallWait::Request;
         let decided = self.run(asks, call(self.moment(now)), call, waits).await?;
         self.remember(asks, &decided);
         Ok(decided)
+    }
+
+    /// Returns the epoch that calls name; `None` in a Cluster, where they name none.
+    ///
+    /// # Errors
+    /// Counts that were lost may still be restored.
+    fn guarding_epoch(&self) -> Result<Option<String>, StoreError> {
+        match self.link.has_slots() {
+            true => Ok(None),
+            false => self.link.epoch().map(Some).ok_or(StoreError::Unavailable),
+        }
+    }
+
+    /// Returns the same call for a store of this epoch.
+    fn guard(&self, call: Call, epoch: Option<&str>) -> Call {
+        match epoch {
+            Some(epoch) => script::guarded(call, self.link.epoch_key(), epoch),
+            None => call,
+        }
     }
 
     /// Remembers the states of an answer, to restore a store that loses them.
@@ -261,7 +270,13 @@ impl Store {
         let Some(call) = script::settle(charge, due, self.moment(now)) else {
             return Ok(None);
         };
-        let again = |near| script::settle(charge, due, near).unwrap_or_else(|| call.clone());
+        // A store that has lost its counts would answer with a state that is not to be restored.
+        let epoch = self.guarding_epoch()?;
+        let call = self.guard(call, epoch.as_deref());
+        let again = |near| match script::settle(charge, due, near) {
+            Some(again) => self.guard(again, epoch.as_deref()),
+            None => call.clone(),
+        };
         let asks = [charge.ask()];
         let waits = CallWait::Background;
         let decided = self.run(&asks, call.clone(), again, waits).await?;

@@ -63,6 +63,15 @@ pub(super) struct PendingPush {
     near: Option<Timestamp>,
 }
 
+/// The marker of a store that has its counts.
+#[derive(Clone, Debug)]
+pub(super) struct EpochGuard {
+    /// The key of the marker.
+    pub(super) marker: Vec<u8>,
+    /// The epoch in which this node has restored the counts.
+    pub(super) epoch: String,
+}
+
 /// The queue that it was taken from.
 #[derive(Debug)]
 enum PushSource {
@@ -88,6 +97,8 @@ pub(super) struct PushCounters {
     syncs: AtomicU64,
     /// True after a log line about clocks that are far apart.
     pub(super) is_skewed: AtomicBool,
+    /// True after a push that the store did not take since it has lost its counts.
+    pub(super) is_refused_by_epoch: AtomicBool,
     /// The time of the oldest push without an answer, in nanoseconds since the epoch; 0 for none.
     oldest_unanswered: AtomicU64,
     /// The time at which the exchange under way began, in nanoseconds since the epoch; 0 for none.
@@ -184,8 +195,16 @@ impl SyncSession {
                 self.unanswered.push_back(PendingPush { near, ..push });
                 Some(now)
             }
-            // A push names no epoch.
-            Some(ScriptAnswer::Foreign(_) | ScriptAnswer::Emptied) => {
+            Some(ScriptAnswer::Emptied) => {
+                // Nothing was written, so the number may be used again.
+                queues
+                    .pushed
+                    .is_refused_by_epoch
+                    .store(true, Ordering::Relaxed);
+                self.unanswered.push_back(push);
+                None
+            }
+            Some(ScriptAnswer::Foreign(_)) => {
                 queues.pushed.foreign.fetch_add(1, Ordering::Relaxed);
                 push.give_up(queues);
                 None
@@ -257,13 +276,25 @@ impl SyncSession {
         }
     }
 
-    /// Returns the call that sends `push`.
+    /// Returns the call that sends `push`. That of a strict limit names the epoch of `guard`: a store that has lost its counts since would
+    /// answer with a state that is not to be restored.
     #[must_use]
-    pub(super) fn call(&self, push: &PendingPush, at: ClockPair) -> Call {
+    pub(super) fn call(
+        &self,
+        push: &PendingPush,
+        guard: Option<&EpochGuard>,
+        at: ClockPair,
+    ) -> Call {
         let near = push.near.unwrap_or(at.store);
-        match push.charge {
-            Some((_, number)) => script::push(&push.ask(), self.node, number, near),
-            None => script::peek(&[push.ask()], near),
+        let Some((_, number)) = push.charge else {
+            return script::peek(&[push.ask()], near);
+        };
+        let call = script::push(&push.ask(), self.node, number, near);
+        match (&push.source, guard) {
+            (PushSource::Replay(_), Some(guard)) => {
+                script::guarded(call, guard.marker.clone(), &guard.epoch)
+            }
+            (PushSource::Replay(_), None) | (PushSource::Pending(_), _) => call,
         }
     }
 }

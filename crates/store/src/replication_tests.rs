@@ -133,7 +133,7 @@ impl Gateway {
         let batch = self.session.batch("test", 100, queues, at.here, at.here);
         let size = batch.len();
         for push in batch {
-            let call = self.session.call(&push, at);
+            let call = self.session.call(&push, None, at);
             let reply = match line {
                 Line::Passes => Ok(store.run(&call, at.store)),
                 Line::LosesTheCall => Err(StoreError::TimedOut),

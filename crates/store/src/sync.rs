@@ -23,7 +23,7 @@ use tracing::{info, warn};
 
 use super::Store;
 use super::change_feed::READ;
-use super::replication::{PendingPush, SyncQueues, SyncResult, SyncSession};
+use super::replication::{EpochGuard, PendingPush, SyncQueues, SyncResult, SyncSession};
 use super::store_switch::flush_and_close;
 use sluicegate_config::rules::Name;
 use sluicegate_decide::store::CountingStore;
@@ -165,7 +165,10 @@ impl Store {
             }
             return;
         }
-        let result = self.push_all(&mut session, queues, until).await;
+        let guard = self.epoch_guard(&lost);
+        let result = self
+            .push_all(&mut session, queues, guard.as_ref(), until)
+            .await;
         shared.pushed.record_end(&session, result);
         match result {
             SyncResult::Complete => self.recover(&lost).await,
@@ -176,11 +179,25 @@ impl Store {
         }
     }
 
+    /// Returns the epoch in which this node has restored the counts of the store: one of those that are being recovered, or the latest.
+    /// `None` in a Cluster, where calls name no epoch.
+    fn epoch_guard(&self, lost: &[NewEpoch]) -> Option<EpochGuard> {
+        if self.has_slots() {
+            return None;
+        }
+        let restored = lost.first().map(|new| new.as_str().to_owned());
+        Some(EpochGuard {
+            marker: self.epoch_key(),
+            epoch: restored.or_else(|| self.epoch())?,
+        })
+    }
+
     /// Sends the charges that have waited since `until` or longer, batch by batch, as long as the store answers.
     async fn push_all(
         &self,
         session: &mut SyncSession,
         queues: SyncQueues<'_>,
+        guard: Option<&EpochGuard>,
         until: Timestamp,
     ) -> SyncResult {
         let mut result = SyncResult::Complete;
@@ -192,7 +209,7 @@ impl Store {
             if batch.is_empty() {
                 break;
             }
-            let (of_batch, time) = self.push(session, batch, queues, now).await;
+            let (of_batch, time) = self.push(session, batch, queues, guard, now).await;
             if of_batch == SyncResult::Partial {
                 result = SyncResult::Partial;
             }
@@ -211,10 +228,14 @@ impl Store {
         session: &mut SyncSession,
         batch: Vec<PendingPush>,
         queues: SyncQueues<'_>,
+        guard: Option<&EpochGuard>,
         now: Timestamp,
     ) -> (SyncResult, Option<Timestamp>) {
         let at = self.moments(now);
-        let calls: Vec<_> = batch.iter().map(|push| session.call(push, at)).collect();
+        let calls: Vec<_> = batch
+            .iter()
+            .map(|push| session.call(push, guard, at))
+            .collect();
         let pushed = &self.shared.pushed;
         pushed.record_begin(now);
         let answers = self.run_all(&calls).await;
@@ -228,6 +249,11 @@ impl Store {
             }
             let of_answer = session.apply(push, answer, queues);
             time = time.or(of_answer);
+        }
+        // Relaxed: only this task writes it.
+        if pushed.is_refused_by_epoch.swap(false, Ordering::Relaxed) {
+            self.reread_epochs();
+            result = SyncResult::Partial;
         }
         (result, time)
     }
