@@ -2,9 +2,10 @@
 //!
 //! Until this process has recovered from a new epoch (`epoch.rs`), guarded calls name the epoch before, and the script refuses them.
 //!
-//! Recovery has two stages, and each process waits in each for all others that it knows of, up to [`RETURN_PATIENCE`]: first all restore
-//! what the server had counted, of which the largest value holds; then they add what they counted meanwhile. So nothing is added to a value
-//! before that value is restored, and no guarded call passes before both are done.
+//! Recovery has two stages, and each process waits in each for all others that it knows of, or that one of them knows of, up to
+//! [`RETURN_PATIENCE`]: a process that was away shortly before is not known to all yet. First all restore what the server had counted, of
+//! which the largest value holds; then they add what they counted meanwhile. So nothing is added to a value before that value is restored,
+//! and no guarded call passes before both are done.
 //!
 //! # Limits
 //! In a Cluster the marker lies in another slot than the keys, so calls are not bound to it: a master that is emptied while it serves
@@ -15,20 +16,24 @@ use crate::epoch::NewEpoch;
 use crate::link::Link;
 use crate::membership::RETURN_PATIENCE;
 
-/// Announces a stage. KEYS: the marker of the epoch, a hash of the stages by process; ARGV: the name of the process, the epoch, the stage.
-/// Returns how many processes have reached that stage, and the age of the epoch in milliseconds; -1 for another epoch.
+/// Announces a stage. KEYS: the marker of the epoch, a hash of the stages by process; ARGV: the name of the process, the epoch, the stage,
+/// the number of processes that it knows of. Returns how many processes have reached that stage, the age of the epoch in milliseconds, and
+/// the largest number that one of them knows of; -1 for another epoch.
 const STAGES: &str = "\
 local epoch = redis.call('GET', KEYS[1])
-if epoch ~= ARGV[2] then return { -1, 0 } end
+if epoch ~= ARGV[2] then return { -1, 0, 0 } end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-redis.call('HSET', KEYS[2], ARGV[1], epoch .. ' ' .. ARGV[3])
+redis.call('HSET', KEYS[2], ARGV[1], epoch .. ' ' .. ARGV[4] .. ' ' .. ARGV[3])
 redis.call('PEXPIRE', KEYS[2], 60000)
-local there = 0
+local there, known = 0, 0
 for _, stage in ipairs(redis.call('HVALS', KEYS[2])) do
-  if string.sub(stage, 1, #epoch) == epoch and string.sub(stage, -1) >= ARGV[3] then there = there + 1 end
+  if string.sub(stage, 1, #epoch) == epoch then
+    known = math.max(known, tonumber(string.match(string.sub(stage, #epoch + 1), '^ (%d+) ') or 0))
+    if string.sub(stage, -1) >= ARGV[3] then there = there + 1 end
+  end
 end
-return { there, math.max(now - (tonumber(string.match(epoch, ' (%d+)$')) or 0), 0) }
+return { there, math.max(now - (tonumber(string.match(epoch, ' (%d+)$')) or 0), 0), known }
 ";
 
 /// A completed step of a recovery.
@@ -104,6 +109,7 @@ impl Link {
             self.shared.nodes.name(),
             new.epoch.clone(),
             stage.to_owned(),
+            self.shared.nodes.count().to_string(),
         ];
         let call = Call {
             keys: keys.to_vec(),
@@ -113,11 +119,16 @@ impl Link {
         let Ok(Reply::Rows(fields)) = reply else {
             return RecoveryBarrier::Waiting;
         };
-        let [Reply::Integer(reached), Reply::Integer(age)] = fields[..] else {
+        let [
+            Reply::Integer(reached),
+            Reply::Integer(age),
+            Reply::Integer(known),
+        ] = fields[..]
+        else {
             return RecoveryBarrier::Waiting;
         };
         let patience = i64::try_from(RETURN_PATIENCE.as_millis()).unwrap_or(i64::MAX);
-        let has_all = reached >= i64::from(self.shared.nodes.count());
+        let has_all = reached >= known.max(i64::from(self.shared.nodes.count()));
         match has_all || reached > 0 && age >= patience {
             true => RecoveryBarrier::Passed,
             false => RecoveryBarrier::Waiting,

@@ -285,6 +285,16 @@ fn is_uncertain(served: &Served) -> bool {
     served.failure == Some(StoreFailure::Unknown)
 }
 
+/// Returns the units of strict limits that were charged or queued under a name, whatever became of their gateway, and that the store lacks.
+pub(crate) fn unrestored(evidence: &Evidence) -> u64 {
+    let strict = evidence.served.iter().filter(|served| {
+        let is_named = served.has_seed || served.is_charged_in_store;
+        is_named && [0, 1, 4, 5].contains(&served.route)
+    });
+    let certain = strict.filter(|served| served.is_admitted && !is_uncertain(served));
+    (certain.count() as u64).saturating_sub(evidence.strict_ledger)
+}
+
 fn conserved(plan: &Plan, evidence: &Evidence, routes: &[usize], counted: u64) -> Option<String> {
     let served = || {
         evidence

@@ -69,6 +69,7 @@ fn every_seed_keeps_the_bounds() {
         for line in &result.lines {
             eprintln!("{line}");
         }
+        eprintln!("{} units not restored", result.unrestored);
         let violations = &result.violations;
         assert!(violations.is_empty(), "{}", report(&plan, violations));
         return;

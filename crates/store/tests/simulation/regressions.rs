@@ -1,6 +1,7 @@
 //! Repeats the schedules that once failed.
 
 use super::plan::{Fault, OnFailure, Plan, PlannedFault};
+use super::redis::ServerCondition;
 use super::run::run;
 use super::world::Recording;
 
@@ -37,4 +38,36 @@ fn a_push_to_an_emptied_store_spoils_nothing_that_is_restored() {
             result.violations
         );
     }
+}
+
+/// Goal: an emptied store gets back what a gateway knows that has just returned. Method: a gateway that was away for so long that the
+/// others forgot it returns, is heard by some of them, and is the last to come back when the store comes back empty (seed 201).
+#[test]
+fn a_gateway_that_has_just_returned_restores_before_others_go_on() {
+    let fault = |fault, begins, ends| PlannedFault {
+        fault,
+        begins,
+        ends,
+    };
+    let cut = |from_store| Fault::Partition {
+        gateway: 3,
+        to_store: true,
+        from_store,
+    };
+    let faults = [
+        fault(cut(true), 6_771, 12_007),
+        fault(cut(false), 13_332, 16_297),
+        fault(Fault::RestartEmpty, 13_418, 24_645),
+        fault(Fault::Refusing(ServerCondition::Loading), 13_809, 20_764),
+        fault(Fault::Reload { gateway: 2 }, 15_870, 15_870),
+    ];
+    let plan = Plan {
+        gateways: 6,
+        clients: 2,
+        count: 17,
+        pause: 15,
+        ..plan(201, &faults)
+    };
+    let result = run(&plan, &[], Recording::Hash);
+    assert_eq!(result.unrestored, 0, "{:?}", result.violations);
 }

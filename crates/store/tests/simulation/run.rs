@@ -25,6 +25,8 @@ pub(crate) struct RunResult {
     /// The hash of all events.
     pub(crate) hash: u64,
     pub(crate) lines: Vec<String>,
+    /// Units that were admitted, and that the store should have had back whatever the plan was.
+    pub(crate) unrestored: u64,
     /// The texts that were replaced in scripts.
     pub(crate) replaced: usize,
     pub(crate) requests: usize,
@@ -95,6 +97,7 @@ impl Fleet {
         self.world.note(format_args!("violations: {violations:?}"));
         RunResult {
             violations,
+            unrestored: checks::unrestored(&evidence),
             hash: self.world.hash(),
             lines: self.world.take_lines(),
             replaced: self.world.redis().replaced,
