@@ -30,3 +30,8 @@ pub enum Reply {
     /// A list.
     Rows(Vec<Reply>),
 }
+
+/// Returns the hash by which a server names a script that it has run before.
+pub(crate) fn script_hash(script: &str) -> String {
+    redis::Script::new(script).get_hash().to_owned()
+}

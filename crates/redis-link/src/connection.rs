@@ -27,7 +27,7 @@ use crate::address::{HostPort, ServerAddress};
 use crate::breaker::{
     BreakerEffect, CallPermit, CircuitBreaker, FailureWeight, ReconnectBackoff, jittered,
 };
-use crate::call::{Call, CallUrgency, Reply};
+use crate::call::{Call, CallUrgency, Reply, script_hash};
 use crate::connect::{DialError, Handshake, OpenConnection, connect};
 use crate::error::{ErrorReply, StoreError, read};
 use crate::link_state::LinkState;
@@ -60,8 +60,10 @@ pub(crate) enum ServerLocator {
 /// The form in which a call carries its script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScriptForm {
-    /// The hash of a script that the server has loaded.
+    /// The hash of the link's script, which the server has loaded.
     Hash,
+    /// The hash of this one, which it may have run before.
+    HashOf(&'static str),
     /// The text of the script.
     Text(&'static str),
     /// The text after `ASKING`, for a server that imports the slot.
@@ -227,6 +229,10 @@ impl Connection {
                 let command = command(call, "EVALSHA", &live.hash);
                 read(multiplexed.send_packed_command(&command).await)
             }
+            ScriptForm::HashOf(script) => {
+                let command = command(call, "EVALSHA", &script_hash(script));
+                read(multiplexed.send_packed_command(&command).await)
+            }
             ScriptForm::Text(script) => {
                 let command = command(call, "EVAL", script);
                 read(multiplexed.send_packed_command(&command).await)
@@ -337,11 +343,8 @@ impl Connection {
         let sent = self.settings.environment.now();
         let wall = self.settings.environment.wall();
         let deadline = deadline(self.settings.exchange_timeout);
-        let command = command(&call, "EVAL", membership::SCRIPT);
-        let mut multiplexed = live.multiplexed.clone();
-        let answer =
-            tokio::time::timeout_at(deadline, multiplexed.send_packed_command(&command)).await;
-        let reply = match answer.map(read) {
+        let answer = tokio::time::timeout_at(deadline, live.send_heartbeat(&call)).await;
+        let reply = match answer {
             Err(_) => return Err(StoreError::TimedOut),
             // The slot has gone elsewhere, so the server lives: the next look at the Cluster brings another key.
             Ok(Err(ErrorReply::Moved(_) | ErrorReply::Ask(_) | ErrorReply::TryAgain))
@@ -492,6 +495,22 @@ impl Connection {
     fn lock_hash_tag(&self) -> MutexGuard<'_, String> {
         // It is replaced whole, so a poisoned lock still holds one.
         self.hash_tag.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LiveConnection {
+    /// Sends a heartbeat.
+    async fn send_heartbeat(&self, call: &Call) -> Result<Reply, ErrorReply> {
+        let mut multiplexed = self.multiplexed.clone();
+        let by_hash = command(call, "EVALSHA", &script_hash(membership::SCRIPT));
+        match read(multiplexed.send_packed_command(&by_hash).await) {
+            // Its text loads it.
+            Err(ErrorReply::NoScript) => {
+                let by_text = command(call, "EVAL", membership::SCRIPT);
+                read(multiplexed.send_packed_command(&by_text).await)
+            }
+            answer => answer,
+        }
     }
 }
 

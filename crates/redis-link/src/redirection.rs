@@ -31,7 +31,7 @@ pub(crate) async fn follow(
     let map = map.load_full();
     let deadline = deadline(settings.timeout_of(urgency));
     let script = other.unwrap_or(shared.script);
-    let mut form = other.map_or(ScriptForm::Hash, ScriptForm::Text);
+    let mut form = other.map_or(ScriptForm::Hash, ScriptForm::HashOf);
     let mut connection = map.connection_for(call).ok_or(StoreError::Unavailable)?;
     for _ in 0..REDIRECTIONS {
         let permit = connection.permit(urgency).ok_or(StoreError::Unavailable)?;
