@@ -8,10 +8,6 @@ pub(crate) const QUEUE: usize = 1024;
 /// that a call made meanwhile does not wait behind them for longer than a millisecond or two.
 pub const BATCH: usize = 128;
 
-/// Other processes that each remembers by name, some 50 bytes each. A larger fleet is counted by the server alone, so a lost set of
-/// members shrinks it until all have written again, within two seconds.
-pub(crate) const MEMBERS: usize = 1024;
-
 /// Redirections that one call follows: to the new server of a slot, from there to the server that imports it, and once more with the
 /// whole script. More is a Cluster in disorder: the call fails.
 pub(crate) const REDIRECTIONS: usize = 4;

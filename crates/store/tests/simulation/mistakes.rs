@@ -102,13 +102,13 @@ const MISTAKES: &[KnownMistake] = &[
     ),
     mistake(
         "the number of gateways is forgotten",
-        "redis.call('ZREVRANGE', KEYS[1], 0, ARGV[3] - 1, 'WITHSCORES')",
-        "{ ARGV[1], now }",
+        "redis.call('ZCARD', KEYS[1])",
+        "1",
     ),
     mistake(
         "each heartbeat begins an epoch",
-        "string.format('%.0f', now), 'NX')",
-        "string.format('%.0f', now))",
+        "local epoch = redis.call('GET', KEYS[2])",
+        "local epoch = nil",
     ),
     mistake(
         "a recovery never ends",
