@@ -13,31 +13,35 @@ local name, offered, held, silence = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumb
 local function mark_of(seed) return string.sub(redis.sha1hex(seed), 1, 16) end
 local function decimal(x) return string.format('%.0f', x) end
 
-local voices, mine = {}, mark_of(offered)
-local function count(mark, since)
-  local voice = voices[mark] or { number = 0, since = since, mark = mark }
-  voice.number, voice.since = voice.number + 1, math.min(voice.since, since)
-  voices[mark] = voice
+local mine = mark_of(offered)
+-- Parses what a gateway holds: a mark, and since when; nil for one that was not heard of.
+local function holding(text)
+  local mark, begun, seen = string.match(text or '', '^(%x+) (%d+) (%d+)$')
+  if mark and #begun <= 15 and #seen <= 15 and math.abs(now - seen) <= silence then return mark, tonumber(begun) end
+end
+local since = now - math.max(held, 0)
+if held >= 0 then
+  local mark, begun = holding(redis.call('HGET', KEYS[2], name))
+  if mark == mine then since = math.min(since, begun) end
+  redis.call('HSET', KEYS[2], name, mine .. ' ' .. decimal(since) .. ' ' .. decimal(now))
 end
 
-local since = now - math.max(held, 0)
-local all, silent = redis.call('HGETALL', KEYS[2]), {}
+-- Mostly the gateway holds what is here. Gateways that hold another seed, and may be more, say so themselves.
+local kept = redis.call('GET', KEYS[1])
+if held >= 0 and kept == offered then return { AGREED, kept } end
+
+local voices = {}
+local all = redis.call('HGETALL', KEYS[2])
 for index = 1, #all, 2 do
-  local mark, begun, seen = string.match(all[index + 1], '^(%x+) (%d+) (%d+)$')
-  local lives = mark and #begun <= 15 and #seen <= 15 and math.abs(now - seen) <= silence
-  if all[index] == name then
-    if lives and mark == mine then since = math.min(since, tonumber(begun)) end
-  elseif lives then
-    count(mark, tonumber(begun))
-  else
-    silent[#silent + 1] = all[index]
+  local mark, begun = holding(all[index + 1])
+  if not mark then
+    redis.call('HDEL', KEYS[2], all[index])
+  elseif held >= 0 or all[index] ~= name then
+    local voice = voices[mark] or { number = 0, since = begun, mark = mark }
+    voice.number, voice.since = voice.number + 1, math.min(voice.since, begun)
+    voices[mark] = voice
   end
 end
-if held >= 0 then
-  redis.call('HSET', KEYS[2], name, mine .. ' ' .. decimal(since) .. ' ' .. decimal(now))
-  count(mine, since)
-end
-for _, gone in ipairs(silent) do redis.call('HDEL', KEYS[2], gone) end
 
 local function before(one, other)
   if one.number ~= other.number then return one.number > other.number end
@@ -49,7 +53,6 @@ for _, voice in pairs(voices) do
   if not first or before(voice, first) then first = voice end
 end
 
-local kept = redis.call('GET', KEYS[1])
 if kept and #kept == 16 and (not first or first.mark == mark_of(kept)) then return { AGREED, kept } end
 if first and first.mark ~= mine then return { UNDECIDED, '' } end
 redis.call('SET', KEYS[1], offered)
