@@ -25,7 +25,7 @@ use tokio::sync::{Notify, watch};
 use tracing::{error, info, warn};
 
 use self::announce::announce;
-use self::datagrams::{DatagramSockets, DatagramStartup};
+use self::datagrams::DatagramListeners;
 use self::drain::{exit_when_drained, save_log};
 use self::opening::{AllListening, CloseWhen, ListenerPlan, ListenerStartup};
 use self::room::log_room;
@@ -111,13 +111,14 @@ pub fn serve(
     let (takeover, inherited) = inherit(begin, &rules)?;
     let InheritedState {
         sockets,
+        datagrams,
         counters,
         gateways,
     } = inherited;
     // A start that waits for the old process can be interrupted; from here on something is open.
     let signals = ProcessSignals::listen().map_err(StartError::Signals)?;
     let sockets = Arc::new(open_sockets(&rules, sockets)?);
-    let datagram_sockets = DatagramSockets::open(&rules, begin)?;
+    let datagrams = DatagramListeners::open(&rules, datagrams)?;
     // Before the first reading of the time: counters that continue have a clock of their own.
     let (storage, seed) =
         CounterStorage::open(lasting(&rules, begin, counters)).map_err(StartError::Counters)?;
@@ -143,13 +144,12 @@ pub fn serve(
     let (retire, retired) = watch::channel(false);
     // Pingora drops its services before it ends; a listener whose channel is dropped would close.
     let unretired = retire.clone();
-    let startup = ListenerStartup::of(&sockets);
-    let datagrams = datagram_sockets.add_services(&mut server, startup, &process, &retired);
+    datagrams.add_services(&mut server, &mut opening, &process);
     add_listeners(&mut server, &mut opening, &process, retired);
     tasks::add(&mut server, &process, &reload);
     (extras.add_services)(&mut server);
 
-    let upgrade_server = UpgradeServer::of(&sockets, &process);
+    let upgrade_server = UpgradeServer::of(&sockets, &datagrams, &process);
     let (tell_opened, opened) = watch::channel(false);
     let drain = Arc::new(Notify::new());
     signals.obey(SignalTargets {
@@ -167,9 +167,10 @@ pub fn serve(
         takeover,
         upgrade_socket,
         upgrade_server: Arc::clone(&upgrade_server),
+        datagrams,
         tell_opened,
     };
-    start.complete(opening.complete(), datagrams);
+    start.complete(opening.complete());
     let stop = StopTask {
         process: Arc::clone(&process),
         sockets,
@@ -204,6 +205,7 @@ fn inherit(
             activation::tell_unused(&sockets, rules);
             let inherited = InheritedState {
                 sockets,
+                datagrams: None,
                 counters: None,
                 gateways: None,
             };
@@ -317,14 +319,15 @@ struct StartTask {
     takeover: Option<PendingTakeover>,
     upgrade_socket: Option<PathBuf>,
     upgrade_server: Arc<UpgradeServer>,
+    datagrams: Arc<DatagramListeners>,
     tell_opened: watch::Sender<bool>,
 }
 
 impl StartTask {
-    /// Turns `/readyz` to 200 once every listener accepts, that of datagrams behind the others, and completes the upgrade.
-    fn complete(self, opened: AllListening, datagrams: DatagramStartup) {
+    /// Turns `/readyz` to 200 once every listener accepts, and completes the upgrade. Datagrams are read from then on.
+    fn complete(self, opened: AllListening) {
         std::thread::spawn(move || {
-            if opened.wait().and_then(|()| datagrams.open()).is_err() {
+            if opened.wait().is_err() {
                 error!("a listener failed to start");
                 std::process::exit(1);
             }
@@ -337,7 +340,9 @@ impl StartTask {
             let version = env!("CARGO_PKG_VERSION");
             let text = format!("Sluicegate {version} serves.");
             self.process.shared.mark(mark, "", &text);
-            let claim = match self.takeover.map(PendingTakeover::complete) {
+            let complete =
+                |takeover: PendingTakeover| takeover.complete(self.datagrams.addresses());
+            let claim = match self.takeover.map(complete) {
                 None => SocketClaim::IfUnanswered,
                 Some(Ok(())) => {
                     info!("upgrade: took over from the old process");
@@ -350,6 +355,7 @@ impl StartTask {
                     std::process::exit(1);
                 }
             };
+            self.datagrams.read();
             if let Some(path) = &self.upgrade_socket {
                 upgrade::serve(path, claim, &self.upgrade_server);
             }

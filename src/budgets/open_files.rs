@@ -4,8 +4,8 @@
 //! of 1,024 for programs that use `select`, which this one does not; the hard limit is the one that the operator set.
 
 use sluicegate_base::bounds::{
-    FEWEST_FILES, FILES_OF_HTTP3, FILES_OF_LISTENER, FILES_OF_LISTENER_THREAD, FILES_OF_THREAD,
-    LOOK_UPS_IN_FLIGHT, OTHER_FILES,
+    FEWEST_FILES, FILES_OF_HTTP3_THREAD, FILES_OF_LISTENER, FILES_OF_LISTENER_THREAD,
+    FILES_OF_THREAD, LOOK_UPS_IN_FLIGHT, OTHER_FILES,
 };
 
 use crate::config::rules::{Http3, LimitRules, OriginRules, Rules};
@@ -59,7 +59,7 @@ impl OwnFiles {
 fn datagrams(rules: &Rules) -> u64 {
     let listeners = rules.listeners.iter();
     let spoken = listeners.filter(|listener| listener.http3 == Http3::Accepted);
-    FILES_OF_HTTP3 * spoken.count() as u64
+    FILES_OF_HTTP3_THREAD * rules.server.threads as u64 * spoken.count() as u64
 }
 
 /// Returns the number of concurrent health checks of an origin: one of each server.

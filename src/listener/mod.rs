@@ -23,7 +23,9 @@ pub use accept::ConnectionApp;
 pub(crate) use accept::{Acceptor, QueuedConnections};
 pub use admin::AdminApp;
 use client_stream::ClientStream;
-pub(crate) use http3::Http3Endpoint;
+pub(crate) use http3::{
+    Http3Address, Http3Endpoint, QuicIdentity, ThreadPlace, ThreadSockets, relay,
+};
 pub use intake::Intake;
 use sluicegate_decide::client::PeerAddress;
 

@@ -1,107 +1,222 @@
-//! Owns the UDP sockets of listeners that speak HTTP/3, and the service of each.
+//! Owns the UDP sockets of listeners that speak HTTP/3: one a thread, bound here or taken over from the old process.
 //!
-//! A new process opens sockets of its own at the same addresses. The kernel spreads datagrams over those of both from then on, and each
-//! process knows the half of the connections alone. So the new one opens them as the last act of its start, and the old one closes its own,
-//! and its connections with them, when the new one has taken over: some milliseconds later.
+//! A new process takes the sockets themselves, since further ones would get a part of what is for the connections of the old one. Both
+//! have them then, and one reads: the new one from the moment on at which it has taken over, and passes on what is for connections that
+//! the old one still serves. At an address that the new one does not take, the old one reads on.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
+use std::os::unix::net::UnixDatagram;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use pingora::server::{ListenFds, Server, ShutdownWatch};
 use pingora::services::Service;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::watch;
-use tracing::error;
 
-use super::StartMode;
-use super::opening::{AllListening, ListenerStartup, NeverAccepts};
+use super::opening::ListenerStartup;
 use super::start_error::StartError;
 use crate::config::rules::{Http3, Rules};
-use crate::listener::Http3Endpoint;
+use crate::listener::{
+    Http3Address, Http3Endpoint, QuicIdentity, ThreadPlace, ThreadSockets, relay,
+};
 use crate::process::{GatewayProcess, SharedState};
 
-/// The addresses, and their sockets; `None` for one that is opened later.
-pub(super) struct DatagramSockets(Vec<(SocketAddr, Option<UdpSocket>)>);
+/// The addresses at which this process speaks HTTP/3.
+pub(super) struct DatagramListeners {
+    identity: QuicIdentity,
+    listeners: BTreeMap<SocketAddr, DatagramListener>,
+    /// True once this process reads.
+    reads: watch::Sender<bool>,
+}
 
-/// The service of one listener.
+/// One address, with duplicates of its sockets for the next process.
+struct DatagramListener {
+    address: Arc<Http3Address>,
+    sockets: Vec<UdpSocket>,
+    /// The sockets of threads whose services are not added yet.
+    threads: Mutex<Vec<ThreadSockets>>,
+}
+
+/// The parts of HTTP/3 that a process hands over.
+pub(super) struct DatagramHandover {
+    /// Its identity.
+    pub(super) identity: QuicIdentity,
+    /// The sockets of its threads.
+    pub(super) sockets: Vec<(SocketAddr, UdpSocket)>,
+    /// The ways to its threads, and to those of processes before it that still serve.
+    pub(super) relays: Vec<DatagramRelay>,
+}
+
+/// The way to one thread.
+pub(super) struct DatagramRelay {
+    /// The address whose connections it has.
+    pub(super) address: SocketAddr,
+    /// The thread.
+    pub(super) place: ThreadPlace,
+    /// The socket by which it is passed datagrams.
+    pub(super) socket: UnixDatagram,
+}
+
+/// The service of one thread.
 struct DatagramService {
     name: String,
     shared: Arc<SharedState>,
-    address: SocketAddr,
-    socket: Option<UdpSocket>,
+    address: Arc<Http3Address>,
+    sockets: Option<ThreadSockets>,
     accepts: Option<Sender<()>>,
-    /// True once every other listener accepts.
-    turn: watch::Receiver<bool>,
-    retired: watch::Receiver<bool>,
+    reads: watch::Receiver<bool>,
 }
 
-/// The services, which wait for every other listener.
-pub(super) struct DatagramStartup {
-    opens: watch::Sender<bool>,
-    listening: AllListening,
-}
-
-impl DatagramStartup {
-    /// Lets the services open their sockets, and waits until all receive.
+impl DatagramListeners {
+    /// Opens the sockets of each listener that speaks HTTP/3, those that are not `inherited`.
     ///
     /// # Errors
-    /// One never will.
-    pub(super) fn open(self) -> Result<(), NeverAccepts> {
-        self.opens.send_replace(true);
-        self.listening.wait()
-    }
-}
-
-impl DatagramSockets {
-    /// Opens a socket for each listener that speaks HTTP/3. One at whose address another process still reads is closed again at once: it
-    /// only shows that it can be opened later, before this process accepts connections.
-    ///
-    /// # Errors
-    /// An address cannot be bound.
-    pub(super) fn open(rules: &Rules, begin: StartMode) -> Result<Self, StartError> {
-        let listeners = rules.listeners.iter();
-        let addresses = listeners
-            .filter(|listener| listener.http3 == Http3::Accepted)
-            .map(|listener| listener.address);
-        let open = |address| {
-            let socket = bind(address).map_err(|cause| StartError::BindUdp(address, cause))?;
-            let kept = match begin {
-                StartMode::Takeover => None,
-                StartMode::Alone => Some(socket),
-            };
-            Ok((address, kept))
+    /// An address cannot be bound, or the system has no random bytes.
+    pub(super) fn open(
+        rules: &Rules,
+        inherited: Option<DatagramHandover>,
+    ) -> Result<Arc<Self>, StartError> {
+        let identity = match &inherited {
+            Some(inherited) => inherited.identity.successor(),
+            None => QuicIdentity::draw().map_err(StartError::NoRandomBytes)?,
         };
-        addresses.map(open).collect::<Result<_, _>>().map(Self)
+        let (mut sockets, mut relays) = match inherited {
+            Some(inherited) => (inherited.sockets, inherited.relays),
+            None => (Vec::new(), Vec::new()),
+        };
+        let spoken = rules.listeners.iter();
+        let spoken = spoken.filter(|listener| listener.http3 == Http3::Accepted);
+        let mut listeners = BTreeMap::new();
+        for address in spoken.map(|listener| listener.address) {
+            let of_address = sockets.extract_if(.., |(at, _)| *at == address);
+            let mut taken: Vec<_> = of_address.map(|(_, socket)| socket).collect();
+            let before = relays.extract_if(.., |relay| relay.address == address);
+            let before = before.map(|relay| (relay.place, relay.socket)).collect();
+            let opened = bind_missing(address, rules.server.threads, &mut taken)
+                .and_then(|()| DatagramListener::new(address, &identity, taken, before))
+                .map_err(|cause| StartError::BindUdp(address, cause))?;
+            listeners.insert(address, opened);
+        }
+        Ok(Arc::new(Self {
+            identity,
+            listeners,
+            reads: watch::Sender::default(),
+        }))
     }
 
-    /// Adds the service of each. It closes when the process is `retired`.
+    /// Adds the service of each thread, which waits for [`Self::read`].
     pub(super) fn add_services(
-        self,
+        &self,
         server: &mut Server,
-        mut startup: ListenerStartup,
+        startup: &mut ListenerStartup,
         process: &GatewayProcess,
-        retired: &watch::Receiver<bool>,
-    ) -> DatagramStartup {
-        let (opens, turn) = watch::channel(false);
-        for (address, socket) in self.0 {
-            server.add_service(DatagramService {
-                name: format!("HTTP/3 {address}"),
-                shared: Arc::clone(&process.shared),
-                address,
-                socket,
-                accepts: Some(startup.add_another()),
-                turn: turn.clone(),
-                retired: retired.clone(),
+    ) {
+        for (address, listener) in &self.listeners {
+            let threads = &listener.threads;
+            let mut threads = threads.lock().unwrap_or_else(PoisonError::into_inner);
+            for sockets in threads.drain(..) {
+                server.add_service(DatagramService {
+                    name: format!("HTTP/3 {address}"),
+                    shared: Arc::clone(&process.shared),
+                    address: Arc::clone(&listener.address),
+                    sockets: Some(sockets),
+                    accepts: Some(startup.add_another()),
+                    reads: self.reads.subscribe(),
+                });
+            }
+        }
+    }
+
+    /// Lets the threads read. Until then what comes waits in the kernel.
+    pub(super) fn read(&self) {
+        self.reads.send_replace(true);
+    }
+
+    /// Returns the addresses.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.listeners.keys().copied()
+    }
+
+    /// Returns what a process behind this one needs; `None` where HTTP/3 is not spoken.
+    ///
+    /// # Errors
+    /// There are no descriptors for duplicates.
+    pub(super) fn handover(&self) -> io::Result<Option<DatagramHandover>> {
+        if self.listeners.is_empty() {
+            return Ok(None);
+        }
+        let mut handover = DatagramHandover {
+            identity: self.identity.clone(),
+            sockets: Vec::new(),
+            relays: Vec::new(),
+        };
+        for (address, listener) in &self.listeners {
+            for socket in &listener.sockets {
+                handover.sockets.push((*address, socket.try_clone()?));
+            }
+            for (place, socket) in listener.address.relays()? {
+                handover.relays.push(DatagramRelay {
+                    address: *address,
+                    place,
+                    socket,
+                });
+            }
+        }
+        Ok(Some(handover))
+    }
+
+    /// Stops reading at an address, at which the new process reads from now on.
+    pub(super) fn hand_over(&self, address: SocketAddr) {
+        if let Some(listener) = self.listeners.get(&address) {
+            listener.address.hand_over();
+        }
+    }
+}
+
+impl DatagramListener {
+    /// Returns the listener whose threads have these sockets, one each.
+    fn new(
+        address: SocketAddr,
+        identity: &QuicIdentity,
+        sockets: Vec<UdpSocket>,
+        mut relays: Vec<(ThreadPlace, UnixDatagram)>,
+    ) -> io::Result<Self> {
+        let mut threads = Vec::new();
+        for (thread, udp) in (0..).zip(&sockets) {
+            let place = ThreadPlace {
+                generation: identity.generation(),
+                thread,
+            };
+            let ends = relay()?;
+            relays.push((place, ends.sender));
+            threads.push(ThreadSockets {
+                place,
+                udp: udp.try_clone()?,
+                relay: ends.receiver,
             });
         }
-        DatagramStartup {
-            opens,
-            listening: startup.complete(),
-        }
+        Ok(Self {
+            address: Http3Address::new(address, identity, relays),
+            sockets,
+            threads: Mutex::new(threads),
+        })
     }
+}
+
+/// Binds further sockets at an address, up to as many as there are threads. More than these stay, since the kernel gives each its part.
+fn bind_missing(
+    address: SocketAddr,
+    threads: usize,
+    sockets: &mut Vec<UdpSocket>,
+) -> io::Result<()> {
+    while sockets.len() < threads {
+        sockets.push(bind(address)?);
+    }
+    Ok(())
 }
 
 fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
@@ -117,25 +232,20 @@ impl Service for DatagramService {
     async fn start_service(&mut self, _: Option<ListenFds>, shutdown: ShutdownWatch, _: usize) {
         // A service that ends before it accepts drops its channel, which ends the start.
         let accepts = self.accepts.take();
-        // The start was given up where it never comes.
-        if self.turn.wait_for(|opens| *opens).await.is_err() {
-            return;
-        }
-        let socket = match self.socket.take().map_or_else(|| bind(self.address), Ok) {
-            Ok(socket) => socket,
-            Err(cause) => return error!("{}", StartError::BindUdp(self.address, cause)),
-        };
-        let Some(endpoint) = Http3Endpoint::new(&self.shared, self.address, socket) else {
+        let Some((endpoint, relay)) = self
+            .sockets
+            .take()
+            .and_then(|sockets| Http3Endpoint::new(&self.shared, &self.address, sockets))
+        else {
             return;
         };
         if let Some(accepts) = accepts {
             // The receiver is dropped if the start was given up.
             let _ = accepts.send(());
         }
-        let mut retired = self.retired.clone();
-        tokio::select! {
-            () = Arc::clone(&endpoint).serve(shutdown) => {}
-            _ = retired.wait_for(|retired| *retired) => endpoint.retire(),
+        // The start was given up where it never comes.
+        if self.reads.wait_for(|reads| *reads).await.is_ok() {
+            endpoint.serve(relay, shutdown).await;
         }
     }
 
@@ -143,7 +253,7 @@ impl Service for DatagramService {
         &self.name
     }
 
-    /// All connections of an address run on one thread.
+    /// A connection runs on the thread of its socket.
     fn threads(&self) -> Option<usize> {
         Some(1)
     }

@@ -25,6 +25,8 @@ pub enum StartError {
     AccessLog(std::io::Error),
     /// The audit log cannot be opened.
     AuditLog(std::io::Error),
+    /// The system has no random bytes, which HTTP/3 needs.
+    NoRandomBytes(getrandom::Error),
     /// There is no storage for counters.
     Counters(CounterStorageError),
     /// A socket of the service manager cannot be used.
@@ -60,6 +62,7 @@ impl std::fmt::Display for StartError {
             }
             Self::AccessLog(cause) => write!(f, "cannot open the access log: {cause}"),
             Self::AuditLog(cause) => write!(f, "cannot open the audit log: {cause}"),
+            Self::NoRandomBytes(cause) => write!(f, "no random bytes for HTTP/3: {cause}"),
             Self::Counters(cause) => cause.fmt(f),
             Self::Activation(cause) => {
                 write!(f, "a socket of the service manager cannot be used: {cause}")

@@ -125,14 +125,7 @@ impl QuicDriver {
 
     fn poll_serve(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let streams = Arc::clone(&self.streams);
-        let is_retired = {
-            let mut state = streams.lock();
-            state.set_driver(context);
-            state.is_retired()
-        };
-        if is_retired {
-            self.close_at_once();
-        }
+        streams.lock().set_driver(context);
         if let Some(established) = &self.established
             && established.permit.poll_reclaimed(context).is_ready()
         {
@@ -335,8 +328,7 @@ impl QuicDriver {
         self.deadlines.closed = Some(timer::deadline(bounds::LINGER_TIME));
     }
 
-    /// Ends a connection that is closed for another one, or since another process has its address, and its memory as soon as the reason was
-    /// sent.
+    /// Ends a connection that is closed for another one, and its memory as soon as the reason was sent.
     fn close_at_once(&mut self) {
         self.close(ErrorCode::NO_ERROR);
         self.deadlines.closed = Some(timer::deadline(Duration::ZERO));
@@ -354,7 +346,7 @@ impl QuicDriver {
         let mut state = self.streams.lock();
         state.http.drain();
         let round_trips = state.quic.rtt().saturating_mul(DRAIN_ROUND_TRIPS);
-        let notice = round_trips.min(bounds::HTTP3_GOAWAY_TIME);
+        let notice = round_trips.clamp(bounds::HTTP3_LEAST_GOAWAY_TIME, bounds::HTTP3_GOAWAY_TIME);
         self.deadlines.drain = Some(timer::deadline(notice));
         self.deadlines.idle = None;
         state.wake_driver();

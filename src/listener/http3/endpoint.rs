@@ -1,7 +1,9 @@
-//! Owns the QUIC endpoint of a listener: reads datagrams, passes each to its connection, and admits new ones.
+//! Owns the QUIC endpoint of a thread: reads datagrams, passes each to its connection, and admits new ones.
 
 use std::collections::HashMap;
-use std::net::{SocketAddr, UdpSocket};
+use std::io;
+use std::net::UdpSocket;
+use std::os::unix::net::UnixDatagram;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,18 +11,20 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use pingora::server::ShutdownWatch;
-use quinn_proto::crypto::{HandshakeTokenKey, HmacKey, Session};
+use quinn_proto::crypto::Session;
 use quinn_proto::{
-    ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig,
-    EndpointEvent, Incoming,
+    ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, EndpointEvent,
+    Incoming,
 };
 use quinn_udp::RecvMeta;
-use ring::hkdf;
 use sluicegate_base::{bounds, clock};
 use sluicegate_decide::client::{PeerAddress, TlsFacts};
 use sluicegate_http3::{ConnectionLimits, ServerConnection};
 use tracing::error;
 
+use super::address::Http3Address;
+use super::connection_ids::ThreadPlace;
+use super::datagram_routes::{DatagramOrigin, DatagramRoute, RelayReceiver};
 use super::driver::QuicDriver;
 use super::quic_now;
 use super::socket::DatagramSocket;
@@ -40,16 +44,23 @@ use crate::tls::{self, ActiveListener};
 /// Errors of the socket behind one another that are taken for one that lasts.
 const ERRORS_IN_A_ROW: u32 = 16;
 
-/// The endpoint of one listener.
+/// The endpoint of one thread of an address.
 pub(crate) struct Http3Endpoint {
     shared: Arc<SharedState>,
-    address: SocketAddr,
+    address: Arc<Http3Address>,
+    place: ThreadPlace,
     socket: Arc<DatagramSocket>,
-    /// The key of the tokens by which clients prove their addresses.
-    tokens: Arc<dyn HandshakeTokenKey>,
     state: Mutex<EndpointState>,
-    /// Handshakes that are not complete.
-    handshakes: Arc<AtomicUsize>,
+}
+
+/// The sockets of one thread.
+pub(crate) struct ThreadSockets {
+    /// The place of its connections.
+    pub(crate) place: ThreadPlace,
+    /// The one that the kernel gives datagrams of clients.
+    pub(crate) udp: UdpSocket,
+    /// The one by which other threads pass on what is for it.
+    pub(crate) relay: UnixDatagram,
 }
 
 /// The state behind the lock.
@@ -67,7 +78,7 @@ pub(super) struct HandshakePlace {
 
 impl HandshakePlace {
     fn take(handshakes: &Arc<AtomicUsize>, of_client: Option<ClientHandshake>) -> Self {
-        // Relaxed, here and below: a count on its own, of one thread.
+        // Relaxed, here and below: a count on its own.
         handshakes.fetch_add(1, Ordering::Relaxed);
         Self {
             handshakes: Arc::clone(handshakes),
@@ -96,89 +107,127 @@ enum Admission {
 }
 
 impl Http3Endpoint {
-    /// Returns the endpoint of the listener at `address`, on its socket; `None` where the system does not allow it, which is logged.
+    /// Returns the endpoint of a thread, with what others pass on to it; `None` where the system does not allow it, which is logged.
     pub(crate) fn new(
         shared: &Arc<SharedState>,
-        address: SocketAddr,
-        socket: UdpSocket,
-    ) -> Option<Arc<Self>> {
-        let socket = DatagramSocket::new(socket)
-            .inspect_err(|why| error!("{address}: the UDP socket cannot be used: {why}"))
+        address: &Arc<Http3Address>,
+        sockets: ThreadSockets,
+    ) -> Option<(Arc<Self>, RelayReceiver)> {
+        let at = address.address;
+        let ThreadSockets { place, udp, relay } = sockets;
+        let socket = DatagramSocket::new(udp)
+            .inspect_err(|why| error!("{at}: the UDP socket cannot be used: {why}"))
             .ok()?;
-        let mut key = [0; 64];
-        getrandom::fill(&mut key)
-            .inspect_err(|why| error!("{address}: no random bytes for HTTP/3: {why}"))
+        let relay = RelayReceiver::new(relay)
+            .inspect_err(|why| error!("{at}: a socket for HTTP/3 cannot be used: {why}"))
             .ok()?;
-        let (reset, token) = key.split_at(32);
-        let reset = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, reset);
-        let token = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(token);
-        let config = EndpointConfig::new(Arc::new(reset) as Arc<dyn HmacKey>);
-        let tokens = Arc::new(token) as Arc<dyn HandshakeTokenKey>;
         let rules = shared.snapshot();
-        let active = rules.listeners.get(&address);
+        let active = rules.listeners.get(&at);
         let crypto = active.and_then(|active| active.tls.as_ref()?.quic());
         let Some(crypto) = crypto else {
-            error!("{address}: HTTP/3 cannot be spoken with the TLS of this listener");
+            error!("{at}: HTTP/3 cannot be spoken with the TLS of this listener");
             return None;
         };
-        let first = server_config(&rules.rules.server, crypto, &tokens);
+        let config = Arc::new(address.endpoint_config(place));
+        let first = server_config(&rules.rules.server, crypto, &address.tokens);
         // Datagrams are never split on their way: quinn-udp forbids it where the system can.
-        let quic = Endpoint::new(Arc::new(config), Some(first), true, None);
-        Some(Arc::new(Self {
+        let quic = Endpoint::new(config, Some(first), true, None);
+        let endpoint = Arc::new(Self {
             shared: Arc::clone(shared),
-            address,
+            address: Arc::clone(address),
+            place,
             socket: Arc::new(socket),
-            tokens,
             state: Mutex::new(EndpointState {
                 quic,
                 connections: HashMap::new(),
             }),
-            handshakes: Arc::default(),
-        }))
+        });
+        Some((endpoint, relay))
     }
 
-    /// Serves until the process ends. New connections are refused from the shutdown on.
-    pub(crate) async fn serve(self: Arc<Self>, shutdown: ShutdownWatch) {
+    /// Serves until the process ends. New connections are refused from the shutdown on, and belong to the process that takes over from
+    /// then on.
+    pub(crate) async fn serve(self: Arc<Self>, relay: RelayReceiver, shutdown: ShutdownWatch) {
         timer_keepalive::keep();
+        let received = async {
+            tokio::select! {
+                biased;
+                () = self.address.wait_for_handover() => {}
+                () = self.receive(&shutdown) => {}
+            }
+        };
+        tokio::join!(received, self.receive_relayed(relay, &shutdown));
+    }
+
+    /// Acts on what clients send to the address.
+    async fn receive(self: &Arc<Self>, shutdown: &ShutdownWatch) {
         let mut batch = self.socket.batch();
         let mut errors = 0;
         loop {
-            let take = |meta: &RecvMeta, datagram| self.take(meta, datagram, &shutdown);
-            match self.socket.receive(&mut batch, take).await {
-                Ok(()) => errors = 0,
-                Err(error) => {
-                    // ICMP messages about earlier datagrams show here, one a call.
-                    tracing::debug!("{}: UDP: {error}", self.address);
-                    errors += 1;
+            let take = |meta: &RecvMeta, datagram| self.take(meta, datagram, shutdown);
+            let received = self.socket.receive(&mut batch, take).await;
+            self.pass_error(received, &mut errors).await;
+        }
+    }
+
+    /// Acts on what other threads received.
+    async fn receive_relayed(self: &Arc<Self>, mut relay: RelayReceiver, shutdown: &ShutdownWatch) {
+        let mut errors = 0;
+        loop {
+            let received = match relay.receive().await {
+                Ok(Some((origin, datagram))) => {
+                    self.handle(&origin, BytesMut::from(datagram), shutdown);
+                    Ok(())
                 }
-            }
-            if errors >= ERRORS_IN_A_ROW {
-                // Without a pause an error that lasts would take the thread.
-                tokio::time::sleep(bounds::ACCEPT_PAUSE).await;
-            }
+                Ok(None) => Ok(()),
+                Err(error) => Err(error),
+            };
+            self.pass_error(received, &mut errors).await;
         }
     }
 
-    /// Ends all connections, since a new process serves the address: clients go on there. Their tasks end at once, and with the last of
-    /// them the socket closes, to which the kernel passes datagrams that nobody reads any more.
-    pub(crate) fn retire(&self) {
-        let connections: Vec<_> = self.lock().connections.values().cloned().collect();
-        for connection in connections {
-            connection.lock().retire();
+    /// Goes on after an error of a socket; with a pause after several, since one that lasts would take the thread.
+    async fn pass_error(&self, received: io::Result<()>, errors: &mut u32) {
+        let Err(error) = received else {
+            *errors = 0;
+            return;
+        };
+        // ICMP messages about earlier datagrams show here, one a call.
+        tracing::debug!("{}: UDP: {error}", self.address.address);
+        *errors += 1;
+        if *errors >= ERRORS_IN_A_ROW {
+            tokio::time::sleep(bounds::ACCEPT_PAUSE).await;
         }
     }
 
-    /// Acts on a datagram.
+    /// Acts on a datagram from the socket, or passes it on.
     fn take(self: &Arc<Self>, meta: &RecvMeta, datagram: BytesMut, shutdown: &ShutdownWatch) {
+        let origin = DatagramOrigin {
+            source: meta.addr,
+            destination: meta.dst_ip,
+            congestion: meta.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8)),
+        };
+        let routes = &self.address.routes;
+        if routes.pass_on(self.place, &origin, &datagram) == DatagramRoute::Here {
+            self.handle(&origin, datagram, shutdown);
+        }
+    }
+
+    /// Acts on a datagram for this thread.
+    fn handle(
+        self: &Arc<Self>,
+        origin: &DatagramOrigin,
+        datagram: BytesMut,
+        shutdown: &ShutdownWatch,
+    ) {
         let mut answer = Vec::new();
         let bytes = datagram.len();
-        let ecn = meta.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8));
         let mut state = self.lock();
         let event = (state.quic).handle(
             quic_now(),
-            meta.addr,
-            meta.dst_ip,
-            ecn,
+            origin.source,
+            origin.destination,
+            origin.congestion,
             datagram,
             &mut answer,
         );
@@ -191,7 +240,7 @@ impl Http3Endpoint {
                 let connection = state.connections.get(&handle).cloned();
                 drop(state);
                 if let Some(connection) = connection {
-                    connection.lock().receive(event, meta.addr, bytes);
+                    connection.lock().receive(event, origin.source, bytes);
                 }
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
@@ -222,8 +271,11 @@ impl Http3Endpoint {
     }
 
     fn admission(&self, incoming: &Incoming, shutdown: &ShutdownWatch) -> Admission {
-        let handshakes = self.handshakes.load(Ordering::Relaxed);
-        if *shutdown.borrow() {
+        let handshakes = self.address.handshakes.load(Ordering::Relaxed);
+        if self.address.is_handed_over() {
+            // The process that reads here now is asked again.
+            Admission::Ignored
+        } else if *shutdown.borrow() {
             Admission::Refused
         } else if handshakes >= bounds::HTTP3_HANDSHAKES {
             Admission::Ignored
@@ -252,7 +304,7 @@ impl Http3Endpoint {
             self.socket.try_send(&transmit, &answer);
             return;
         };
-        let config = server_config(&snapshot.rules.server, crypto, &self.tokens);
+        let config = server_config(&snapshot.rules.server, crypto, &self.address.tokens);
         let accepted = (state.quic).accept(incoming, quic_now(), &mut answer, Some(config));
         let (handle, quic) = match accepted {
             Ok(accepted) => accepted,
@@ -277,7 +329,7 @@ impl Http3Endpoint {
         );
         state.connections.insert(handle, Arc::clone(&streams));
         drop(state);
-        let place = HandshakePlace::take(&self.handshakes, charge);
+        let place = HandshakePlace::take(&self.address.handshakes, charge);
         let driver = QuicDriver::new(
             Arc::clone(self),
             handle,
@@ -305,7 +357,7 @@ impl Http3Endpoint {
         }
         let address = incoming.remote_address().ip().to_canonical();
         let account = self.shared.accounts.find(address, &snapshot.rules.client);
-        let held = self.handshakes.load(Ordering::Relaxed);
+        let held = self.address.handshakes.load(Ordering::Relaxed);
         let left = bounds::HTTP3_HANDSHAKES.saturating_sub(held);
         ClientHandshake::enter(&account, left as u64).map(Some)
     }
@@ -329,7 +381,7 @@ impl Http3Endpoint {
             protocol: ListenerProtocol::Http,
             account,
         };
-        let gateway = Gateway(Arc::clone(shared), self.address);
+        let gateway = Gateway(Arc::clone(shared), self.address.address);
         let context = StreamContext::new(StreamProtocol::Http3, gateway, facts, shutdown);
         Some((permit.ok()?, Arc::new(context)))
     }
@@ -403,7 +455,8 @@ impl Http3Endpoint {
     }
 
     fn listener(&self) -> Option<Arc<ActiveListener>> {
-        self.shared.snapshot().listeners.get(&self.address).cloned()
+        let snapshot = self.shared.snapshot();
+        snapshot.listeners.get(&self.address.address).cloned()
     }
 
     fn lock(&self) -> MutexGuard<'_, EndpointState> {

@@ -1,5 +1,5 @@
-//! Serves HTTP/3 at one address: `endpoint` reads the datagrams and admits connections, each of which has a task, a `driver`; `streams`
-//! owns what it shares with the tasks of its requests.
+//! Serves HTTP/3 at one address: the `endpoint` of each thread reads datagrams and admits connections. Each of these has a task, a
+//! `driver`; `streams` owns what it shares with the tasks of its requests.
 //!
 //! QUIC is [`quinn_proto`], frames and fields are those of [`sluicegate_http3`]; a request is served by the code that serves a stream of
 //! HTTP/2 ([`super::http2`]).
@@ -24,10 +24,15 @@
 //! ([`bounds::HTTP3_CREDIT_WAIT`]).
 //!
 //! # Concurrency
-//! All connections of an address run on the one thread of its service, so locks are free whenever they are taken.
+//! A connection runs on one thread, with its endpoint and its requests, so locks are free whenever they are taken. A thread passes on what
+//! it receives for connections of another one, by their ids ([`datagram_routes`]), and what is for a process whose sockets this one has
+//! taken over.
 
+mod address;
 mod connection_deadlines;
+mod connection_ids;
 mod connection_wait;
+mod datagram_routes;
 mod driver;
 mod endpoint;
 mod foreign_datagrams;
@@ -40,7 +45,10 @@ mod transport;
 
 use std::time::{Duration, Instant};
 
-pub(crate) use endpoint::Http3Endpoint;
+pub(crate) use address::Http3Address;
+pub(crate) use connection_ids::{QuicIdentity, ThreadPlace};
+pub(crate) use datagram_routes::relay;
+pub(crate) use endpoint::{Http3Endpoint, ThreadSockets};
 
 use crate::timer;
 

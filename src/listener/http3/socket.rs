@@ -14,7 +14,7 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 /// Bytes of the largest datagram that is received: more than any path of the internet carries.
-const LARGEST_DATAGRAM: usize = 1500;
+pub(super) const LARGEST_DATAGRAM: usize = 1500;
 /// Datagrams that one transmission has at most.
 const SENT_AT_ONCE: usize = 10;
 

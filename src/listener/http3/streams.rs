@@ -52,8 +52,6 @@ pub(super) struct QuicState {
     driver: TaskWaker,
     /// The streams whose answers QUIC was given whole, or broke off, since the driver looked.
     answered: Vec<StreamId>,
-    /// True once another process has the address.
-    is_retired: bool,
 }
 
 /// A request that is served.
@@ -101,7 +99,6 @@ impl QuicStreams {
             events: VecDeque::new(),
             driver: TaskWaker::default(),
             answered: Vec::new(),
-            is_retired: false,
         })))
     }
 
@@ -141,17 +138,6 @@ impl QuicState {
     /// Wakes the task of the connection.
     pub(super) fn wake_driver(&self) {
         self.driver.wake_again();
-    }
-
-    /// Ends the connection by its task, since another process has the address.
-    pub(super) fn retire(&mut self) {
-        self.is_retired = true;
-        self.wake_driver();
-    }
-
-    /// Returns whether another process has the address.
-    pub(super) fn is_retired(&self) -> bool {
-        self.is_retired
     }
 
     /// Returns the number of requests that are served.

@@ -10,9 +10,11 @@ use std::path::Path;
 use sluicegate_base::bounds;
 use sluicegate_decide::state::CounterHandover;
 
+use super::datagrams::DatagramsReader;
 use super::handover::HandoverReader;
 use super::line::UpgradeChannel;
-use super::{GATEWAYS, TAKE};
+use super::{GATEWAYS, READS, TAKE};
+use crate::server::datagrams::DatagramHandover;
 use crate::server::sockets::ListenerMap;
 use crate::server::start_error::StartError;
 
@@ -22,6 +24,8 @@ pub(in crate::server) struct PendingTakeover(UpgradeChannel);
 /// The state that the old process handed over.
 pub(in crate::server) struct InheritedState {
     pub(in crate::server) sockets: ListenerMap,
+    /// Its sockets of HTTP/3; `None` where it does not speak it.
+    pub(in crate::server) datagrams: Option<DatagramHandover>,
     /// Its counters; `None` where they are in a directory.
     pub(in crate::server) counters: Option<CounterHandover>,
     /// The number of gateways that share its store; `None` where it has none.
@@ -42,11 +46,18 @@ impl PendingTakeover {
         Ok((Self(lines), inherited))
     }
 
-    /// Reports that every listener accepts, and waits for the old process to drain.
+    /// Reports that every listener accepts, and that this process is about to read datagrams at these addresses; waits for the old process
+    /// to drain.
     ///
     /// # Errors
     /// The old process does not drain: then it continues, and this process must end.
-    pub(in crate::server) fn complete(mut self) -> io::Result<()> {
+    pub(in crate::server) fn complete(
+        mut self,
+        datagrams: impl IntoIterator<Item = SocketAddr>,
+    ) -> io::Result<()> {
+        for address in datagrams {
+            self.0.send_line(&format!("{READS}{address}"))?;
+        }
         self.0.send_line("ready")?;
         match self.0.receive_line()?.as_str() {
             "yours" => Ok(()),
@@ -58,10 +69,11 @@ impl PendingTakeover {
 fn receive(lines: &mut UpgradeChannel) -> io::Result<InheritedState> {
     let mut sockets = ListenerMap::new();
     let mut received = HandoverReader::default();
+    let mut datagrams = DatagramsReader::default();
     let mut gateways = None;
     loop {
         let line = lines.receive_line()?;
-        if received.take(&line, lines)? {
+        if received.take(&line, lines)? || datagrams.take(&line, lines)? {
             continue;
         }
         if let Some(number) = line.strip_prefix(GATEWAYS) {
@@ -79,6 +91,7 @@ fn receive(lines: &mut UpgradeChannel) -> io::Result<InheritedState> {
             None if line == "end" => {
                 return Ok(InheritedState {
                     sockets,
+                    datagrams: datagrams.whole(),
                     counters: received.whole(),
                     gateways,
                 });

@@ -5,6 +5,7 @@
 //! and with root. The progress is one [`UpgradeStage`] under one lock, so that there is one new process at a time.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -21,19 +22,28 @@ use tracing::{error, info, warn};
 use super::connection_cap::ConnectionCap;
 use super::handover;
 use super::line::UpgradeChannel;
-use super::{GATEWAYS, START, TAKE};
+use super::{GATEWAYS, READS, START, TAKE, datagrams};
 use crate::process::GatewayProcess;
+use crate::server::datagrams::DatagramListeners;
 use crate::server::sockets::ListenerSockets;
 use crate::supervisor;
 
 /// The old process's side of an upgrade.
 pub(in crate::server) struct UpgradeServer {
     sockets: Arc<ListenerSockets>,
+    datagrams: Arc<DatagramListeners>,
     process: Arc<GatewayProcess>,
     stage: Mutex<UpgradeStage>,
     handed_over: Notify,
     /// Connections of commands that requested an upgrade.
     commands: Arc<ConnectionCap>,
+}
+
+/// A new process that accepts.
+struct ReadyProcess {
+    process: i32,
+    /// The addresses at which it is about to read datagrams.
+    reads: Vec<SocketAddr>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,10 +71,12 @@ impl UpgradeServer {
     /// Makes the server of a process that serves on these sockets.
     pub(in crate::server) fn of(
         sockets: &Arc<ListenerSockets>,
+        datagrams: &Arc<DatagramListeners>,
         process: &Arc<GatewayProcess>,
     ) -> Arc<Self> {
         Arc::new(Self {
             sockets: Arc::clone(sockets),
+            datagrams: Arc::clone(datagrams),
             process: Arc::clone(process),
             stage: Mutex::new(UpgradeStage::Serving),
             handed_over: Notify::new(),
@@ -150,13 +162,19 @@ impl UpgradeServer {
             return;
         }
         // Commits under the lock, so that a stop comes before or after. Invariant 1: up to here this process accepts.
-        let accepted = offered.and_then(|new_process| {
-            supervisor::main_process(new_process.unsigned_abs());
+        let accepted = offered.and_then(|ready| {
+            supervisor::main_process(ready.process.unsigned_abs());
             lines.send_line("yours")?;
-            Ok(new_process)
+            Ok(ready)
         });
         match accepted {
-            Ok(new_process) => {
+            Ok(ReadyProcess {
+                process: new_process,
+                reads,
+            }) => {
+                for address in reads {
+                    self.datagrams.hand_over(address);
+                }
                 info!("upgrade: process {new_process} has taken over, this one drains");
                 *stage = UpgradeStage::HandedOver(new_process);
                 drop(stage);
@@ -173,10 +191,13 @@ impl UpgradeServer {
         }
     }
 
-    /// Passes the sockets and the counters, and waits until the new process accepts. Returns its process id.
-    fn offer(&self, lines: &mut UpgradeChannel) -> io::Result<i32> {
+    /// Passes the sockets and the counters, and waits until the new process accepts.
+    fn offer(&self, lines: &mut UpgradeChannel) -> io::Result<ReadyProcess> {
         for (address, socket) in self.sockets.duplicates()? {
             lines.send_with_descriptor(&format!("listener {address}"), &socket)?;
+        }
+        if let Some(handover) = self.datagrams.handover()? {
+            datagrams::send(lines, &handover)?;
         }
         if let Some(counters) = self.process.reloader.storage.handover()? {
             handover::send(lines, &counters)?;
@@ -185,14 +206,10 @@ impl UpgradeServer {
             lines.send_line(&format!("{GATEWAYS}{}", store.nodes()))?;
         }
         lines.send_line("end")?;
-        match lines.receive_line() {
-            Ok(line) if line == "ready" => Ok(lines.peer()?),
-            Ok(line) => Err(io::Error::other(line)),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                Err(io::Error::other("it ended before it was ready"))
-            }
-            Err(error) => Err(error),
-        }
+        wait_until_ready(lines).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => io::Error::other("it ended before it was ready"),
+            _ => error,
+        })
     }
 
     /// Starts the requested process, and waits for its result. Returns its process id.
@@ -239,6 +256,23 @@ impl UpgradeServer {
                 return Err(format!("the new process was not ready after {patience:?}"));
             }
             std::thread::sleep(bounds::DRAIN_LOOKS);
+        }
+    }
+}
+
+/// Reads what a new process says that begins to accept.
+fn wait_until_ready(lines: &mut UpgradeChannel) -> io::Result<ReadyProcess> {
+    let mut reads = Vec::new();
+    loop {
+        let line = lines.receive_line()?;
+        let address = line.strip_prefix(READS);
+        match address.and_then(|address| address.parse().ok()) {
+            Some(address) => reads.push(address),
+            None if line == "ready" => {
+                let process = lines.peer()?;
+                return Ok(ReadyProcess { process, reads });
+            }
+            None => return Err(io::Error::other(line)),
         }
     }
 }

@@ -4,14 +4,14 @@ use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, LazyLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use h3::client::SendRequest;
+use h3::client::{RequestStream, SendRequest};
 use h3::error::StreamError;
-use h3_quinn::OpenStreams;
-use quinn::Endpoint;
+use h3_quinn::{BidiStream, OpenStreams};
 use quinn::crypto::rustls::QuicClientConfig;
+use quinn::{Endpoint, TransportConfig};
 use quinn_proto::EndpointConfig;
 use tokio::time::timeout;
 
@@ -24,6 +24,9 @@ const NAME: &str = "gateway.test";
 
 /// The authority that all of these clients believe.
 static AUTHORITY: LazyLock<Authority> = LazyLock::new(Authority::new);
+
+/// The error of a request that was not sent, since the connection ends.
+pub const NOT_SENT: &str = "the connection takes no more requests";
 
 /// One connection; every request is a stream of its own.
 pub struct Http3Client {
@@ -40,6 +43,21 @@ impl Http3Client {
 
     /// Connects, from an address of the system's choice where none is given.
     pub(super) async fn connect(from: Option<IpAddr>, to: SocketAddr) -> io::Result<Self> {
+        Self::connect_with(TransportConfig::default(), from, to).await
+    }
+
+    /// Connects, and sends a PING whenever nothing came for a moment.
+    pub async fn pinging(to: SocketAddr) -> Self {
+        let mut transport = TransportConfig::default();
+        transport.keep_alive_interval(Some(Duration::from_millis(100)));
+        Self::connect_with(transport, None, to).await.unwrap()
+    }
+
+    async fn connect_with(
+        transport: TransportConfig,
+        from: Option<IpAddr>,
+        to: SocketAddr,
+    ) -> io::Result<Self> {
         let tls = TlsClients::of(&AUTHORITY).offering(&["h3"]).into_config();
         let quic = QuicClientConfig::try_from(tls).map_err(io::Error::other)?;
         let any = match to.ip() {
@@ -47,7 +65,9 @@ impl Http3Client {
             IpAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
         };
         let mut endpoint = Endpoint::client(SocketAddr::new(from.unwrap_or(any), 0))?;
-        endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(quic)));
+        let mut config = quinn::ClientConfig::new(Arc::new(quic));
+        config.transport_config(Arc::new(transport));
+        endpoint.set_default_client_config(config);
         let connecting = endpoint.connect(to, NAME).map_err(io::Error::other)?;
         let connection = timeout(PATIENCE, connecting).await??;
         let (mut connection, sender) = h3::client::new(h3_quinn::Connection::new(connection))
@@ -77,22 +97,31 @@ impl Http3Client {
     }
 
     /// Sends a request on a new stream and reads the answer whole, or says what broke.
-    pub(super) async fn try_send(&mut self, request: Request) -> Result<Response, String> {
+    pub async fn try_send(&mut self, request: Request) -> Result<Response, String> {
         match timeout(PATIENCE, self.exchange(request)).await {
-            Ok(answer) => answer.map_err(|error| error.to_string()),
+            Ok(answer) => answer,
             Err(_) => Err("no answer in time".to_owned()),
         }
     }
 
-    async fn exchange(&mut self, mut request: Request) -> Result<Response, StreamError> {
+    async fn exchange(&mut self, mut request: Request) -> Result<Response, String> {
         let host = request.take_host();
         let head = request
             .parts(&format!("https://{}", host.as_deref().unwrap_or(NAME)))
             .version(http::Version::HTTP_3)
             .body(())
             .unwrap();
-        let mut stream = self.sender.send_request(head).await?;
-        let sent = request.content();
+        let sent = self.sender.send_request(head).await;
+        let stream = sent.map_err(|_| NOT_SENT.to_owned())?;
+        let answer = Self::finish(stream, request.content()).await;
+        answer.map_err(|error| error.to_string())
+    }
+
+    /// Sends the content of a request, and reads the answer.
+    async fn finish(
+        mut stream: RequestStream<BidiStream<Bytes>, Bytes>,
+        sent: Bytes,
+    ) -> Result<Response, StreamError> {
         if !sent.is_empty() {
             // An answer may come before all of it was read, and asks for no more.
             let _ = stream.send_data(sent).await;

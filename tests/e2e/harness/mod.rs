@@ -53,7 +53,7 @@ pub use gateway::{Gateway, Process, read_log};
 pub use h2c::EndOfStream;
 pub use h2load::h2load;
 pub use http3::Http3Clients;
-pub use http3_client::Http3Client;
+pub use http3_client::{Http3Client, NOT_SENT};
 pub use listening::listening;
 pub use metrics::{Metrics, SeriesValues};
 pub use mishap::{Mishap, Way};

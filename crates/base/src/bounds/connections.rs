@@ -45,8 +45,9 @@ pub const FILES_OF_LISTENER: u64 = 2;
 /// Descriptors that each thread of requests takes for a further listener: the framework gives every listener threads of its own.
 pub const FILES_OF_LISTENER_THREAD: u64 = 4;
 
-/// Descriptors that HTTP/3 takes at a listener: its socket, and those of a thread of its own.
-pub const FILES_OF_HTTP3: u64 = 1 + FILES_OF_LISTENER_THREAD;
+/// Descriptors that each thread takes for HTTP/3 at a listener: its socket, both ends of the way to it, and copies for the next process,
+/// beside those of the thread itself.
+pub const FILES_OF_HTTP3_THREAD: u64 = 5 + FILES_OF_LISTENER_THREAD;
 
 /// Descriptors without which the process does not start, beside those of its threads, its further listeners and its counters: standard
 /// streams, one listener, log, watches of files, four for each background task, and some connections. With fewer it says so, and ends.
@@ -171,6 +172,9 @@ pub const HTTP3_PING: Duration = Duration::from_secs(10);
 /// The longest time for which a client of HTTP/3 that is asked to begin no more requests may begin some all the same: three of its round
 /// trips, where they are shorter.
 pub const HTTP3_GOAWAY_TIME: Duration = Duration::from_secs(5);
+
+/// The shortest such time: a client that is busy reads what has come a little later.
+pub const HTTP3_LEAST_GOAWAY_TIME: Duration = Duration::from_millis(100);
 
 /// Bytes of a client's first message of TLS that a fingerprint is made of: with keys that resist quantum computers it has about 2 KiB. A
 /// longer one has no fingerprint.
