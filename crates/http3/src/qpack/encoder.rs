@@ -1,8 +1,10 @@
 //! Encodes field sections, RFC 9204 §4.5, without a dynamic table: the same field has the same bytes in any section.
+//!
+//! A literal is written as it is: Huffman's code would take more time than all else of its field, for a quarter of its bytes.
 
-use sluicegate_http2::hpack::{huffman, integer};
+use sluicegate_http2::hpack::integer;
 
-use super::static_table;
+use super::static_table::{self, StaticMatch};
 
 /// The index of a `:status` whose value follows.
 const STATUS: usize = 24;
@@ -21,48 +23,42 @@ pub fn write_prefix(out: &mut Vec<u8>) {
 
 /// Writes `:status`.
 pub fn write_status(status: u16, out: &mut Vec<u8>) {
-    let digits = [status / 100, status / 10, status].map(|digits| b'0' + (digits % 10) as u8);
-    match static_table::index(b":status", &digits) {
+    match static_table::status_index(status) {
         Some(index) => integer::write(out, INDEXED, 6, index),
         None => {
             integer::write(out, NAME_REFERENCE, 4, STATUS);
+            let digits =
+                [status / 100, status / 10, status].map(|digits| b'0' + (digits % 10) as u8);
             write_string(&digits, 0, 7, out);
         }
     }
 }
 
-/// Writes a field. The name is in lower case.
+/// Writes a field, which is no pseudo-field. The name is in lower case.
 pub fn write_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    if let Some(index) = static_table::index(name, value) {
-        return integer::write(out, INDEXED, 6, index);
-    }
     // RFC 9204 §7.1.3.
     let is_secret = matches!(
         name,
         b"set-cookie" | b"authorization" | b"proxy-authorization" | b"cookie"
     );
     let bit = |never_indexed: u8| if is_secret { never_indexed } else { 0 };
-    match static_table::name_index(name) {
-        Some(index) => {
+    match static_table::find(name, value) {
+        StaticMatch::Field(index) => return integer::write(out, INDEXED, 6, index),
+        StaticMatch::Name(index) => {
             let pattern = NAME_REFERENCE | bit(NEVER_INDEXED_REFERENCE);
             integer::write(out, pattern, 4, index);
         }
-        None => write_string(name, LITERAL_NAME | bit(NEVER_INDEXED_NAME), 3, out),
+        StaticMatch::Nothing => {
+            write_string(name, LITERAL_NAME | bit(NEVER_INDEXED_NAME), 3, out);
+        }
     }
     write_string(value, 0, 7, out);
 }
 
-/// Writes a string, RFC 9204 §4.1.2, by Huffman's code where that is shorter. Its length has so many bits of the first byte, behind the bit
-/// of Huffman's code and those of `pattern`.
+/// Writes a string, RFC 9204 §4.1.2. Its length has so many bits of the first byte, behind those of `pattern`.
 fn write_string(text: &[u8], pattern: u8, bits: u32, out: &mut Vec<u8>) {
-    let encoded = huffman::encoded_length(text);
-    if encoded < text.len() {
-        integer::write(out, pattern | 1 << bits, bits, encoded);
-        huffman::encode(text, out);
-    } else {
-        integer::write(out, pattern, bits, text.len());
-        out.extend_from_slice(text);
-    }
+    integer::write(out, pattern, bits, text.len());
+    out.extend_from_slice(text);
 }
 
 #[cfg(test)]

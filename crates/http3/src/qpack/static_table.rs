@@ -125,17 +125,90 @@ const fn field(name: &'static [u8], value: &'static [u8]) -> StaticField {
     StaticField { name, value }
 }
 
-/// Returns the index of an entry with this name and value.
-pub(super) fn index(name: &[u8], value: &[u8]) -> Option<usize> {
-    let first = name_index(name)?;
-    let behind = FIELDS.get(first..)?;
-    let is_same = |field: &StaticField| field.name == name && field.value == value;
-    behind.iter().position(is_same).map(|place| first + place)
+/// The result of a look-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StaticMatch {
+    /// The entry at this index has its name and its value.
+    Field(usize),
+    /// The first entry with its name has this index.
+    Name(usize),
+    /// No entry has its name.
+    Nothing,
 }
 
-/// Returns the index of the first entry with this name.
-pub(super) fn name_index(name: &[u8]) -> Option<usize> {
-    FIELDS.iter().position(|field| field.name == name)
+/// Finds a field, which is no pseudo-field.
+pub(super) fn find(name: &[u8], value: &[u8]) -> StaticMatch {
+    let mut found = StaticMatch::Nothing;
+    let mut next = *CHAINS.first.get(name.len()).unwrap_or(&END);
+    while let Some(field) = FIELDS.get(usize::from(next)) {
+        let index = usize::from(next);
+        if field.name == name {
+            if field.value == value {
+                return StaticMatch::Field(index);
+            }
+            if found == StaticMatch::Nothing {
+                found = StaticMatch::Name(index);
+            }
+        }
+        next = CHAINS.next[index];
+    }
+    found
+}
+
+/// Returns the index of the entry with this status.
+pub(super) fn status_index(status: u16) -> Option<usize> {
+    let index = match status {
+        103 => 24,
+        200 => 25,
+        304 => 26,
+        404 => 27,
+        503 => 28,
+        100 => 63,
+        204 => 64,
+        206 => 65,
+        302 => 66,
+        400 => 67,
+        403 => 68,
+        421 => 69,
+        425 => 70,
+        500 => 71,
+        _ => return None,
+    };
+    Some(index)
+}
+
+/// Bytes of the longest name, and one more.
+const LENGTHS: usize = 33;
+/// The end of a chain: no index.
+const END: u8 = u8::MAX;
+/// The entries with names of one length, each length a chain in the order of the table.
+static CHAINS: ChainedFields = ChainedFields::new();
+
+struct ChainedFields {
+    /// The first entry of each length of names.
+    first: [u8; LENGTHS],
+    /// The next entry of the same length, by the index of an entry.
+    next: [u8; FIELDS.len()],
+}
+
+impl ChainedFields {
+    const fn new() -> Self {
+        let mut chained = Self {
+            first: [END; LENGTHS],
+            next: [END; FIELDS.len()],
+        };
+        let mut index = FIELDS.len();
+        while index > 0 {
+            index -= 1;
+            let name = FIELDS[index].name;
+            // Pseudo-fields are looked up by themselves.
+            if name[0] != b':' {
+                chained.next[index] = chained.first[name.len()];
+                chained.first[name.len()] = index as u8;
+            }
+        }
+        chained
+    }
 }
 
 #[cfg(test)]
@@ -146,11 +219,28 @@ mod tests {
     #[test]
     fn entries_are_found() {
         for (place, field) in FIELDS.iter().enumerate() {
-            assert_eq!(index(field.name, field.value), Some(place));
-            let first = name_index(field.name).unwrap();
-            assert!(first <= place && FIELDS[first].name == field.name);
+            if field.name.starts_with(b":") {
+                assert_eq!(find(field.name, field.value), StaticMatch::Nothing);
+                continue;
+            }
+            assert_eq!(find(field.name, field.value), StaticMatch::Field(place));
+            let first = FIELDS.iter().position(|other| other.name == field.name);
+            let first = StaticMatch::Name(first.unwrap());
+            assert_eq!(find(field.name, b"another"), first);
         }
-        assert_eq!(index(b"server", b"x"), None);
-        assert_eq!(name_index(b"x-a"), None);
+        for name in [&b""[..], b"x-a", b"serves", &[b'a'; 40]] {
+            assert_eq!(find(name, b""), StaticMatch::Nothing);
+        }
+    }
+
+    /// Goal: each status of the table is found, and no other one. Method: all statuses.
+    #[test]
+    fn statuses_are_found() {
+        for status in 100..1000 {
+            let digits = status.to_string();
+            let is_it =
+                |field: &StaticField| field.name == b":status" && field.value == digits.as_bytes();
+            assert_eq!(status_index(status), FIELDS.iter().position(is_it));
+        }
     }
 }
