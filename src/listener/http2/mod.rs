@@ -9,6 +9,7 @@
 //! window of fixed size ([`bounds`]). All answers of a connection share an output of fixed size. The connection ends when the client reads
 //! nothing of it, or reads too slowly ([`super::guarded_stream`]).
 
+mod body_input;
 mod driver;
 mod head;
 mod receive_window;
@@ -45,6 +46,7 @@ use crate::gateway::{ConnectionFacts, Gateway};
 use crate::http2_floods::flood_limits;
 use crate::process::SharedState;
 
+pub(super) use body_input::{BodyInput, ReceivedBody, gone};
 use driver::ConnectionDriver;
 pub(super) use head::received_head;
 use receive_window::{BodyWindow, ConnectionWindow};
@@ -52,7 +54,6 @@ pub(super) use serving::MALFORMED;
 pub(super) use stream::Http2Stream;
 pub(super) use stream_io::{BodyRead, StreamIo};
 pub(super) use stream_protocol::StreamProtocol;
-pub(super) use streams::ReceivedBody;
 
 /// Serves a connection that speaks HTTP/2 until it ends.
 pub(super) async fn serve(

@@ -1,15 +1,15 @@
 //! Owns one stream of a connection: reads its body, and sends its answer. Dropping it ends the stream.
 
-use std::io::{self, ErrorKind};
-use std::mem;
+use std::io;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
 use sluicegate_http2::{ErrorCode, StreamEnd, StreamGone, StreamId};
 
+use super::body_input::{ReceivedBody, gone};
 use super::stream_io::{BodyRead, StreamIo};
-use super::streams::{ConnectionStreams, ReceivedBody};
+use super::streams::ConnectionStreams;
 use crate::failure::ClientFailure;
 use crate::gateway::FieldSink;
 
@@ -51,35 +51,19 @@ impl StreamIo for StreamHandle {
         let Some(open) = state.stream(self.id) else {
             return Poll::Ready(Err(gone().into()));
         };
-        match open.body {
-            ReceivedBody::Gone => return Poll::Ready(Err(gone().into())),
-            ReceivedBody::Malformed => return Poll::Ready(Err(ClientFailure::MalformedStream)),
-            ReceivedBody::Whole if open.received.is_empty() => {
-                return Poll::Ready(Ok(BodyRead::End));
+        let read = ready!(open.input.poll_take(context, into));
+        if let Ok(BodyRead::Bytes(bytes)) = read {
+            state.connection.release(self.id, bytes);
+            if !state.connection.output().is_empty() {
+                state.wake_driver();
             }
-            ReceivedBody::Open if open.received.is_empty() => {
-                open.waker.wait(context);
-                return Poll::Pending;
-            }
-            ReceivedBody::Whole | ReceivedBody::Open => {}
         }
-        let bytes = open.received.len();
-        if into.is_empty() {
-            mem::swap(into, &mut open.received);
-        } else {
-            into.extend_from_slice(&open.received);
-            open.received.clear();
-        }
-        state.connection.release(self.id, bytes);
-        if !state.connection.output().is_empty() {
-            state.wake_driver();
-        }
-        Poll::Ready(Ok(BodyRead::Bytes(bytes)))
+        Poll::Ready(read)
     }
 
     fn is_body_whole(&self) -> bool {
         let mut state = self.streams.lock();
-        (state.stream(self.id)).is_none_or(|open| open.body == ReceivedBody::Whole)
+        (state.stream(self.id)).is_none_or(|open| open.input.state() == ReceivedBody::Whole)
     }
 
     fn send_head(
@@ -108,7 +92,7 @@ impl StreamIo for StreamHandle {
         state.wake_driver();
         if taken == 0 && !bytes.is_empty() {
             if let Some(open) = state.stream(self.id) {
-                open.waker.wait(context);
+                open.input.wait(context);
             }
             return Poll::Pending;
         }
@@ -132,10 +116,10 @@ impl StreamIo for StreamHandle {
             return Poll::Ready(Err(gone()));
         };
         let sent_at = *open.sent_at.get_or_insert(queued);
-        if open.body == ReceivedBody::Gone {
+        if open.input.state() == ReceivedBody::Gone {
             return Poll::Ready(Err(gone()));
         }
-        open.waker.wait(context);
+        open.input.wait(context);
         match state.has_left(sent_at) {
             true => Poll::Ready(Ok(())),
             false => Poll::Pending,
@@ -144,13 +128,8 @@ impl StreamIo for StreamHandle {
 
     fn poll_gone(&self, context: &Context<'_>) -> Poll<()> {
         let mut state = self.streams.lock();
-        match state.stream(self.id) {
-            Some(open) if open.body != ReceivedBody::Gone => {
-                open.waker.wait(context);
-                Poll::Pending
-            }
-            Some(_) | None => Poll::Ready(()),
-        }
+        let open = state.stream(self.id);
+        open.map_or(Poll::Ready(()), |open| open.input.poll_gone(context))
     }
 }
 
@@ -162,8 +141,4 @@ impl Drop for StreamHandle {
         // Its last bytes wait, or the connection has no stream any more.
         state.wake_driver();
     }
-}
-
-fn gone() -> io::Error {
-    ErrorKind::ConnectionReset.into()
 }

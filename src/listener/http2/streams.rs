@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::{io, time::Duration};
 
-use bytes::BytesMut;
 use sluicegate_http2::{
     ConnectionEvent, ErrorCode, RequestHead, RuleViolation, ServerConnection, StreamEnd, StreamId,
 };
 use tokio::io::AsyncWrite;
 
+use super::body_input::{BodyInput, ReceivedBody};
 use super::stream_handle::StreamHandle;
 use crate::task_waker::TaskWaker;
 
@@ -51,26 +51,9 @@ pub(super) struct Standing {
 #[derive(Debug)]
 pub(super) struct OpenStream {
     id: StreamId,
-    /// Bytes of its body that its task has not taken.
-    pub(super) received: BytesMut,
-    pub(super) body: ReceivedBody,
-    /// The task that waits for an event of the stream.
-    pub(super) waker: TaskWaker,
+    pub(super) input: BodyInput,
     /// The output that has to leave before the answer is whole, in bytes since the connection began.
     pub(super) sent_at: Option<u64>,
-}
-
-/// The state of what a client sends on a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::listener) enum ReceivedBody {
-    /// More may come.
-    Open,
-    /// It has ended.
-    Whole,
-    /// It breaks a rule, and nothing more comes of it. An answer can be sent.
-    Malformed,
-    /// The stream is over in both directions.
-    Gone,
 }
 
 /// An event of a client that its connection acts on.
@@ -127,20 +110,17 @@ impl ConnectionStreams {
                     return Some(StreamEvent::Request { handle, head, end });
                 }
                 ConnectionEvent::Data { stream, data, end } => match find(open, stream) {
-                    Some(open) => {
-                        open.received.extend_from_slice(data);
-                        open.set_body(ReceivedBody::until(end));
-                    }
+                    Some(open) => open.input.push(data, end),
                     None => connection.release(stream, data.len()),
                 },
                 // The fields of trailers stay here: an origin could take them for those of the head, which were judged.
                 ConnectionEvent::Trailers { stream, .. } => {
                     if let Some(open) = find(open, stream) {
-                        open.set_body(ReceivedBody::Whole);
+                        open.input.become_state(ReceivedBody::Whole);
                     }
                 }
                 ConnectionEvent::Malformed { stream, violation } => match find(open, stream) {
-                    Some(open) => open.set_body(ReceivedBody::Malformed),
+                    Some(open) => open.input.become_state(ReceivedBody::Malformed),
                     None => {
                         open.push(OpenStream::new(stream, ReceivedBody::Malformed));
                         let handle = StreamHandle::new(self, stream);
@@ -149,7 +129,7 @@ impl ConnectionStreams {
                 },
                 ConnectionEvent::Reset { stream, .. } => {
                     if let Some(open) = find(open, stream) {
-                        open.set_body(ReceivedBody::Gone);
+                        open.input.become_state(ReceivedBody::Gone);
                     }
                 }
                 ConnectionEvent::Closed(violation) => return Some(StreamEvent::Closed(violation)),
@@ -190,7 +170,7 @@ impl ConnectionStreams {
         } = &mut *state;
         while let Some(stream) = connection.next_ready() {
             if let Some(open) = find(open, stream) {
-                open.waker.wake();
+                open.input.wake();
             }
         }
         let has_output = !connection.output().is_empty();
@@ -213,7 +193,7 @@ impl ConnectionStreams {
         let mut state = self.lock();
         state.connection.close(code);
         for open in &mut state.open {
-            open.set_body(ReceivedBody::Gone);
+            open.input.become_state(ReceivedBody::Gone);
         }
     }
 
@@ -251,7 +231,7 @@ impl StreamsState {
         self.flushed = self.connection.sent_bytes();
         for open in &mut self.open {
             if open.sent_at.is_some_and(|bytes| bytes <= self.flushed) {
-                open.waker.wake();
+                open.input.wake();
             }
         }
     }
@@ -261,25 +241,8 @@ impl OpenStream {
     fn new(id: StreamId, body: ReceivedBody) -> Self {
         Self {
             id,
-            received: BytesMut::new(),
-            body,
-            waker: TaskWaker::default(),
+            input: BodyInput::new(body),
             sent_at: None,
-        }
-    }
-
-    /// Changes the state of the body, and wakes the task of the stream.
-    fn set_body(&mut self, body: ReceivedBody) {
-        self.body = body;
-        self.waker.wake();
-    }
-}
-
-impl ReceivedBody {
-    pub(in crate::listener) fn until(end: StreamEnd) -> Self {
-        match end {
-            StreamEnd::Here => Self::Whole,
-            StreamEnd::NotYet => Self::Open,
         }
     }
 }

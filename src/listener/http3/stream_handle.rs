@@ -1,7 +1,6 @@
 //! Owns one stream of a connection: reads its body, and sends its answer. Dropping it ends the stream.
 
-use std::io::{self, ErrorKind};
-use std::mem;
+use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -12,7 +11,7 @@ use sluicegate_http3::{ErrorCode, StreamEnd, StreamGone, StreamId};
 use super::streams::{OutputRoom, QuicState, QuicStreams};
 use crate::failure::ClientFailure;
 use crate::gateway::FieldSink;
-use crate::listener::http2::{BodyRead, ReceivedBody, StreamIo};
+use crate::listener::http2::{BodyRead, ReceivedBody, StreamIo, gone};
 
 /// A stream of HTTP/3 that is not over.
 pub(super) struct Http3Handle {
@@ -59,7 +58,7 @@ impl StreamIo for Http3Handle {
         let mut state = self.streams.lock();
         let is_waiting = |state: &mut QuicState| {
             let open = state.stream(self.id);
-            open.is_some_and(|open| open.received.is_empty() && open.body == ReceivedBody::Open)
+            open.is_some_and(|open| open.untaken() == 0 && open.state() == ReceivedBody::Open)
         };
         if is_waiting(&mut state) {
             state.read_for_request(self.id);
@@ -67,33 +66,14 @@ impl StreamIo for Http3Handle {
         let Some(open) = state.stream(self.id) else {
             return Poll::Ready(Err(gone().into()));
         };
-        match open.body {
-            ReceivedBody::Gone => return Poll::Ready(Err(gone().into())),
-            ReceivedBody::Malformed => return Poll::Ready(Err(ClientFailure::MalformedStream)),
-            ReceivedBody::Whole if open.received.is_empty() => {
-                return Poll::Ready(Ok(BodyRead::End));
-            }
-            ReceivedBody::Open if open.received.is_empty() => {
-                open.waker.wait(context);
-                return Poll::Pending;
-            }
-            ReceivedBody::Whole | ReceivedBody::Open => {}
-        }
-        let bytes = open.received.len();
-        if into.is_empty() {
-            mem::swap(into, &mut open.received);
-        } else {
-            into.extend_from_slice(&open.received);
-            open.received.clear();
-        }
-        Poll::Ready(Ok(BodyRead::Bytes(bytes)))
+        open.poll_take(context, into)
     }
 
     fn is_body_whole(&self) -> bool {
         let mut state = self.streams.lock();
         let open = state.stream(self.id);
         // A body may have come with its head.
-        open.is_none_or(|open| open.body == ReceivedBody::Whole && open.received.is_empty())
+        open.is_none_or(|open| open.state() == ReceivedBody::Whole && open.untaken() == 0)
     }
 
     fn send_head(
@@ -141,7 +121,7 @@ impl StreamIo for Http3Handle {
         state.wake_driver();
         if taken == 0 && !bytes.is_empty() {
             if let Some(open) = state.stream(self.id) {
-                open.waker.wait(context);
+                open.wait(context);
             }
             return Poll::Pending;
         }
@@ -162,13 +142,13 @@ impl StreamIo for Http3Handle {
         let Some(open) = state.stream(self.id) else {
             return Poll::Ready(Err(gone()));
         };
-        if open.body == ReceivedBody::Gone {
+        if open.state() == ReceivedBody::Gone {
             return Poll::Ready(Err(gone()));
         }
         match room {
             OutputRoom::Some => Poll::Ready(Ok(())),
             OutputRoom::None => {
-                open.waker.wait(context);
+                open.wait(context);
                 Poll::Pending
             }
         }
@@ -176,13 +156,8 @@ impl StreamIo for Http3Handle {
 
     fn poll_gone(&self, context: &Context<'_>) -> Poll<()> {
         let mut state = self.streams.lock();
-        match state.stream(self.id) {
-            Some(open) if open.body != ReceivedBody::Gone => {
-                open.waker.wait(context);
-                Poll::Pending
-            }
-            Some(_) | None => Poll::Ready(()),
-        }
+        let open = state.stream(self.id);
+        open.map_or(Poll::Ready(()), |open| open.poll_gone(context))
     }
 }
 
@@ -190,8 +165,4 @@ impl Drop for Http3Handle {
     fn drop(&mut self) {
         self.streams.lock().remove(self.id, self.end);
     }
-}
-
-fn gone() -> io::Error {
-    ErrorKind::ConnectionReset.into()
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Context;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use quinn_proto::{ConnectionEvent as QuicConnectionEvent, ReadError, WriteError};
 use sluicegate_base::{bounds, clock};
 use sluicegate_http3::{
@@ -24,7 +24,7 @@ use super::foreign_datagrams::ForeignDatagrams;
 use super::quic_now;
 use super::small_credits::SmallCredits;
 use super::transport::error_code;
-use crate::listener::http2::ReceivedBody;
+use crate::listener::http2::{BodyInput, ReceivedBody};
 use crate::task_waker::TaskWaker;
 use crate::timer;
 
@@ -43,7 +43,8 @@ pub(super) struct QuicState {
     /// The address of the handshake.
     peer: IpAddr,
     foreign: ForeignDatagrams,
-    open: BTreeMap<StreamId, OpenRequest>,
+    /// The requests that are served, with what came of their bodies.
+    open: BTreeMap<StreamId, BodyInput>,
     /// The answers that go on later, since the client grants few bytes at once.
     small_credits: SmallCredits,
     /// The events that the task of the connection acts on.
@@ -52,15 +53,6 @@ pub(super) struct QuicState {
     driver: TaskWaker,
     /// The streams whose answers QUIC was given whole, or broke off, since the driver looked.
     answered: Vec<StreamId>,
-}
-
-/// A request that is served.
-pub(super) struct OpenRequest {
-    /// Bytes of its body that its task has not taken.
-    pub(super) received: BytesMut,
-    pub(super) body: ReceivedBody,
-    /// The task that waits for an event of the stream.
-    pub(super) waker: TaskWaker,
 }
 
 /// An event of a client that its connection acts on.
@@ -173,15 +165,15 @@ impl QuicState {
     /// Returns whether bytes of a request's body are there, or follow.
     pub(super) fn expects_body(&self, stream: StreamId) -> bool {
         let open = self.open.get(&stream);
-        open.is_some_and(|open| match open.body {
+        open.is_some_and(|open| match open.state() {
             ReceivedBody::Open | ReceivedBody::Malformed => true,
-            ReceivedBody::Whole => !open.received.is_empty(),
+            ReceivedBody::Whole => open.untaken() > 0,
             ReceivedBody::Gone => false,
         })
     }
 
     /// Returns a request that is served.
-    pub(super) fn stream(&mut self, stream: StreamId) -> Option<&mut OpenRequest> {
+    pub(super) fn stream(&mut self, stream: StreamId) -> Option<&mut BodyInput> {
         self.open.get_mut(&stream)
     }
 
@@ -213,7 +205,7 @@ impl QuicState {
         let is_answered = self.http.is_answered(stream);
         self.http.abandon(stream, code);
         let removed = self.open.remove(&stream);
-        if is_answered && removed.is_some_and(|open| open.body != ReceivedBody::Gone) {
+        if is_answered && removed.is_some_and(|open| open.state() != ReceivedBody::Gone) {
             self.answered.push(stream);
         }
         self.write(stream);
@@ -240,7 +232,7 @@ impl QuicState {
             self.apply_actions();
             return;
         };
-        open.waker.wake();
+        open.wake();
         // A client that leaves is noticed before its body is read.
         let id = quic_id(stream);
         if let Ok(Some(code)) = self.quic.recv_stream(id).received_reset() {
@@ -378,7 +370,7 @@ impl QuicState {
         if stream.kind() == StreamKind::Request && !self.small_credits.has(stream) {
             self.write(stream);
             if let Some(open) = self.open.get_mut(&stream) {
-                open.waker.wake();
+                open.wake();
             }
         }
     }
@@ -420,7 +412,7 @@ impl QuicState {
     pub(super) fn end_requests(&mut self) {
         self.http.close();
         for open in self.open.values_mut() {
-            open.set_body(ReceivedBody::Gone);
+            open.become_state(ReceivedBody::Gone);
         }
     }
 }
@@ -428,7 +420,7 @@ impl QuicState {
 /// The parts of the state that act on bytes of one stream.
 struct StreamReader<'a> {
     http: &'a mut ServerConnection,
-    open: &'a mut BTreeMap<StreamId, OpenRequest>,
+    open: &'a mut BTreeMap<StreamId, BodyInput>,
     events: &'a mut VecDeque<RequestEvent>,
     stream: StreamId,
     now: Duration,
@@ -445,62 +437,45 @@ impl StreamReader<'_> {
     /// Returns whether the request has a piece that its task has not taken.
     fn is_full(&self) -> bool {
         let open = self.open.get(&self.stream);
-        open.is_some_and(|open| open.received.len() >= PIECE)
+        open.is_some_and(|open| open.untaken() >= PIECE)
     }
 }
 
 /// Notes an event: with its request, or for the task of the connection.
 fn note(
     event: ConnectionEvent<'_>,
-    open: &mut BTreeMap<StreamId, OpenRequest>,
+    open: &mut BTreeMap<StreamId, BodyInput>,
     events: &mut VecDeque<RequestEvent>,
 ) {
     match event {
         ConnectionEvent::Request { stream, head, end } => {
-            open.insert(stream, OpenRequest::new(ReceivedBody::until(end)));
+            open.insert(stream, BodyInput::new(ReceivedBody::until(end)));
             events.push_back(RequestEvent::Request { stream, head });
         }
         ConnectionEvent::Data { stream, data, end } => {
             if let Some(open) = open.get_mut(&stream) {
-                open.received.extend_from_slice(data);
-                open.set_body(ReceivedBody::until(end));
+                open.push(data, end);
             }
         }
         // The fields of trailers stay here: an origin could take them for those of the head, which were judged.
         ConnectionEvent::Trailers { stream, .. } => {
             if let Some(open) = open.get_mut(&stream) {
-                open.set_body(ReceivedBody::Whole);
+                open.become_state(ReceivedBody::Whole);
             }
         }
         ConnectionEvent::Malformed { stream, violation } => match open.get_mut(&stream) {
-            Some(open) => open.set_body(ReceivedBody::Malformed),
+            Some(open) => open.become_state(ReceivedBody::Malformed),
             None => {
-                open.insert(stream, OpenRequest::new(ReceivedBody::Malformed));
+                open.insert(stream, BodyInput::new(ReceivedBody::Malformed));
                 events.push_back(RequestEvent::Malformed(stream, violation));
             }
         },
         ConnectionEvent::Reset { stream, .. } => {
             if let Some(open) = open.get_mut(&stream) {
-                open.set_body(ReceivedBody::Gone);
+                open.become_state(ReceivedBody::Gone);
             }
         }
         ConnectionEvent::Closed(violation) => events.push_back(RequestEvent::Closed(violation)),
-    }
-}
-
-impl OpenRequest {
-    fn new(body: ReceivedBody) -> Self {
-        Self {
-            received: BytesMut::new(),
-            body,
-            waker: TaskWaker::default(),
-        }
-    }
-
-    /// Changes the state of the body, and wakes the task of the request.
-    fn set_body(&mut self, body: ReceivedBody) {
-        self.body = body;
-        self.waker.wake();
     }
 }
 
