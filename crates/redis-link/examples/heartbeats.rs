@@ -64,7 +64,7 @@ struct Used {
 }
 
 impl Used {
-    fn of(socket: &Path) -> Self {
+    fn read(socket: &Path) -> Self {
         let output = Command::new("redis-cli")
             .arg("-s")
             .arg(socket)
@@ -149,9 +149,9 @@ async fn main() {
         );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let before = Used::of(&socket);
+    let before = Used::read(&socket);
     tokio::time::sleep(Duration::from_secs(seconds.into())).await;
-    let after = Used::of(&socket);
+    let after = Used::read(&socket);
     let cpu = (after.cpu_seconds - before.cpu_seconds) / f64::from(seconds);
     let bytes = (after.bytes - before.bytes) / f64::from(seconds);
     println!(
