@@ -18,7 +18,7 @@ use crate::breaker::jittered;
 use crate::call::{Call, CallUrgency, Reply};
 use crate::environment::LinkEnvironment;
 use crate::link_state::LinkState;
-use crate::membership::{HEARTBEAT_INTERVAL, MEMBER_TIMEOUT};
+use crate::membership::HEARTBEAT_INTERVAL;
 use crate::redirection::follow;
 use crate::settings::LinkSettings;
 use crate::time::Moment;
@@ -28,6 +28,9 @@ use crate::topology::ServerMap;
 const SOON: Duration = Duration::from_millis(100);
 /// The time for which a process keeps a seed that is in the minority: until all others must have been heard.
 const MINORITY_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The silence after which a process has no voice about the seed. A slow exchange and the pause before it are shorter.
+const VOICE_TIMEOUT: Duration = Duration::from_secs(5);
 
 const SCRIPT: &str = include_str!("seed.lua");
 
@@ -116,7 +119,7 @@ impl SeedProposal {
             None => (self.fresh, "-1".to_owned()),
             Some((seed, since)) => (seed, now.saturating_since(since).as_millis().to_string()),
         };
-        let silence = MEMBER_TIMEOUT.as_millis().to_string();
+        let silence = VOICE_TIMEOUT.as_millis().to_string();
         let keys = [
             format!("{prefix}:seed"),
             format!("{prefix}:{{{prefix}:seed}}:held"),
