@@ -104,8 +104,6 @@ impl Environment for Still {
             "version-1.pem" => Ok(include_str!("tls/version-1.pem").to_owned()),
             "version-1.key" => Ok(include_str!("tls/version-1.key").to_owned()),
             "critical.pem" => Ok(include_str!("tls/critical.pem").to_owned()),
-            "exponent-3.pem" => Ok(include_str!("tls/exponent-3.pem").to_owned()),
-            "exponent-3.key" => Ok(include_str!("tls/exponent-3.key").to_owned()),
             "short.pem" => Ok(include_str!("tls/short.pem").to_owned()),
             "short.key" => Ok(include_str!("tls/short.key").to_owned()),
             "leaf.pem" => Ok(LEAF.to_owned()),

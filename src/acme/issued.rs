@@ -73,9 +73,7 @@ impl std::fmt::Display for CertificateProblem {
                 CertificateError::NoKey => "there is no private key in it",
                 CertificateError::UnknownKey => "its key is of a kind that is not known",
                 CertificateError::Mismatch => "its key belongs to another certificate",
-                CertificateError::RsaExponent(_) | CertificateError::RsaBits(_) => {
-                    "its RSA key cannot be used"
-                }
+                CertificateError::RsaBits(_) => "its RSA key cannot be used",
                 CertificateError::Broken => "its certificate is broken",
                 CertificateError::OldVersion => "its certificate has X.509 version 1",
                 CertificateError::Unsupported(_) => "its certificate cannot be used",

@@ -29,6 +29,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
+use sluicegate_base::pki::install_crypto_provider;
 
 use self::config_file::ConfigFile;
 use self::exit_code::{SUCCESS, USAGE};
@@ -169,6 +170,7 @@ impl Command {
 /// Parses the arguments of the process and carries out the command.
 #[must_use]
 pub fn main() -> ExitCode {
+    install_crypto_provider();
     let code = match Arguments::try_parse() {
         Ok(arguments) => arguments.command.carry_out(),
         Err(message) => {

@@ -26,8 +26,8 @@ const TLS_CAUSES: [(&str, &str); 7] = [
     ),
     (
         "UnsupportedSignatureAlgorithm",
-        "a certificate of its chain has a key or a signature of a kind that cannot be verified, such as P-521, SHA-1, or RSA of less \
-         than 2048 bits",
+        "a certificate of its chain has a key or a signature of a kind that cannot be verified, such as SHA-1, or RSA of less than \
+         2048 bits",
     ),
     (
         "BadSignature",
@@ -36,7 +36,7 @@ const TLS_CAUSES: [(&str, &str); 7] = [
     (
         "HandshakeFailure",
         "the server accepts none of the cipher suites, groups and signatures that are offered: TLS 1.2 with ECDHE and AES-GCM or \
-         ChaCha20, or TLS 1.3; keys of P-521 are not verified",
+         ChaCha20, or TLS 1.3",
     ),
     (
         "ProtocolVersion",

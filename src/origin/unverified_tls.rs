@@ -16,6 +16,7 @@ use pingora::{Error, ErrorType, Result};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use sluicegate_base::pki::crypto_provider;
 use tokio::time::timeout_at;
 use tokio_rustls::TlsConnector;
 
@@ -33,8 +34,7 @@ impl UnverifiedTls {
         if tls.verify != Verify::Off {
             return None;
         }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider)
+        let builder = ClientConfig::builder_with_provider(crypto_provider())
             .with_safe_default_protocol_versions()
             .ok()?
             .dangerous()

@@ -9,6 +9,7 @@ use sluicegate_telemetry::exposition::SampledFamily;
 use sluicegate_telemetry::process::ProcessStats;
 
 use super::RequestRecorder;
+use super::key_exchanges;
 use super::limit_counters::{LimitCounter, SeriesPresence};
 use super::metrics::{LimitCounts, RequestMetrics};
 use super::request_series::{CODES, DECISION_BOUNDS, DURATION_BOUNDS};
@@ -20,6 +21,7 @@ pub(crate) fn families(recorder: &RequestRecorder) -> Vec<SampledFamily> {
     let mut all = requests(&recorder.metrics);
     all.extend(store(&recorder.metrics.store));
     all.extend(recorder.metrics.handshakes.families());
+    all.push(key_exchanges::family());
     all.push(recorder.metrics.accept_errors.family());
     all.push(recorder.metrics.proxy_headers.family());
     all.push(recorder.metrics.untrusted_forwarding.family());

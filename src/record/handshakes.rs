@@ -15,6 +15,17 @@ pub enum HandshakeKind {
     Resumed,
     /// One of QUIC, whose library does not say which of the two it was.
     Quic,
+    /// The validation of a name by a certificate authority.
+    Acme,
+}
+
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsVersion {
+    /// TLS 1.2.
+    Tls12,
+    /// TLS 1.3.
+    Tls13,
 }
 
 /// The reason why a handshake failed.
@@ -45,9 +56,37 @@ pub enum HandshakeFailure {
 /// The counts.
 #[derive(Debug, Default)]
 pub struct HandshakeCounts {
-    succeeded: [AtomicU64; 3],
-    challenged: AtomicU64,
+    succeeded: [[AtomicU64; TlsVersion::ALL.len()]; HandshakeKind::ALL.len()],
     failed: [AtomicU64; HandshakeFailure::ALL.len()],
+}
+
+impl HandshakeKind {
+    /// Every kind, in the order of the counters.
+    const ALL: [Self; 4] = [Self::Full, Self::Resumed, Self::Quic, Self::Acme];
+
+    /// Returns the value of the label `kind`.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Resumed => "resumed",
+            Self::Quic => "quic",
+            Self::Acme => "acme",
+        }
+    }
+}
+
+impl TlsVersion {
+    /// Every version, in the order of the counters.
+    const ALL: [Self; 2] = [Self::Tls12, Self::Tls13];
+
+    /// Returns the name in logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tls12 => "TLSv1.2",
+            Self::Tls13 => "TLSv1.3",
+        }
+    }
 }
 
 impl HandshakeFailure {
@@ -103,14 +142,9 @@ impl HandshakeFailure {
 
 impl HandshakeCounts {
     /// Counts a handshake that succeeded.
-    pub fn succeeded(&self, kind: HandshakeKind) {
+    pub fn succeeded(&self, kind: HandshakeKind, version: TlsVersion) {
         // Relaxed, here and below: counts for the scrape, each on its own.
-        self.succeeded[kind as usize].fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts a handshake of a certificate authority that checks a name.
-    pub fn challenged(&self) {
-        self.challenged.fetch_add(1, Ordering::Relaxed);
+        self.succeeded[kind as usize][version as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a handshake that failed.
@@ -122,34 +156,32 @@ impl HandshakeCounts {
     pub(super) fn families(&self) -> [SampledFamily; 2] {
         let mut succeeded = SampledFamily::counter(
             "sluicegate_tls_handshakes_total",
-            "TLS handshakes that succeeded, by kind.",
+            "TLS handshakes that succeeded, by kind and version.",
         );
         let mut failed = SampledFamily::counter(
             "sluicegate_tls_handshake_failures_total",
             "TLS handshakes that failed, by reason.",
         );
-        let [full, resumed, quic] = &self.succeeded;
-        for (kind, count) in [
-            ("full", full),
-            ("resumed", resumed),
-            ("quic", quic),
-            ("acme", &self.challenged),
-        ] {
-            push(&mut succeeded, ("kind", kind), count);
+        for kind in HandshakeKind::ALL {
+            for version in TlsVersion::ALL {
+                let labels = [("kind", kind.as_str()), ("version", version.as_str())];
+                let count = &self.succeeded[kind as usize][version as usize];
+                push(&mut succeeded, &labels, count);
+            }
         }
         for why in HandshakeFailure::ALL {
-            let label = ("reason", why.as_str());
-            push(&mut failed, label, &self.failed[why as usize]);
+            let labels = [("reason", why.as_str())];
+            push(&mut failed, &labels, &self.failed[why as usize]);
         }
         [succeeded, failed]
     }
 }
 
 /// Adds a series with its first count.
-fn push(family: &mut SampledFamily, label: (&str, &str), count: &AtomicU64) {
+fn push(family: &mut SampledFamily, labels: &[(&str, &str)], count: &AtomicU64) {
     let count = count.load(Ordering::Relaxed);
     if count > 0 {
-        family.push(&[label], count);
+        family.push(labels, count);
     }
 }
 

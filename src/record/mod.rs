@@ -27,6 +27,7 @@ mod export_queues;
 pub(crate) mod families;
 mod geo_lookups;
 mod handshakes;
+mod key_exchanges;
 mod limit_counters;
 pub mod line;
 mod line_selection;
@@ -62,7 +63,8 @@ pub use audit_log::AuditLog;
 pub use descriptor_fields::{IgnoredField, IgnoredFields};
 #[cfg(feature = "otlp")]
 pub use export_queues::ExportQueues;
-pub use handshakes::{HandshakeCounts, HandshakeFailure, HandshakeKind};
+pub use handshakes::{HandshakeCounts, HandshakeFailure, HandshakeKind, TlsVersion};
+pub(crate) use key_exchanges::counting_provider;
 pub use look_up_durations::LookUpDurations;
 pub use metrics::{InFlight, RequestMetrics};
 pub use notices::NoticeThrottle;

@@ -34,7 +34,7 @@ pub(crate) use stream::SecuredStream;
 pub use termination::Termination;
 
 use crate::client_socket::ClientSocket;
-use crate::record::{HandshakeCounts, HandshakeFailure, HandshakeKind};
+use crate::record::{HandshakeCounts, HandshakeFailure, HandshakeKind, TlsVersion};
 use sluicegate_base::bounds;
 
 /// The times that a client has for its handshake.
@@ -90,7 +90,7 @@ async fn shake<Permit>(
         let answered = start.into_stream(termination::challenge(answer)).await;
         let mut answered = answered.map_err(|error| failure(&error))?;
         let _ = tokio::io::AsyncWriteExt::shutdown(&mut answered).await;
-        handshakes.challenged();
+        handshakes.succeeded(HandshakeKind::Acme, version_of(answered.get_ref().1));
         return Ok(None);
     }
     // rustls itself ends the handshake of an unknown name, by the alert for it; here it only gets a count of its own.
@@ -102,10 +102,11 @@ async fn shake<Permit>(
     let shaken = start.into_stream(Arc::clone(termination.config())).await;
     let tls = shaken.map_err(|error| why(&error))?;
     let session = tls.get_ref().1;
-    handshakes.succeeded(match session.handshake_kind() {
+    let kind = match session.handshake_kind() {
         Some(rustls::HandshakeKind::Resumed) => HandshakeKind::Resumed,
         _ => HandshakeKind::Full,
-    });
+    };
+    handshakes.succeeded(kind, version_of(session));
     let secured = Arc::new(TlsFacts {
         ja4,
         ..secured_of(session, termination)
@@ -113,16 +114,20 @@ async fn shake<Permit>(
     Ok(Some(SecuredStream::new(tls, secured)))
 }
 
+/// Returns the version that was negotiated.
+fn version_of(session: &ServerConnection) -> TlsVersion {
+    match session.protocol_version() {
+        Some(rustls::ProtocolVersion::TLSv1_2) => TlsVersion::Tls12,
+        _ => TlsVersion::Tls13,
+    }
+}
+
 /// Returns the facts of the handshake.
 fn secured_of(session: &ServerConnection, termination: &Termination) -> TlsFacts {
-    let version = session.protocol_version();
     let suite = session.negotiated_cipher_suite();
     let certificate = session.peer_certificates().and_then(|chain| chain.first());
     TlsFacts {
-        version: match version {
-            Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
-            _ => "TLSv1.3",
-        },
+        version: version_of(session).as_str(),
         cipher: suite.map_or("", |suite| suite.suite().as_str().unwrap_or_default()),
         server_name: session
             .server_name()
@@ -143,7 +148,7 @@ pub(crate) fn quic_facts(session: &dyn Session, termination: &Termination) -> Tl
     let chain = chain.and_then(|chain| chain.downcast::<Vec<CertificateDer<'static>>>().ok());
     let certificate = chain.as_ref().and_then(|chain| chain.first());
     TlsFacts {
-        version: "TLSv1.3",
+        version: TlsVersion::Tls13.as_str(),
         cipher: "",
         server_name: negotiated
             .and_then(|negotiated| negotiated.server_name)
@@ -195,7 +200,7 @@ mod tests {
         Http2, Http3, ListenerProtocol, ListenerRules, MinVersion, ProxyProtocol, TlsRules,
         UnknownName,
     };
-    use sluicegate_base::pki::{CertificateTexts, ServerCertificate};
+    use sluicegate_base::pki::{CertificateTexts, ServerCertificate, crypto_provider};
     use sluicegate_base::secret::Secret;
 
     fn certificate() -> (ServerCertificate, CertificateDer<'static>) {
@@ -243,8 +248,7 @@ mod tests {
         for certificate in trusted {
             roots.add(certificate.clone()).unwrap();
         }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = ClientConfig::builder_with_provider(provider)
+        let mut config = ClientConfig::builder_with_provider(crypto_provider())
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_root_certificates(roots)

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use http::HeaderValue;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use rustls::ServerConfig;
-use rustls::crypto::ring::Ticketer;
+use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::server::{ProducesTickets, ServerSessionMemoryCache, StoresServerSessions};
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
@@ -23,6 +23,7 @@ use sluicegate_decide::client::ClientCertPolicy;
 
 use super::certificates::{ACME_TLS, Certificates, ServedCertificates, SingleCertificate};
 use crate::config::rules::{Http2, Http3, ListenerRules, MinVersion, TlsRules};
+use crate::record::counting_provider;
 
 /// The TLS termination of one listener.
 pub struct Termination {
@@ -129,9 +130,9 @@ impl fmt::Debug for Termination {
 
 /// Returns the settings that answer a certificate authority's TLS-ALPN-01: without sessions and client certificates.
 pub(super) fn challenge(answer: Arc<CertifiedKey>) -> Arc<ServerConfig> {
-    let mut config = ServerConfig::builder_with_provider(provider())
+    let mut config = ServerConfig::builder_with_provider(counting_provider().into())
         .with_protocol_versions(&[&TLS13, &TLS12])
-        .expect("ring has cipher suites for both versions")
+        .expect("aws-lc-rs has cipher suites for both versions")
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(SingleCertificate(answer)));
     config.alpn_protocols = vec![ACME_TLS.to_vec()];
@@ -143,17 +144,13 @@ fn builder(tls: &TlsRules) -> rustls::ConfigBuilder<ServerConfig, rustls::server
         MinVersion::Tls12 => &[&TLS13, &TLS12][..],
         MinVersion::Tls13 => &[&TLS13],
     };
-    let builder = ServerConfig::builder_with_provider(provider())
+    let builder = ServerConfig::builder_with_provider(counting_provider().into())
         .with_protocol_versions(versions)
-        .expect("ring has cipher suites for both versions");
+        .expect("aws-lc-rs has cipher suites for both versions");
     match &tls.clients {
         Some(clients) => builder.with_client_cert_verifier(clients.verifier()),
         None => builder.with_no_client_auth(),
     }
-}
-
-fn provider() -> Arc<rustls::crypto::CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
 }
 
 /// Returns the settings of handshakes over QUIC, RFC 9001: TLS 1.3 alone, whatever the least version of TLS is, and no early data.
@@ -161,7 +158,7 @@ fn quic(mut config: ServerConfig) -> Option<Arc<QuicServerConfig>> {
     config.alpn_protocols = vec![b"h3".to_vec()];
     // RFC 8446 §8: a request in early data may be repeated by anyone who saw it, and would be counted twice or not at all.
     config.max_early_data_size = 0;
-    // ring has the cipher suite of QUIC's first packets.
+    // aws-lc-rs has the cipher suite of QUIC's first packets.
     QuicServerConfig::try_from(config).ok().map(Arc::new)
 }
 

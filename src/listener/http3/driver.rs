@@ -25,7 +25,7 @@ use super::{quic_now, report};
 use crate::budgets::{BytesPermit, ClientConnectionPermit};
 use crate::gateway::UnreadableHead;
 use crate::listener::http2::{MALFORMED, StreamContext, StreamIo, received_head};
-use crate::record::{HandshakeFailure, HandshakeKind, InFlight};
+use crate::record::{HandshakeFailure, HandshakeKind, InFlight, TlsVersion};
 use crate::reusable_timeout::ReusableTimeout;
 use crate::timer;
 
@@ -271,7 +271,7 @@ impl QuicDriver {
     /// Begins HTTP/3: the client has proved its address.
     fn establish(&mut self) {
         self.deadlines.handshake = None;
-        (self.endpoint.handshakes()).succeeded(HandshakeKind::Quic);
+        (self.endpoint.handshakes()).succeeded(HandshakeKind::Quic, TlsVersion::Tls13);
         let session = {
             let state = self.streams.lock();
             self.endpoint.tls_facts(state.quic.crypto_session())

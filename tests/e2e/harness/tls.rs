@@ -12,6 +12,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
 };
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{
@@ -155,13 +156,27 @@ impl TlsClients {
         Self::with(&authority.pem(), rustls::DEFAULT_VERSIONS, Some(pair))
     }
 
+    /// Those that know no key exchange that resists quantum computers.
+    pub fn classical(authority: &Authority) -> Self {
+        let library = rustls::crypto::ring::default_provider();
+        Self::by(library, &authority.pem(), rustls::DEFAULT_VERSIONS, None)
+    }
+
     fn with(ca: &str, versions: &[&'static SupportedProtocolVersion], pair: Option<&Pair>) -> Self {
+        Self::by(aws_lc_rs::default_provider(), ca, versions, pair)
+    }
+
+    fn by(
+        library: CryptoProvider,
+        ca: &str,
+        versions: &[&'static SupportedProtocolVersion],
+        pair: Option<&Pair>,
+    ) -> Self {
         let mut roots = RootCertStore::empty();
         roots
             .add(CertificateDer::from_pem_slice(ca.as_bytes()).unwrap())
             .unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider)
+        let builder = ClientConfig::builder_with_provider(library.into())
             .with_protocol_versions(versions)
             .unwrap()
             .with_root_certificates(roots);

@@ -3,6 +3,7 @@
 mod clear;
 mod clients;
 mod handshakes;
+mod key_exchanges;
 mod listeners;
 mod renewal;
 
@@ -13,7 +14,11 @@ const HELLO: &str = "[[route]]\npath = \"/*\"\nrespond = { status = 200, body = 
 
 /// A listener under TLS with these certificates, whose files are `0.pem`, `0.key` and so on in the test's directory.
 fn with(pairs: &[&Pair], lines: &str) -> Setup {
-    let mut setup = Setup::new();
+    under_tls(Setup::new(), pairs, lines)
+}
+
+/// Puts the listener of a setup under TLS likewise.
+fn under_tls(mut setup: Setup, pairs: &[&Pair], lines: &str) -> Setup {
     let mut written = Vec::new();
     for (at, pair) in pairs.iter().enumerate() {
         setup = setup

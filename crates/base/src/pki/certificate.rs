@@ -56,8 +56,6 @@ pub enum CertificateError {
     NoKey,
     /// The key type cannot sign here.
     UnknownKey,
-    /// The key is an RSA key with this public exponent, which is too small.
-    RsaExponent(u64),
     /// The key is an RSA key of so many bits, which are too few or too many.
     RsaBits(usize),
     /// The key belongs to another certificate.
@@ -93,7 +91,7 @@ impl ServerCertificate {
         if is_old(first) {
             return Err(CertificateError::OldVersion);
         }
-        let key = rustls::crypto::ring::sign::any_supported_type(&key)
+        let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(&key)
             .map_err(|_| unusable_key(first))?;
         let certified = CertifiedKey::new(chain, key);
         match certified.keys_match() {
@@ -194,18 +192,13 @@ fn is_old(der: &[u8]) -> bool {
 
 /// Returns why the key of a certificate cannot be used.
 fn unusable_key(der: &[u8]) -> CertificateError {
-    /// The exponent from which on ring takes keys, as NIST SP 800-56B requires it.
-    const LEAST_EXPONENT: u64 = 65_537;
     let certificate = parse(der);
     let key = certificate
         .as_ref()
         .and_then(|certificate| certificate.public_key().parsed().ok());
-    let Some(PublicKey::RSA(key)) = key else {
-        return CertificateError::UnknownKey;
-    };
-    match key.try_exponent() {
-        Ok(exponent) if exponent < LEAST_EXPONENT => CertificateError::RsaExponent(exponent),
-        _ => CertificateError::RsaBits(key.key_size()),
+    match key {
+        Some(PublicKey::RSA(key)) => CertificateError::RsaBits(key.key_size()),
+        _ => CertificateError::UnknownKey,
     }
 }
 

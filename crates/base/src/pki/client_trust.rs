@@ -10,6 +10,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 
 use super::certificate::chain;
+use super::provider::crypto_provider;
 
 /// The client certificate policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +37,8 @@ impl ClientTrust {
         for certificate in chain(authorities)? {
             roots.add(certificate).ok()?;
         }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        let builder =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), crypto_provider());
         let builder = match auth {
             ClientAuth::Required => builder,
             ClientAuth::Optional => builder.allow_unauthenticated(),

@@ -3,6 +3,7 @@
 mod certificate;
 mod client_trust;
 mod outbound;
+mod provider;
 
 pub use self::certificate::validity;
 pub use self::certificate::{
@@ -10,3 +11,4 @@ pub use self::certificate::{
 };
 pub use self::client_trust::{ClientAuth, ClientTrust};
 pub use self::outbound::{Tls, TlsError, TlsTexts};
+pub use self::provider::{crypto_provider, install_crypto_provider};

@@ -1,7 +1,6 @@
 //! Owns the TLS settings of a connection that the gateway opens: its trust anchors, and the gateway's own certificate.
 //!
-//! It is built when the configuration is read, so that an unusable certificate is reported with its place in the file. Ring is
-//! the crypto provider: it builds with a C compiler alone.
+//! It is built when the configuration is read, so that an unusable certificate is reported with its place in the file.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -10,6 +9,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 
+use super::provider::crypto_provider;
 use crate::secret::Secret;
 
 /// The certificates that this machine trusts, read when first needed.
@@ -69,8 +69,7 @@ impl Tls {
                 roots
             }
         };
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider)
+        let builder = ClientConfig::builder_with_provider(crypto_provider())
             .with_safe_default_protocol_versions()
             .map_err(|error| TlsError::Pair(error.to_string()))?
             .with_root_certificates(roots);

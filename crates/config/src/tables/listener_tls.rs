@@ -233,17 +233,8 @@ fn refuse_pair<T>(error: CertificateError, chain: &KeyField<'_>, key: &KeyField<
             "write the PEM file of the certificate's key, without a passphrase",
         ),
         CertificateError::UnknownKey => (key, "this key is of a kind that cannot be used", KEYS),
-        CertificateError::RsaExponent(exponent) => {
-            text =
-                format!("this RSA key has the public exponent {exponent}, and 65537 is the least");
-            (
-                key,
-                &*text,
-                "make another key: openssl genrsa 2048 has the right exponent",
-            )
-        }
         CertificateError::RsaBits(bits) => {
-            text = format!("this RSA key has {bits} bits, and 2048 to 4096 can be used");
+            text = format!("this RSA key has {bits} bits, and 2048 to 8192 can be used");
             (key, &*text, KEYS)
         }
         CertificateError::OldVersion => (

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use sluicegate_base::pki::crypto_provider;
 use sluicegate_config_derive::Table;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -155,12 +156,11 @@ fn identity(section: &TableSection<'_>) -> Option<Option<Identity>> {
 
 /// Tries certificate and key out as a connection will.
 fn fits(chain: &[Certificate], key: PrivateKeyDer<'static>) -> Result<(), rustls::Error> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let chain = chain
         .iter()
         .map(|one| CertificateDer::from(one.0.to_vec()))
         .collect();
-    ClientConfig::builder_with_provider(provider)
+    ClientConfig::builder_with_provider(crypto_provider())
         .with_safe_default_protocol_versions()?
         .with_root_certificates(RootCertStore::empty())
         .with_client_auth_cert(chain, key)

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
+use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use x509_parser::prelude::{AttributeTypeAndValue, FromDer, X509Certificate, X509Name};
 
 /// The short names of RFC 4514 §3.
