@@ -72,11 +72,9 @@ impl Store {
                 code = 1;
             }
         }
-        let rows =
-            |numbers: &[i64]| Reply::Rows(numbers.iter().map(|n| Reply::Integer(*n)).collect());
         let second = i64::try_from(now.as_secs()).unwrap();
-        let row = rows(&[0, second, 0, *count]);
-        Reply::Rows(vec![rows(&[code, second, 0, 0]), row])
+        let numbers = [code, second, 0, 0, 0, second, 0, *count];
+        Reply::Rows(numbers.map(Reply::Integer).to_vec())
     }
 }
 
@@ -278,8 +276,7 @@ fn excess_is_counted_where_it_was_charged() {
 fn a_foreign_key_is_let_go() {
     let mut node = Gateway::new(1);
     node.charge(1, 5, 0);
-    let rows = |numbers: &[i64]| Reply::Rows(numbers.iter().map(|n| Reply::Integer(*n)).collect());
-    let foreign = Reply::Rows(vec![rows(&[4, 1, 0, 0]), rows(&[0])]);
+    let foreign = Reply::Rows([4, 1, 0, 0, 0].map(Reply::Integer).to_vec());
     for (reply, left, lost) in [(Reply::Nil, 1, 0), (foreign, 0, 5)] {
         let now = at(0).here;
         let queues = SyncQueues {

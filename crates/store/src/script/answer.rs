@@ -4,7 +4,7 @@ use std::fmt;
 
 use sluicegate_limiter::{Cost, Decision, RateState, RemoteOutcome, RemoteState, Timestamp};
 
-use super::call::{joint_ask, state_of};
+use super::call::{distinct, joint_ask, state_of};
 use super::{Reply, terms};
 use sluicegate_decide::store::{
     ChargeResult, KeyName, StoreAnswer, StoreAsk, StoreAskResult, StoreCharge,
@@ -59,14 +59,9 @@ pub fn read(asks: &[StoreAsk<'_>], reply: Reply) -> Result<ScriptAnswer, Unreada
 }
 
 fn parse(asks: &[StoreAsk<'_>], reply: &Reply) -> Option<ScriptAnswer> {
-    let Reply::Rows(rows) = reply else {
-        return None;
-    };
-    let (head, rows) = rows.split_first()?;
-    let head = numbers(head)?;
-    let [code, seconds, micros, unreadable] = head[..] else {
-        return None;
-    };
+    let numbers = numbers(reply)?;
+    let (head, rows) = numbers.split_first_chunk()?;
+    let [code, seconds, micros, unreadable] = *head;
     let nanos = seconds
         .checked_mul(1_000_000)?
         .checked_add(micros)?
@@ -79,16 +74,22 @@ fn parse(asks: &[StoreAsk<'_>], reply: &Reply) -> Option<ScriptAnswer> {
         EMPTIED => return Some(ScriptAnswer::Emptied),
         ELSEWHEN => return Some(ScriptAnswer::Elsewhen(now)),
         FOREIGN => {
-            let foreign = usize::try_from(*numbers(rows.first()?)?.first()?).ok()?;
+            let foreign = usize::try_from(*rows.first()?).ok()?;
             let ask = asks.iter().find(|ask| joint_ask(asks, ask).0 == foreign)?;
             return Some(ScriptAnswer::Foreign(ask.name.clone()));
         }
         _ => return None,
     };
+    let rows = key_rows(asks, rows, now)?;
     let results = asks.iter().map(|ask| {
         let (row, joint_cost) = joint_ask(asks, ask);
-        let row = numbers(rows.get(row)?)?;
-        ask_result(ask, joint_cost, charge_result, &row, now)
+        Some(ask_result(
+            ask,
+            joint_cost,
+            charge_result,
+            rows.get(row)?,
+            now,
+        ))
     });
     Some(ScriptAnswer::Decided(StoreAnswer {
         now,
@@ -98,43 +99,66 @@ fn parse(asks: &[StoreAsk<'_>], reply: &Reply) -> Option<ScriptAnswer> {
     }))
 }
 
-/// Reads one row: which rates refuse, and the numbers of each; `joint_cost` is that of all asks of the key.
+/// The part of an answer that is about one key.
+struct KeyRow {
+    /// The rates that refuse, as bits.
+    refusing: u8,
+    state: RemoteState,
+}
+
+/// Splits the numbers behind the head by the keys of the asks: of each key which rates refuse, then the numbers of each rate.
+fn key_rows(asks: &[StoreAsk<'_>], mut numbers: &[u64], now: Timestamp) -> Option<Vec<KeyRow>> {
+    let mut rows = Vec::with_capacity(asks.len());
+    for ask in distinct(asks) {
+        let (refusing, mut fields) = numbers.split_first()?;
+        let mut states = Vec::with_capacity(ask.policy.rates().len());
+        for terms in terms(&ask, now).iter() {
+            let (state, read): (RateState, usize) = state_of(terms, fields)?;
+            states.push(state);
+            fields = &fields[read..];
+        }
+        rows.push(KeyRow {
+            refusing: u8::try_from(*refusing).ok()?,
+            state: RemoteState::new(states),
+        });
+        numbers = fields;
+    }
+    Some(rows)
+}
+
+/// Returns the result of one ask; `joint_cost` is that of all asks of the key.
 fn ask_result(
     ask: &StoreAsk<'_>,
     joint_cost: Cost,
     charge_result: ChargeResult,
-    row: &[u64],
+    row: &KeyRow,
     now: Timestamp,
-) -> Option<StoreAskResult> {
-    let (refusing, mut fields) = row.split_first()?;
-    let mut states = Vec::with_capacity(ask.policy.rates().len());
-    for terms in terms(ask, now).iter() {
-        let (state, read): (RateState, usize) = state_of(terms, fields)?;
-        states.push(state);
-        fields = &fields[read..];
-    }
-    let state = RemoteState::new(states);
+) -> StoreAskResult {
+    let state = row.state.clone();
     let outcome = match charge_result {
         ChargeResult::Charged => RemoteOutcome::Charged(ask.cost),
         ChargeResult::NotCharged => RemoteOutcome::NotCharged {
             cost: joint_cost,
-            refusing: u8::try_from(*refusing).ok()?,
+            refusing: row.refusing,
         },
         ChargeResult::Done => RemoteOutcome::Peeked,
     };
     let charge =
         (charge_result == ChargeResult::Charged).then(|| StoreCharge::new(ask, state.clone(), now));
-    Some(StoreAskResult {
+    StoreAskResult {
         decision: Decision::remote(ask.policy, &state, outcome, now),
         state,
         charge,
-    })
+    }
 }
 
-/// A row of numbers, none of them negative.
-fn numbers(row: &Reply) -> Option<Vec<u64>> {
-    let Reply::Rows(row) = row else { return None };
-    row.iter()
+/// Returns a list of numbers, none of them negative.
+fn numbers(reply: &Reply) -> Option<Vec<u64>> {
+    let Reply::Rows(numbers) = reply else {
+        return None;
+    };
+    numbers
+        .iter()
         .map(|number| match number {
             Reply::Integer(number) => u64::try_from(*number).ok(),
             _ => None,

@@ -105,7 +105,7 @@ fn asking(mode: &str, asks: &[StoreAsk<'_>], near: Timestamp) -> Call {
 }
 
 /// Merges the asks by name.
-fn distinct<'a>(asks: &[StoreAsk<'a>]) -> Vec<StoreAsk<'a>> {
+pub(super) fn distinct<'a>(asks: &[StoreAsk<'a>]) -> Vec<StoreAsk<'a>> {
     let mut distinct: Vec<StoreAsk<'a>> = Vec::with_capacity(asks.len());
     for ask in asks {
         match distinct.iter_mut().find(|other| other.name == ask.name) {

@@ -27,13 +27,13 @@ const PATIENCE: u64 = 1_000;
 const MISTAKES: &[KnownMistake] = &[
     mistake(
         "a refund is lost",
-        "if raw[1] == left[1] and raw[2] > 0 then r.raw = { raw[1], math.max(raw[2] - cost, 0), 0 } end",
+        "if raw[1] == left[1] and raw[2] > 0 then r.raw = { raw[1], max(raw[2] - cost, 0), 0 } end",
         "",
     ),
     mistake(
         "a refund gives back more than was charged",
-        "r.raw = { raw[1], math.max(raw[2] - cost, 0), 0 }",
-        "r.raw = { raw[1], math.max(raw[2] - 2 * cost, 0), 0 }",
+        "r.raw = { raw[1], max(raw[2] - cost, 0), 0 }",
+        "r.raw = { raw[1], max(raw[2] - 2 * cost, 0), 0 }",
     ),
     mistake(
         "the number of a push is not kept",
@@ -47,13 +47,13 @@ const MISTAKES: &[KnownMistake] = &[
     ),
     mistake(
         "a push is not charged",
-        "        code = CHARGED\n        charge(ask, true)\n      end",
-        "        code = CHARGED\n      end",
+        "if ask.push > seen then\n        charge(ask, true)\n",
+        "if ask.push > seen then\n",
     ),
     mistake(
         "a store that lost its data decides at once",
-        "if redis.pcall('GET', next_key()) ~= epoch then return { head(EMPTIED) } end",
-        "next_key()",
+        "if there ~= epoch then return head(EMPTIED) end",
+        "",
     ),
     mistake(
         "nothing is restored",
@@ -62,7 +62,7 @@ const MISTAKES: &[KnownMistake] = &[
     ),
     mistake(
         "what is restored is added to what is there",
-        "local most = math.max(one[2], other[2])",
+        "local most = max(one[2], other[2])",
         "local most = one[2] + other[2]",
     ),
     mistake(
@@ -72,8 +72,8 @@ const MISTAKES: &[KnownMistake] = &[
     ),
     mistake(
         "one limit of several is charged alone",
-        "if mode == 'decide' and fits then",
-        "if mode == 'decide' and judge(ask) then",
+        "and fits then\n        code = CHARGED\n        for _, ask in ipairs(asks) do charge(ask, false) end",
+        "then\n        for _, ask in ipairs(asks) do if judge(ask) then code = CHARGED charge(ask, false) end end",
     ),
     mistake(
         "the last limit decides for all",
@@ -97,8 +97,8 @@ const MISTAKES: &[KnownMistake] = &[
     ),
     mistake(
         "a debt is never paid off",
-        "local ahead = raw[1] - now\n  if ahead < 0",
-        "local ahead = raw[1] - now + 5000\n  if ahead < 0",
+        "local ahead = raw[1] - now\n    if ahead < 0",
+        "local ahead = raw[1] - now + 5000\n    if ahead < 0",
     ),
     mistake(
         "the number of gateways is forgotten",

@@ -358,3 +358,26 @@ fn the_model_answers_as_redis_does() {
         }
     }
 }
+
+/// Goal: what an edit takes over from another field lives as long as it counts. Method: a rate of a second, then one of a minute.
+#[test]
+fn a_key_lives_as_long_as_the_rate_of_an_edit_counts() {
+    let name = KeyName::new("p", KeyHash::from_bits(1), "l");
+    let mut model = RedisModel::default();
+    let micros = 1_800_000_030_000_000;
+    for seconds in [1, 60] {
+        let period = Period::from_secs(seconds).expect("a period");
+        let rate = Rate::new(5, period).expect("a rate");
+        let rates = Rates::new([rate]).expect("one rate");
+        let policy = Policy::new(Algorithm::SlidingWindow, rates).expect("a policy");
+        let ask = StoreAsk {
+            policy: &policy,
+            name: &name,
+            cost: Cost::ONE,
+        };
+        let call = script::decide(&[ask], Timestamp::from_nanos(micros * 1_000));
+        model.execute(&eval(&call, script::TEXT), micros);
+    }
+    let lives = model.execute(&words(&format!("PTTL {}", name.as_str())), micros);
+    assert_eq!(lives, Reply::Integer(91_000));
+}

@@ -26,13 +26,20 @@ struct Machine {
 
 const PRELUDE: &str = r"
 redis = { pcall = command, sha1hex = sha1hex }
+local pcall_of_lua = pcall
+-- As Redis 7 does, hands over the text of an error of a command.
+pcall = function(...)
+  local done, reply = pcall_of_lua(...)
+  if not done and type(reply) == 'table' then return false, reply.err end
+  return done, reply
+end
 redis.call = function(...)
   local reply = command(...)
   if type(reply) == 'table' and reply.err then error(reply) end
   return reply
 end
 return function(script)
-  local done, reply = pcall(script)
+  local done, reply = pcall_of_lua(script)
   if done then return reply end
   if type(reply) == 'table' then return { err = reply.err } end
   return { err = 'ERR ' .. tostring(reply) }
