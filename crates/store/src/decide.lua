@@ -6,6 +6,8 @@
 -- argued beside the algorithms in crates/limiter/src/algorithm and crates/limiter/src/exact; only the differences stand here. The tests
 -- run both beside each other (tests/e2e/store).
 --
+-- A batch is several calls in one run, one after the other, as if each were alone: what fails in one changes nothing for the others.
+--
 -- Keys
 --   A hash for words: a field for each rate, named by the kind of its algorithm and its period ("s60"), of three decimals:
 --     s  sliding window   second of the latest charge, counted in the window before that second's, counted in that second's
@@ -767,7 +769,23 @@ local function script()
     return { err = trouble }
   end
 
-  local done, reply = pcall(run, #KEYS)
-  return done and reply or failure(reply)
+  if ARGV[1] ~= 'batch' then
+    local done, reply = pcall(run, #KEYS)
+    return done and reply or failure(reply)
+  end
+  -- Calls that have nothing to do with each other, each all or nothing by itself: how many, then before each the numbers of its
+  -- keys and arguments. The answer of one that fails is its error.
+  argument = 1
+  local replies = {}
+  for place = 1, number() do
+    local last_key, last_argument = number(), number()
+    last_key, last_argument = key + last_key, argument + last_argument
+    unreadable, verdict = 0, nil
+    local done, reply = pcall(run, last_key)
+    if not done then reply = failure(reply) end
+    replies[place] = reply
+    key, argument = last_key, last_argument
+  end
+  return replies
 end
 return script()

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use sluicegate_decide::store::{KeyName, StoreAsk, StoreCharge};
@@ -12,7 +13,7 @@ use sluicegate_limiter::{
 use sluicegate_store::script::{self, Call, NodeId, PushNumber, ScriptAnswer};
 
 use super::random::Random;
-use super::redis::{RedisModel, Reply, TextEdit};
+use super::redis::{RedisModel, Reply, ServerCondition, TextEdit};
 use super::world::lock;
 
 /// The time of the script lies in a key, so that both servers have the same.
@@ -23,6 +24,9 @@ const CLOCK: TextEdit = TextEdit {
 
 /// The longest wait for a server that starts or answers.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The servers that this process has started.
+static STARTED: AtomicU64 = AtomicU64::new(0);
 
 /// A running redis-server; its folder is removed with it.
 struct RealServer {
@@ -44,7 +48,8 @@ impl RealServer {
     fn start() -> Option<Self> {
         let program = std::env::var("SLUICEGATE_TEST_REDIS");
         let program = program.unwrap_or_else(|_| "redis-server".to_owned());
-        let folder = format!("sluicegate-simulation-{}", std::process::id());
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let folder = format!("sluicegate-simulation-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
         std::fs::create_dir_all(&folder).expect("a folder");
         let socket = folder.join("redis.sock");
@@ -355,6 +360,153 @@ fn the_model_answers_as_redis_does() {
                     (modelled, real) => assert_eq!(modelled, real, "seed {seed}, {read}"),
                 }
             }
+        }
+    }
+}
+
+/// Returns the call that runs all of these, as the link makes it.
+fn batch(calls: &[AskedCall]) -> Call {
+    let number = |number: usize| number.to_string().into_bytes();
+    let words = calls.iter().flat_map(|AskedCall { call, .. }| {
+        let counts = [number(call.keys.len()), number(call.args.len())];
+        counts.into_iter().chain(call.args.clone())
+    });
+    let begin = [b"batch".to_vec(), number(calls.len())];
+    Call {
+        args: begin.into_iter().chain(words).collect(),
+        keys: calls
+            .iter()
+            .flat_map(|asked| asked.call.keys.clone())
+            .collect(),
+    }
+}
+
+/// Goal: calls that share a run of the script answer and write as they would alone. Method: the same random calls in batches and one by
+/// one, with keys of another type, of an epoch that has passed, and of a server that refuses writes; to the model and, in batches, to a
+/// real server.
+#[test]
+fn a_batch_does_what_its_calls_would_do_alone() {
+    let text = script::TEXT.replace(CLOCK.from, CLOCK.to);
+    let mut server = RealServer::start();
+    for seed in 0..60 {
+        let mut random = Random::new(seed, 10);
+        let [mut together, mut alone] = [RedisModel::default(), RedisModel::default()];
+        let mut caller = Caller {
+            policies: (0..4).map(|_| policy(&mut random)).collect(),
+            charges: Vec::new(),
+        };
+        let mut nanos = 1_800_000_000_000_000_000;
+        let mut prepare = vec![words("FLUSHALL"), words("SET marker one")];
+        for _ in 0..40 {
+            nanos += random.between(0, 700_000) * 1_000;
+            let micros = nanos / 1_000;
+            let [seconds, micros] = [micros / 1_000_000, micros % 1_000_000];
+            prepare.push(words(&format!("HSET clock s {seconds} u {micros}")));
+            if random.one_in(20) {
+                let key = KeyName::new("p", KeyHash::from_bits(1), "l1");
+                prepare.push(words(&format!("DEL {}", key.as_str())));
+                prepare.push(words(&format!("SET {} foreign", key.as_str())));
+            }
+            for command in prepare.drain(..) {
+                together.execute(&command, 0);
+                alone.execute(&command, 0);
+                server.iter_mut().for_each(|server| {
+                    server.execute(&command);
+                });
+            }
+            let refuses = random.one_in(10);
+            let condition = match refuses {
+                true => ServerCondition::ReadOnly,
+                false => ServerCondition::Serving,
+            };
+            together.condition = condition;
+            alone.condition = condition;
+            let now = Timestamp::from_nanos(nanos);
+            let mut calls: Vec<_> = (0..random.between(2, 6))
+                .map(|_| caller.call(&mut random, now))
+                .collect();
+            for asked in &mut calls {
+                if random.one_in(3) {
+                    let epoch = random.pick(&["one", "one", "two"]);
+                    asked.call = script::guarded(asked.call.clone(), b"marker".to_vec(), epoch);
+                }
+            }
+            let one_by_one: Vec<Reply> = calls
+                .iter()
+                .map(|asked| alone.execute(&eval(&asked.call, &text), 0))
+                .collect();
+            let batch = eval(&batch(&calls), &text);
+            let replies = together.execute(&batch, 0);
+            assert_eq!(replies, Reply::Array(one_by_one.clone()), "seed {seed}");
+            if !refuses && let Some(server) = &mut server {
+                assert_eq!(server.execute(&batch), replies, "seed {seed}");
+            }
+            for (asked, reply) in calls.iter().zip(&one_by_one) {
+                caller.read(asked, reply);
+            }
+        }
+        assert_eq!(*lock(&together.keys), *lock(&alone.keys), "seed {seed}");
+    }
+}
+
+/// Goal: a call that the server refuses says why, alone and in a batch, so that the link knows what to do. Method: a server without memory,
+/// then one that is a replica, real and modelled.
+#[test]
+fn a_refused_call_says_the_code_of_its_reason() {
+    let mut server = RealServer::start();
+    let mut random = Random::new(1, 11);
+    let policy = policy(&mut random);
+    let name = KeyName::new("p", KeyHash::from_bits(1), "l");
+    let ask = StoreAsk {
+        policy: &policy,
+        name: &name,
+        cost: Cost::ONE,
+    };
+    let call = script::decide(&[ask], Timestamp::from_nanos(1_800_000_000_000_000_000));
+    let asked = || AskedCall {
+        call: call.clone(),
+        limits: vec![0],
+        names: vec![name.clone()],
+        cost: Cost::ONE,
+    };
+    let alone = eval(&call, script::TEXT);
+    let together = eval(&batch(&[asked(), asked()]), script::TEXT);
+    for (code, condition, begin, end) in [
+        (
+            "OOM ",
+            ServerCondition::OutOfMemory,
+            "CONFIG SET maxmemory 1",
+            "CONFIG SET maxmemory 0",
+        ),
+        (
+            "READONLY ",
+            ServerCondition::ReadOnly,
+            "REPLICAOF 127.0.0.1 1",
+            "REPLICAOF NO ONE",
+        ),
+    ] {
+        // Before Redis 7 the place in the script comes first.
+        let earlier = format!("-{code}");
+        let refuses = |reply: &Reply| match reply {
+            Reply::Error(text) => text.starts_with(code) || text.contains(&earlier),
+            _ => false,
+        };
+        let check = |alone: Reply, together: Reply| {
+            assert!(refuses(&alone), "{alone:?}");
+            assert!(
+                matches!(&together, Reply::Array(all) if all.len() == 2 && all.iter().all(refuses)),
+                "{together:?}"
+            );
+        };
+        let mut model = RedisModel {
+            condition,
+            ..RedisModel::default()
+        };
+        check(model.execute(&alone, 0), model.execute(&together, 0));
+        if let Some(server) = &mut server {
+            server.execute(&words(begin));
+            check(server.execute(&alone), server.execute(&together));
+            server.execute(&words(end));
         }
     }
 }
