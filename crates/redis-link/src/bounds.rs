@@ -8,6 +8,13 @@ pub(crate) const QUEUE: usize = 1024;
 /// that a call made meanwhile does not wait behind them for longer than a millisecond or two.
 pub const BATCH: usize = 128;
 
+/// Calls that one run of the script carries: with 32 the fixed cost of a run is a tenth of it, and a server that is busy with them answers
+/// others within a millisecond.
+pub(crate) const SCRIPT_CALLS: usize = 32;
+
+/// Batches of calls that are under way to one server. At the bound calls wait within their timeouts.
+pub(crate) const BATCHES: usize = 64;
+
 /// Redirections that one call follows: to the new server of a slot, from there to the server that imports it, and once more with the
 /// whole script. More is a Cluster in disorder: the call fails.
 pub(crate) const REDIRECTIONS: usize = 4;

@@ -11,9 +11,8 @@ use redis::aio::MultiplexedConnection;
 use tokio::task::JoinHandle;
 
 use crate::address::ServerAddress;
-use crate::call::{Call, Reply};
+use crate::call::{Call, Reply, command};
 use crate::connect::{DialError, Handshake, connect};
-use crate::connection::command;
 use crate::error::{ErrorReply, RefusalReason, StoreError, read};
 use crate::sentinel::SentinelError;
 use crate::settings::{LinkSettings, Topology};

@@ -18,21 +18,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use redis::Cmd;
-use redis::aio::MultiplexedConnection;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::address::{HostPort, ServerAddress};
+use crate::batches::Batches;
+use crate::bounds::SCRIPT_CALLS;
 use crate::breaker::{
     BreakerEffect, CallPermit, CircuitBreaker, FailureWeight, ReconnectBackoff, jittered,
 };
-use crate::call::{Call, CallUrgency, Reply, script_hash};
+use crate::call::{Call, CallForm, CallUrgency, Reply, command, script_hash};
 use crate::connect::{DialError, Handshake, OpenConnection, connect};
 use crate::error::{ErrorReply, StoreError, read};
 use crate::link_state::LinkState;
 use crate::membership::{self, HEARTBEAT_INTERVAL, Heartbeat};
 use crate::observer::LinkEvent;
+use crate::script_batch::{CallAnswers, LoadedScript};
 use crate::sentinel::{self, SentinelError};
 use crate::server_status::{ConnectionState, ServerStatus, StatusRecord};
 use crate::settings::{LinkSettings, Login, Topology};
@@ -101,9 +102,9 @@ pub(crate) struct SendPermit {
 
 /// An established connection.
 struct LiveConnection {
-    multiplexed: MultiplexedConnection,
-    /// The hash of the script on the server.
-    hash: String,
+    script: LoadedScript,
+    /// The calls that wait to be sent together; `None` where each is sent alone.
+    batches: Option<Batches>,
 }
 
 impl ServerLocator {
@@ -219,14 +220,21 @@ impl Connection {
     }
 
     /// Sends a call once and waits for its answer, without a timeout.
-    pub(crate) async fn send(&self, call: &Call, form: ScriptForm) -> Result<Reply, ErrorReply> {
+    pub(crate) async fn send(
+        &self,
+        call: &Arc<Call>,
+        form: ScriptForm,
+    ) -> Result<Reply, ErrorReply> {
         let Some(live) = self.live.load_full() else {
             return Err(ErrorReply::Failed(StoreError::Unavailable));
         };
-        let mut multiplexed = live.multiplexed.clone();
+        let mut multiplexed = live.script.multiplexed.clone();
         match form {
             ScriptForm::Hash => {
-                let command = command(call, "EVALSHA", &live.hash);
+                if let Some(batches) = &live.batches {
+                    return batches.run(Arc::clone(call)).await;
+                }
+                let command = command(call, "EVALSHA", &live.script.hash);
                 read(multiplexed.send_packed_command(&command).await)
             }
             ScriptForm::HashOf(script) => {
@@ -248,25 +256,17 @@ impl Connection {
     }
 
     /// Sends many calls in one write. Returns as many answers in their order, or the error of all of them.
-    pub(crate) async fn send_all(
-        &self,
-        calls: &[&Call],
-    ) -> Result<Vec<Result<Reply, ErrorReply>>, StoreError> {
+    pub(crate) async fn send_all(&self, calls: &[&Call]) -> Result<CallAnswers, StoreError> {
         let Some(live) = self.live.load_full() else {
             return Err(StoreError::Unavailable);
         };
-        let mut multiplexed = live.multiplexed.clone();
-        let mut all = redis::Pipeline::with_capacity(calls.len());
-        for call in calls {
-            all.add_command(command(call, "EVALSHA", &live.hash));
-        }
-        let answers = multiplexed.send_packed_commands(&all, 0, calls.len()).await;
-        match answers {
-            Ok(answers) if answers.len() == calls.len() => {
-                Ok(answers.into_iter().map(|answer| read(Ok(answer))).collect())
-            }
-            _ => Err(StoreError::ConnectionLost),
-        }
+        let at_once = live.batches.as_ref().map_or(1, |_| SCRIPT_CALLS);
+        live.script.run_all(calls, at_once).await
+    }
+
+    /// Returns whether calls may share a run of the script: keys of different slots of a Cluster may not.
+    fn takes_batches(&self) -> bool {
+        self.shared.script.form == CallForm::Batched && !self.is_of_cluster()
     }
 
     /// Keeps the connection established until the link is dropped.
@@ -309,7 +309,7 @@ impl Connection {
         let driver = IoTask(tokio::spawn(driver));
         let deadline = deadline(self.settings.connect_timeout);
         let mut loading = redis::cmd("SCRIPT");
-        loading.arg("LOAD").arg(self.shared.script);
+        loading.arg("LOAD").arg(self.shared.script.text);
         let loaded =
             tokio::time::timeout_at(deadline, multiplexed.send_packed_command(&loading)).await;
         let loaded = loaded.map_err(|_| ConnectError::Failed(StoreError::TimedOut))?;
@@ -319,7 +319,13 @@ impl Connection {
             Err(error) => return Err(ConnectError::Failed(error.into_error())),
         };
         self.shared.observer.count_event(LinkEvent::ScriptLoaded);
-        let live = LiveConnection { multiplexed, hash };
+        let script = LoadedScript {
+            multiplexed,
+            hash,
+            shared: Arc::clone(&self.shared),
+        };
+        let batches = self.takes_batches().then(|| Batches::spawn(script.clone()));
+        let live = LiveConnection { script, batches };
         let probe = self.send_heartbeat(&live).await;
         let round_trip = probe.map_err(ConnectError::Failed)?;
         let effect = match round_trip <= self.settings.timeout {
@@ -501,7 +507,7 @@ impl Connection {
 impl LiveConnection {
     /// Sends a heartbeat.
     async fn send_heartbeat(&self, call: &Call) -> Result<Reply, ErrorReply> {
-        let mut multiplexed = self.multiplexed.clone();
+        let mut multiplexed = self.script.multiplexed.clone();
         let by_hash = command(call, "EVALSHA", &script_hash(membership::SCRIPT));
         match read(multiplexed.send_packed_command(&by_hash).await) {
             // Its text loads it.
@@ -563,14 +569,4 @@ impl fmt::Display for ConnectError {
             Self::Failed(error) => error.fmt(into),
         }
     }
-}
-
-/// Encodes a call of a script with `EVAL` or `EVALSHA`.
-pub(crate) fn command(call: &Call, command: &str, script: &str) -> Cmd {
-    let mut command = redis::cmd(command);
-    command.arg(script).arg(call.keys.len());
-    for word in call.keys.iter().chain(&call.args) {
-        command.arg(&word[..]);
-    }
-    command
 }

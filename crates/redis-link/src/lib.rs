@@ -34,6 +34,7 @@
 pub(crate) const LOG_TARGET: &str = "sluicegate::store::link";
 
 mod address;
+mod batches;
 mod bounds;
 mod breaker;
 mod call;
@@ -49,6 +50,7 @@ mod membership;
 mod observer;
 mod recovery;
 mod redirection;
+mod script_batch;
 mod seed;
 mod sentinel;
 mod server_status;
@@ -59,7 +61,7 @@ mod topology;
 
 pub use self::address::{HostPort, ServerAddress};
 pub use self::bounds::BATCH;
-pub use self::call::{Call, Reply};
+pub use self::call::{Call, LinkScript, Reply};
 pub use self::environment::{ByteStream, LinkEnvironment, OpeningStream};
 pub use self::epoch::NewEpoch;
 pub use self::error::{RefusalReason, StoreError};

@@ -7,8 +7,8 @@
 //!
 //! # Concurrency
 //! All worker threads share the connections, and a thread of the link moves their bytes. That costs a call two wake-ups across threads,
-//! about 14 µs; it buys writes that carry the calls of all workers together, and one connection a process and server instead of one a
-//! thread.
+//! about 14 µs; it buys runs of the script and writes that carry the calls of all workers together ([`crate::batches`]), and one
+//! connection a process and server instead of one a thread.
 //!
 //! # Limits
 //! `bounds::QUEUE` and the timeout bound what waits for a connection; a server that does not read costs what fits its socket.
@@ -28,7 +28,7 @@ use tracing::error;
 
 use crate::LOG_TARGET;
 use crate::bounds::BATCH;
-use crate::call::{Call, CallUrgency, Reply};
+use crate::call::{Call, CallUrgency, LinkScript, Reply};
 use crate::connection::{Connection, ServerLocator, SupervisedConnection};
 use crate::epoch::{NewEpoch, StoreEpochs};
 use crate::error::{ErrorReply, StoreError};
@@ -71,7 +71,7 @@ impl Link {
     #[must_use]
     pub fn new(
         settings: LinkSettings,
-        script: &'static str,
+        script: impl Into<LinkScript>,
         observer: Arc<dyn LinkObserver>,
         before: Option<&Link>,
     ) -> Self {
@@ -81,7 +81,7 @@ impl Link {
         let shared = LinkState {
             inherited_seed: agreed
                 .and_then(|before| before.seed().or(before.shared.inherited_seed)),
-            script,
+            script: script.into(),
             nodes: match before {
                 None => Membership::unheard(settings.known_nodes, settings.environment.random()),
                 Some(before) => before.shared.nodes.for_other_store(settings.known_nodes),
@@ -184,7 +184,8 @@ impl Link {
     /// # Errors
     /// The cause for which there is no reply, and whether the call may have been executed.
     pub async fn run(&self, call: Call) -> Result<Reply, StoreError> {
-        self.run_observed(&call, CallUrgency::Decision).await
+        self.run_observed(&Arc::new(call), CallUrgency::Decision)
+            .await
     }
 
     /// Runs one call for which no request waits, within `exchange_timeout`.
@@ -192,7 +193,8 @@ impl Link {
     /// # Errors
     /// Those of [`Self::run`].
     pub async fn exchange(&self, call: Call) -> Result<Reply, StoreError> {
-        self.run_observed(&call, CallUrgency::Exchange).await
+        self.run_observed(&Arc::new(call), CallUrgency::Exchange)
+            .await
     }
 
     /// Runs one call of another script than the link's, for which no request waits, within `exchange_timeout`.
@@ -204,14 +206,18 @@ impl Link {
             &self.map,
             &self.settings,
             &self.shared,
-            call,
+            &Arc::new(call.clone()),
             Some(script),
             CallUrgency::Exchange,
         )
         .await
     }
 
-    async fn run_observed(&self, call: &Call, urgency: CallUrgency) -> Result<Reply, StoreError> {
+    async fn run_observed(
+        &self,
+        call: &Arc<Call>,
+        urgency: CallUrgency,
+    ) -> Result<Reply, StoreError> {
         let started = self.settings.environment.now();
         let result = follow(&self.map, &self.settings, &self.shared, call, None, urgency).await;
         self.observe(
@@ -294,7 +300,10 @@ impl Link {
                         Err(failure)
                     }
                     // It did not run, and takes the way of a single call.
-                    Err(_) => self.run_observed(call, CallUrgency::Exchange).await,
+                    Err(_) => {
+                        let call = Arc::new(call.clone());
+                        self.run_observed(&call, CallUrgency::Exchange).await
+                    }
                 };
                 results.push((*at, result));
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use tokio::sync::Notify;
 
+use crate::call::LinkScript;
 use crate::epoch::StoreEpochs;
 use crate::membership::Membership;
 use crate::observer::LinkObserver;
@@ -13,7 +14,7 @@ use crate::settings::HashSeed;
 /// The state that all connections of a link share.
 pub(crate) struct LinkState {
     /// The script that calls run.
-    pub(crate) script: &'static str,
+    pub(crate) script: LinkScript,
     pub(crate) nodes: Membership,
     pub(crate) epochs: StoreEpochs,
     pub(crate) observer: Arc<dyn LinkObserver>,

@@ -1,5 +1,6 @@
 //! Runs one call on the server of its key, and follows the answers that say that nothing ran.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -24,13 +25,13 @@ pub(crate) async fn follow(
     map: &ArcSwap<ServerMap>,
     settings: &LinkSettings,
     shared: &LinkState,
-    call: &Call,
+    call: &Arc<Call>,
     other: Option<&'static str>,
     urgency: CallUrgency,
 ) -> Result<Reply, StoreError> {
     let map = map.load_full();
     let deadline = deadline(settings.timeout_of(urgency));
-    let script = other.unwrap_or(shared.script);
+    let script = other.unwrap_or(shared.script.text);
     let mut form = other.map_or(ScriptForm::Hash, ScriptForm::HashOf);
     let mut connection = map.connection_for(call).ok_or(StoreError::Unavailable)?;
     for _ in 0..REDIRECTIONS {

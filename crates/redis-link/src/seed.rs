@@ -72,11 +72,11 @@ pub(crate) async fn agree(
     };
     loop {
         let Some(map) = map.upgrade() else { return };
-        let call = proposal.call(
+        let call = Arc::new(proposal.call(
             &settings.prefix,
             shared.nodes.name(),
             settings.environment.now(),
-        );
+        ));
         let urgency = CallUrgency::Exchange;
         let reply = follow(&map, &settings, &shared, &call, Some(SCRIPT), urgency).await;
         drop(map);

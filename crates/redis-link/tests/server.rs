@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use sluicegate_redis_link::{
     Call, CallResult, ConnectionState, LibraryName, Link, LinkEnvironment, LinkEvent, LinkObserver,
-    LinkSettings, Login, Moment, Reply, ServerAddress, StoreError, Topology,
+    LinkScript, LinkSettings, Login, Moment, RefusalReason, Reply, ServerAddress, StoreError,
+    Topology,
 };
 
 /// The server under test: Valkey by `SLUICEGATE_TEST_REDIS=valkey-server`.
@@ -23,6 +24,12 @@ fn program() -> String {
 }
 
 const COUNT: &str = "return redis.call('INCR', KEYS[1])";
+
+const COUNT_MANY: &str = "
+if ARGV[1] ~= 'batch' then return redis.call('INCR', KEYS[1]) end
+local replies = {}
+for place = 1, tonumber(ARGV[2]) do replies[place] = redis.pcall('INCR', KEYS[place]) end
+return replies";
 
 /// A clock that goes on by a second with each thousandth reading.
 #[derive(Debug, Default)]
@@ -88,6 +95,29 @@ fn call() -> Call {
     }
 }
 
+fn settings(socket: &Path) -> LinkSettings {
+    LinkSettings {
+        topology: Topology::Single {
+            address: ServerAddress::Unix(socket.to_owned()),
+            database: 0,
+        },
+        login: Login::default(),
+        tls: None,
+        prefix: "test".to_owned(),
+        timeout: Duration::from_secs(5),
+        exchange_timeout: Duration::from_secs(5),
+        known_nodes: NonZeroU32::MIN,
+        connect_timeout: Duration::from_secs(5),
+        seed: None,
+        library: LibraryName {
+            name: "test",
+            version: "1",
+        },
+        outage_effect: "nothing is counted",
+        environment: Arc::new(Ticks::default()),
+    }
+}
+
 /// Waits until `condition` holds, for 20 seconds at most.
 async fn eventually(link: &Link, condition: impl Fn(&Link) -> bool) {
     for _ in 0..2_000 {
@@ -114,30 +144,9 @@ async fn a_server_is_used_lost_and_used_again() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("server.sock");
     let server = Server::start(&socket);
-    let address = ServerAddress::Unix(socket.clone());
-    let settings = LinkSettings {
-        topology: Topology::Single {
-            address,
-            database: 0,
-        },
-        login: Login::default(),
-        tls: None,
-        prefix: "test".to_owned(),
-        timeout: Duration::from_secs(5),
-        exchange_timeout: Duration::from_secs(5),
-        known_nodes: NonZeroU32::MIN,
-        connect_timeout: Duration::from_secs(5),
-        seed: None,
-        library: LibraryName {
-            name: "test",
-            version: "1",
-        },
-        outage_effect: "nothing is counted",
-        environment: Arc::new(Ticks::default()),
-    };
     let counts = Arc::new(Counts::default());
     let observer = Arc::clone(&counts);
-    let link = Link::new(settings, COUNT, observer, None);
+    let link = Link::new(settings(&socket), COUNT, observer, None);
     assert_eq!(link.run(call()).await, Err(StoreError::Unavailable));
     link.start();
     eventually(&link, is_connected).await;
@@ -167,4 +176,61 @@ async fn a_server_is_used_lost_and_used_again() {
     assert!(new.is_loss && *new != epochs[0]);
     eventually(&link, |link| link.seed().is_some()).await;
     assert!(counts.calls.load(Ordering::Relaxed) >= 4);
+}
+
+/// Runs a command by `redis-cli`, and returns what it prints.
+fn command(socket: &Path, words: &[&str]) -> String {
+    let output = Command::new("redis-cli")
+        .arg("-s")
+        .arg(socket)
+        .args(words)
+        .output();
+    String::from_utf8(output.unwrap().stdout).unwrap()
+}
+
+/// Goal: calls that are made at the same time share runs of the script, each with its own answer, also on a server that has lost the
+/// script. Method: a hundred keys, one of them of another type; then the same with a script that the server has forgotten.
+#[tokio::test]
+async fn calls_at_the_same_time_share_runs_of_the_script() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("server.sock");
+    let _server = Server::start(&socket);
+    let script = LinkScript::batched(COUNT_MANY);
+    let observer = Arc::new(Counts::default());
+    let link = Link::new(settings(&socket), script, observer, None);
+    link.start();
+    eventually(&link, |link| {
+        state(link) == Some(ConnectionState::Connected)
+    })
+    .await;
+    command(&socket, &["LPUSH", "k7", "no number"]);
+    for round in 1..=2 {
+        command(&socket, &["SCRIPT", "FLUSH"]);
+        let calls = (0..100).map(|key| {
+            link.run(Call {
+                keys: vec![format!("k{key}").into_bytes()],
+                args: Vec::new(),
+            })
+        });
+        let answers = futures_util::future::join_all(calls).await;
+        for (key, answer) in answers.into_iter().enumerate() {
+            match (key, answer) {
+                (7, Err(StoreError::Refused(RefusalReason::Script(error)))) => {
+                    assert!(error.contains("WRONGTYPE"), "{error}");
+                }
+                (_, answer) => assert_eq!(answer, Ok(Reply::Integer(round)), "{key}"),
+            }
+        }
+        let calls: Vec<Call> = (0..100).map(|_| call()).collect();
+        let answers = link.run_all(&calls).await;
+        let last = answers.last().cloned();
+        assert_eq!(last, Some(Ok(Reply::Integer(100 * round))));
+    }
+    let stats = command(&socket, &["INFO", "commandstats"]);
+    let runs = stats.lines().find_map(|line| {
+        let (_, rest) = line.split_once("cmdstat_evalsha:calls=")?;
+        rest.split(',').next()?.parse::<u32>().ok()
+    });
+    // Four hundred calls, and some heartbeats.
+    assert!(runs.unwrap() < 100, "{stats}");
 }

@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sluicegate_limiter::{KeyHash, Seed, Settle, Timestamp};
-use sluicegate_redis_link::{HashSeed, Link, LinkEnvironment, LinkObserver, StoreError};
+use sluicegate_redis_link::{
+    HashSeed, Link, LinkEnvironment, LinkObserver, LinkScript, StoreError,
+};
 use tracing::warn;
 
 use super::change_feed::ChangeFeed;
@@ -124,7 +126,7 @@ impl Store {
         settings.known_nodes = settings
             .known_nodes
             .max(known_gateways.unwrap_or(NonZeroU32::MIN));
-        let link = Link::new(settings, script::TEXT, observer, known);
+        let link = Link::new(settings, LinkScript::batched(script::TEXT), observer, known);
         let before = before.filter(|before| before.link.names_alike(&link));
         Self {
             rules,

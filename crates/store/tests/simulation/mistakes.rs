@@ -101,6 +101,21 @@ const MISTAKES: &[KnownMistake] = &[
         "local ahead = raw[1] - now + 5000\n    if ahead < 0",
     ),
     mistake(
+        "an answer of a batch goes to another call",
+        "replies[place] = reply",
+        "table.insert(replies, 1, reply)",
+    ),
+    mistake(
+        "only the first call of a batch is written",
+        "for _, ask in ipairs(asks) do write(ask) end",
+        "if not epochs.written then for _, ask in ipairs(asks) do write(ask) end end epochs.written = true",
+    ),
+    mistake(
+        "the epoch is compared by the first call of a batch alone",
+        "if there ~= epoch then return head(EMPTIED) end",
+        "if there ~= epoch and argument < 7 then return head(EMPTIED) end",
+    ),
+    mistake(
         "the number of gateways is forgotten",
         "redis.call('ZCARD', KEYS[1])",
         "1",
