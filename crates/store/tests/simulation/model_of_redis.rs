@@ -431,11 +431,20 @@ fn a_batch_does_what_its_calls_would_do_alone() {
                     asked.call = script::guarded(asked.call.clone(), b"marker".to_vec(), epoch);
                 }
             }
-            let one_by_one: Vec<Reply> = calls
-                .iter()
-                .map(|asked| alone.execute(&eval(&asked.call, &text), 0))
-                .collect();
+            let one_by_one = calls.iter().enumerate().map(|(place, asked)| {
+                alone.free_at = 0;
+                let mut reply = alone.execute(&eval(&asked.call, &text), 0);
+                // Each answer of a batch is later than the one before.
+                if let Reply::Array(numbers) = &mut reply
+                    && let Some(Reply::Integer(micros)) = numbers.get_mut(2)
+                {
+                    *micros += place as i64;
+                }
+                reply
+            });
+            let one_by_one: Vec<Reply> = one_by_one.collect();
             let batch = eval(&batch(&calls), &text);
+            together.free_at = 0;
             let replies = together.execute(&batch, 0);
             assert_eq!(replies, Reply::Array(one_by_one.clone()), "seed {seed}");
             if !refuses && let Some(server) = &mut server {
