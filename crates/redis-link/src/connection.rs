@@ -372,8 +372,8 @@ impl Connection {
         let ahead = i128::from(beat.time.as_nanos()) - i128::from(then.as_nanos());
         self.status
             .heartbeat(round_trip, i64::try_from(ahead / 1_000).ok());
-        self.shared.nodes.apply(&beat, now);
-        self.shared.epochs.record_seen(&hash_tag, &beat.epoch);
+        let change = self.shared.epochs.record_seen(&hash_tag, &beat.epoch);
+        self.shared.nodes.apply(&beat, change, now);
         Ok(round_trip)
     }
 

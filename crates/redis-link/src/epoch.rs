@@ -44,16 +44,31 @@ impl NewEpoch {
     }
 }
 
+/// The change of a server's epoch since the heartbeat before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EpochChange {
+    /// The epoch is the same, or the first one.
+    None,
+    /// The epoch is another one: the server has lost its data.
+    Loss,
+}
+
 impl StoreEpochs {
-    /// Records the epoch that a heartbeat found.
-    pub(crate) fn record_seen(&self, hash_tag: &str, epoch: &str) {
+    /// Records the epoch that a heartbeat found, and returns its change.
+    pub(crate) fn record_seen(&self, hash_tag: &str, epoch: &str) -> EpochChange {
         let mut servers = self.lock();
         let server = servers.entry(hash_tag.to_owned()).or_default();
-        if server.seen != epoch {
-            epoch.clone_into(&mut server.seen);
-            self.note_recovery(&servers);
-            self.changed.notify_one();
+        if server.seen == epoch {
+            return EpochChange::None;
         }
+        let change = match server.seen.is_empty() {
+            true => EpochChange::None,
+            false => EpochChange::Loss,
+        };
+        epoch.clone_into(&mut server.seen);
+        self.note_recovery(&servers);
+        self.changed.notify_one();
+        change
     }
 
     /// Returns whether the counts of some server are not known to be complete.
@@ -144,8 +159,12 @@ mod tests {
     fn a_server_is_in_recovery_until_its_latest_epoch_is_recovered() {
         let epochs = StoreEpochs::default();
         assert!(!epochs.are_in_recovery());
-        for epoch in ["1", "2"] {
-            epochs.record_seen("", epoch);
+        for (epoch, change) in [
+            ("1", EpochChange::None),
+            ("1", EpochChange::None),
+            ("2", EpochChange::Loss),
+        ] {
+            assert_eq!(epochs.record_seen("", epoch), change);
             assert!(epochs.are_in_recovery() && epochs.is_in_recovery(""));
         }
         let [latest] = &epochs.unrecovered()[..] else {

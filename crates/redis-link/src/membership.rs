@@ -6,7 +6,8 @@
 //!
 //! A set may also be lost: evicted, deleted, or gone with a store that keeps nothing. So each process counts the most members that were
 //! reported within [`COUNT_HOLD`], and all write again before that has passed. After a pause in which this process heard no store at all,
-//! the others have [`RETURN_PATIENCE`] to come back. While the store is unavailable the last number holds: a process that cannot see the
+//! and after a store has lost its data, the others have [`RETURN_PATIENCE`] to come back: they too may have lost their connections, and
+//! what they remember is still to be restored. While the store is unavailable the last number holds: a process that cannot see the
 //! others takes its share, not the whole. A process that starts begins with the number of an earlier one, or of the operator, and keeps at
 //! least that until the others had [`RETURN_PATIENCE`] to be heard.
 //!
@@ -21,6 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::call::Reply;
+use crate::epoch::EpochChange;
 use crate::time::Moment;
 
 /// The pause between two heartbeats.
@@ -163,10 +165,10 @@ impl Membership {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Applies the answer of a server, which came at `now`.
-    pub(crate) fn apply(&self, beat: &Heartbeat, now: Moment) {
+    /// Applies the answer of a server, which came at `now` and changed its epoch so.
+    pub(crate) fn apply(&self, beat: &Heartbeat, epoch: EpochChange, now: Moment) {
         let mut reported = self.lock();
-        let count = reported.apply(beat.count.max(1), now);
+        let count = reported.apply(beat.count.max(1), epoch, now);
         self.count.store(count, Ordering::Relaxed);
     }
 
@@ -178,9 +180,9 @@ impl Membership {
 
 impl ReportedCounts {
     /// Notes a number that was reported now, and returns the one that counts.
-    fn apply(&mut self, count: u32, now: Moment) -> u32 {
+    fn apply(&mut self, count: u32, epoch: EpochChange, now: Moment) -> u32 {
         let was_cut_off = |last| now.saturating_since(last) > CUT_OFF_AFTER;
-        if self.last.is_none_or(was_cut_off) {
+        if self.last.is_none_or(was_cut_off) || epoch == EpochChange::Loss {
             self.patient_until = Some(now.saturating_add(RETURN_PATIENCE));
         }
         self.last = Some(now);
@@ -225,7 +227,7 @@ mod tests {
     fn counts(nodes: &Membership, seconds: std::ops::Range<u64>, members: u32) -> Vec<u32> {
         let mut counts = Vec::new();
         for second in seconds {
-            nodes.apply(&beat(members), at(second));
+            nodes.apply(&beat(members), EpochChange::None, at(second));
             counts.push(nodes.count());
         }
         counts
@@ -253,6 +255,19 @@ mod tests {
         assert_eq!(counts(&nodes, 72..80, 1), [3; 8]);
         assert_eq!(counts(&nodes, 80..82, 2), [3; 2]);
         assert_eq!(counts(&nodes, 82..84, 2), [2; 2]);
+    }
+
+    /// Goal: a store that has lost its data does not shrink the fleet before the others are back to restore it. Method: a pause of two
+    /// seconds, which is not long enough for a cut, after which the set is new and one of two others comes back late.
+    #[test]
+    fn after_a_loss_the_others_have_time_to_come_back() {
+        let nodes = first();
+        assert_eq!(counts(&nodes, 0..12, 3), [3; 12]);
+        nodes.apply(&beat(1), EpochChange::Loss, at(13));
+        assert_eq!(nodes.count(), 3);
+        assert_eq!(counts(&nodes, 14..18, 1), [3; 4]);
+        assert_eq!(counts(&nodes, 18..23, 2), [3; 5]);
+        assert_eq!(counts(&nodes, 23..24, 2), [2]);
     }
 
     /// Goal: a reload that moves to another store does not forget the fleet. Method: the other one has heard of this node alone.
@@ -287,7 +302,7 @@ mod tests {
     #[test]
     fn there_is_always_one() {
         let nodes = first();
-        nodes.apply(&beat(0), at(0));
+        nodes.apply(&beat(0), EpochChange::None, at(0));
         assert_eq!(nodes.count(), 1);
         let numbers = [7, 8, 2].map(Reply::Integer);
         let reply = Reply::Rows([&numbers[..], &[Reply::Bytes(b"e".into())]].concat());
@@ -296,7 +311,7 @@ mod tests {
         assert_eq!(Heartbeat::read(&Reply::Rows(numbers.to_vec())), None);
         assert_eq!(Heartbeat::read(&Reply::Nil), None);
         for second in 1..1000 {
-            nodes.apply(&beat(5_000 - second), at(second.into()));
+            nodes.apply(&beat(5_000 - second), EpochChange::None, at(second.into()));
         }
         assert!(nodes.lock().counts.len() < 20);
     }

@@ -40,6 +40,26 @@ fn a_push_to_an_emptied_store_spoils_nothing_that_is_restored() {
     }
 }
 
+/// Goal: the gateway that is back first does not decide by an emptied store before the others have restored it. Method: a store that is
+/// away for a second comes back empty, so the number of gateways was last reported two seconds before they are all back (seeds 806, 1824).
+#[test]
+fn a_gateway_that_is_back_first_waits_for_the_others() {
+    for seed in 0..24 {
+        let begins = 12_000 + seed * 71;
+        let restart = PlannedFault {
+            fault: Fault::RestartEmpty,
+            begins,
+            ends: begins + 1_050,
+        };
+        let result = run(&plan(seed, &[restart]), &[], Recording::Hash);
+        assert!(
+            result.violations.is_empty(),
+            "seed {seed}: {:?}",
+            result.violations
+        );
+    }
+}
+
 /// Goal: an emptied store gets back what a gateway knows that has just returned. Method: a gateway that was away for so long that the
 /// others forgot it returns, is heard by some of them, and is the last to come back when the store comes back empty (seed 201).
 #[test]
