@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
-use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
 use sluicegate_base::bounds;
+use sluicegate_base::pki::crypto_provider;
 use tracing::warn;
 
 /// The path of proofs by HTTP, RFC 8555 §8.3.
@@ -95,7 +95,9 @@ pub(super) fn certificate(domain: &str, digest: &[u8]) -> Result<CertifiedKey, S
     let key = KeyPair::generate().map_err(failed)?;
     let certificate = params.self_signed(&key).map_err(failed)?;
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let key = any_supported_type(&key).map_err(|error| error.to_string())?;
+    let provider = crypto_provider();
+    let key = provider.key_provider.load_private_key(key);
+    let key = key.map_err(|error| error.to_string())?;
     // The constructor that compares the two is not used: it rejects the certificate for its critical extension.
     Ok(CertifiedKey::new(vec![certificate.der().clone()], key))
 }

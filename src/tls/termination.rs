@@ -14,11 +14,11 @@ use std::sync::Arc;
 use http::HeaderValue;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use rustls::ServerConfig;
-use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::server::{ProducesTickets, ServerSessionMemoryCache, StoresServerSessions};
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use sluicegate_base::bounds;
+use sluicegate_base::pki::session_tickets;
 use sluicegate_decide::client::ClientCertPolicy;
 
 use super::certificates::{ACME_TLS, Certificates, ServedCertificates, SingleCertificate};
@@ -116,7 +116,7 @@ impl Sessions {
     fn new() -> Self {
         Self {
             // Its keys change every six hours, and tickets of the previous key are accepted for another six.
-            tickets: Ticketer::new().ok(),
+            tickets: session_tickets(),
             kept: ServerSessionMemoryCache::new(bounds::TLS_SESSIONS),
         }
     }

@@ -16,6 +16,7 @@ use x509_parser::oid_registry::OID_PKIX_ACCESS_DESCRIPTOR_CA_ISSUERS;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Version};
 use x509_parser::public_key::PublicKey;
 
+use super::provider::crypto_provider;
 use crate::secret::Secret;
 
 /// A certificate with its key. Two are equal if they were parsed from the same texts.
@@ -91,8 +92,8 @@ impl ServerCertificate {
         if is_old(first) {
             return Err(CertificateError::OldVersion);
         }
-        let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(&key)
-            .map_err(|_| unusable_key(first))?;
+        let key = crypto_provider().key_provider.load_private_key(key);
+        let key = key.map_err(|_| unusable_key(first))?;
         let certified = CertifiedKey::new(chain, key);
         match certified.keys_match() {
             // A key type that does not expose its public key; the first handshake will check it.

@@ -11,4 +11,4 @@ pub use self::certificate::{
 };
 pub use self::client_trust::{ClientAuth, ClientTrust};
 pub use self::outbound::{Tls, TlsError, TlsTexts};
-pub use self::provider::{crypto_provider, install_crypto_provider};
+pub use self::provider::{crypto_provider, install_crypto_provider, session_tickets};

@@ -6,6 +6,7 @@
 use std::sync::{Arc, LazyLock};
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::server::ProducesTickets;
 
 static PROVIDER: LazyLock<Arc<CryptoProvider>> =
     LazyLock::new(|| Arc::new(aws_lc_rs::default_provider()));
@@ -20,5 +21,11 @@ pub fn crypto_provider() -> Arc<CryptoProvider> {
 /// of them.
 pub fn install_crypto_provider() {
     // It fails where one is installed, which is this one.
-    let _ = aws_lc_rs::default_provider().install_default();
+    let _ = (*crypto_provider()).clone().install_default();
+}
+
+/// Returns what encrypts the sessions that clients keep; `None` where the machine has no random bytes for keys.
+#[must_use]
+pub fn session_tickets() -> Option<Arc<dyn ProducesTickets>> {
+    aws_lc_rs::Ticketer::new().ok()
 }

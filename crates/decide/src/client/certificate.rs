@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
+use ring::digest::{SHA256, digest};
 use x509_parser::prelude::{AttributeTypeAndValue, FromDer, X509Certificate, X509Name};
 
 /// The short names of RFC 4514 §3.
@@ -47,11 +47,7 @@ impl ClientCertificate {
 
 /// The hash of certificates for fingerprints.
 pub(super) fn sha256(bytes: &[u8]) -> Vec<u8> {
-    // The TLS library includes this hash; a crate for it alone would be one more dependency.
-    TLS13_AES_128_GCM_SHA256
-        .tls13()
-        .map(|suite| suite.common.hash_provider.hash(bytes).as_ref().to_vec())
-        .unwrap_or_default()
+    digest(&SHA256, bytes).as_ref().to_vec()
 }
 
 /// Returns the subject as text. RFC 4514 §2.1: the last part first.
