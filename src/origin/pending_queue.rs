@@ -177,8 +177,9 @@ impl PendingQueue {
         if wait.slot.is_none() {
             return (PickResult::Full, None);
         }
-        let (counted, ahead) = self.enter();
+        // Before it is counted: whoever sees the count and sends another request knows that the other one ranks behind.
         let ticket = wait.ticket();
+        let (counted, ahead) = self.enter();
         let mut turn = (ahead == 0).then(|| QueueTurn::of(self));
         loop {
             if let Some(own) = turn.take() {
