@@ -54,6 +54,34 @@ async fn key_exchanges_over_quic_resist_quantum_computers() {
     .await;
 }
 
+/// Goal: that holds with origins as well. Method: a gateway under TLS as the server of two origins, of which one is verified; its metric.
+#[tokio::test]
+async fn key_exchanges_with_origins_resist_quantum_computers() {
+    let authority = Authority::new();
+    let pair = authority.server(&["a.test"]);
+    let server = with(&[&pair], "").rules(HELLO).start().await;
+    let gateway = Setup::new()
+        .file("ca.pem", &authority.pem())
+        .servers("verified", &[server.address()])
+        .origin_line("tls = { ca_file = \"../ca.pem\", server_name = \"a.test\" }")
+        .servers("any", &[server.address()])
+        .origin_line("tls = { verify = \"off\" }")
+        .rules(
+            "[[route]]\npath = \"/verified\"\norigin = \"verified\"\n\
+             [[route]]\npath = \"/any\"\norigin = \"any\"\n",
+        )
+        .start()
+        .await;
+    for path in ["/verified", "/any"] {
+        assert_eq!(gateway.get(path).await.text(), "hello", "{path}");
+    }
+    eventually("both key exchanges are counted", async || {
+        let metrics = server.metrics().await;
+        (exchanges(&metrics, "X25519MLKEM768") == 2.0).then_some(())
+    })
+    .await;
+}
+
 /// The key exchanges of a group.
 fn exchanges(metrics: &Metrics, group: &str) -> f64 {
     metrics.sum("sluicegate_tls_key_exchanges_total", &[("group", group)])
