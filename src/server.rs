@@ -137,7 +137,7 @@ pub fn serve(
 
     let reload = Arc::new(Notify::new());
     // Whatever runs as long as the server takes no snapshot: it would keep the first configuration's tables and connections alive.
-    let conf = configuration(&process.shared.snapshot().rules);
+    let conf = configuration(&process.shared.snapshot().compiled.rules);
     let mut server = Server::new_with_opt_and_conf(None, conf);
     let mut opening = ListenerStartup::of(&sockets);
     // This process answers probes and scrapes while it drains, unless a new process has taken over.
@@ -241,7 +241,7 @@ fn add_listeners(
     retired: watch::Receiver<bool>,
 ) {
     let snapshot = process.shared.snapshot();
-    let rules = &snapshot.rules;
+    let rules = &snapshot.compiled.rules;
     for listener in &rules.listeners {
         let address = listener.address;
         let plan = ListenerPlan {
@@ -270,7 +270,7 @@ fn add_listeners(
 /// Logs the addresses, how many connections and requests there is room for, and the memory that the configuration takes at most.
 fn log_start(file: &Path, files: OpenFiles, process: &GatewayProcess) {
     let snapshot = process.shared.snapshot();
-    let rules = &snapshot.rules;
+    let rules = &snapshot.compiled.rules;
     announce(file, rules);
     let connections = process
         .shared

@@ -11,10 +11,9 @@ use std::sync::Arc;
 use http::header::COOKIE;
 use http::{HeaderName, HeaderValue, Method};
 use libfuzzer_sys::{Corpus, fuzz_target};
+use sluicegate::compiled_rules::CompiledRules;
 use sluicegate::config;
 use sluicegate::gateway::{Located, RequestHead, locate};
-use sluicegate::record::RequestMetrics;
-use sluicegate::snapshot::Snapshot;
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_decide::admission::{
     Admission, ChargeTiming, KeySeed, KnownBody, RouteLimits, evaluate,
@@ -23,7 +22,6 @@ use sluicegate_decide::client::ConnectionPeer;
 use sluicegate_decide::rejection::{MissingKeys, Rejection, RejectionReason};
 use sluicegate_decide::response::GatewayProblem;
 use sluicegate_decide::route;
-use sluicegate_decide::state::CounterStorage;
 use sluicegate_limiter::{Seed, Timestamp};
 
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
@@ -32,7 +30,7 @@ fuzz_target!(|text: &str| -> Corpus { run(text).map_or(Corpus::Reject, |()| Corp
 
 fn run(text: &str) -> Option<()> {
     let mut lines = text.split('\n');
-    let snapshot = snapshot(lines.next()?)?;
+    let compiled = compiled(lines.next()?)?;
     let (method, target) = lines.next()?.split_once(' ')?;
     let method = Method::from_bytes(method.as_bytes()).ok()?;
     let mut mask = Mask(lines.next()?.bytes());
@@ -62,7 +60,7 @@ fn run(text: &str) -> Option<()> {
             headers,
         };
         locate(
-            &snapshot,
+            &compiled,
             ConnectionPeer::plain([192, 0, 2, 1].into()),
             &head,
             NOW,
@@ -118,7 +116,7 @@ fn counted_together(one: &Located<'_>, other: &Located<'_>) {
 }
 
 /// Two routes by the pattern, of which one asks for a parameter of the query, before one for all the rest.
-fn snapshot(pattern: &str) -> Option<Snapshot> {
+fn compiled(pattern: &str) -> Option<CompiledRules> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/{}*._-~%".contains(c);
     let pattern: String = pattern
         .chars()
@@ -169,14 +167,8 @@ fn snapshot(pattern: &str) -> Option<Snapshot> {
     let rules = config::parse("gateway.toml", &text, route::review)
         .ok()?
         .rules;
-    Some(Snapshot::compile(
-        rules,
-        None,
-        &CounterStorage::MEMORY,
-        &RequestMetrics::new(),
-        &KeySeed::from_seed(Seed::from_bytes([7; 16])),
-        NOW,
-    ))
+    let seed = KeySeed::from_seed(Seed::from_bytes([7; 16]));
+    Some(CompiledRules::alone(rules, &seed, NOW))
 }
 
 /// Where the second spelling differs from the first: bit after bit, and nowhere when it is spent.

@@ -247,7 +247,7 @@ impl BanSelection {
     /// outlast a reload.
     fn limits(&self, process: &GatewayProcess) -> Vec<Arc<ActiveLimit>> {
         let snapshot = process.shared.snapshot();
-        let limits = snapshot.limits.values();
+        let limits = snapshot.compiled.limits.values();
         let is_meant = |limit: &&Arc<ActiveLimit>| {
             let is_named = (self.limit.as_deref()).is_none_or(|name| name == &*limit.name);
             is_named && (limit.bans.is_some() || limit.keys_banned_by_rules().next().is_some())

@@ -84,12 +84,12 @@ pub(super) struct KeyNetworks<'s> {
 impl<'s> ClientRules<'s> {
     /// Returns the lists and rules of the routes with this limit; of all routes where none has it, or without a limit.
     pub(super) fn new(snapshot: &'s Snapshot, limit: Option<&ActiveLimit>) -> Self {
-        let all = || snapshot.routes.iter().zip(&snapshot.rules.routes);
+        let all = || snapshot.routes.iter().zip(&snapshot.compiled.rules.routes);
         let has_limit = |limits: &[Arc<ActiveLimit>]| {
             limit.is_none_or(|limit| limits.iter().any(|other| other.name == limit.name))
         };
         let mut routes: Vec<_> = all()
-            .filter(|(route, _)| has_limit(&route.limits))
+            .filter(|(route, _)| has_limit(&route.compiled.limits))
             .collect();
         if routes.is_empty() {
             routes = all().collect();
@@ -100,7 +100,7 @@ impl<'s> ClientRules<'s> {
                 Some(group) => group.routes.push(&rules.name),
                 None => groups.push(RouteGroup {
                     names: &rules.lists,
-                    lists: &route.lists,
+                    lists: &route.compiled.lists,
                     routes: vec![&rules.name],
                 }),
             }
@@ -142,13 +142,13 @@ impl<'s> ClientRules<'s> {
     fn list_match(&self, lists: &ClientLists, network: IpNet) -> ListMatch {
         let snapshot = self.snapshot;
         let address = network.addr();
-        let place = ClientPlace::new(&snapshot.geo, address);
+        let place = ClientPlace::new(&snapshot.compiled.geo, address);
         let headers = ReceivedFields::new();
         let request = CrawlerRequest::without_target(address, &headers);
-        let crawler = ClientCrawler::new(&snapshot.crawlers, request);
+        let crawler = ClientCrawler::new(&snapshot.compiled.crawlers, request);
         let temporary = TemporaryLists {
-            rules: &snapshot.temporary.in_force(),
-            networks: &snapshot.networks,
+            rules: &snapshot.compiled.temporary.in_force(),
+            networks: &snapshot.compiled.networks,
         };
         lists.network_match(network, &place, &crawler, temporary)
     }
@@ -192,7 +192,7 @@ impl<'s> KeyNetworks<'s> {
         let mut of_rules = HashMap::new();
         if let [KeyPart::ClientIp { v4, v6 }] = *active.key.0 {
             let bits = PrefixBits { v4, v6 };
-            let mut blocks: Vec<IpNet> = snapshot.temporary.in_force().blocks().collect();
+            let mut blocks: Vec<IpNet> = snapshot.compiled.temporary.in_force().blocks().collect();
             // The narrowest decides about its addresses, and has the fewest.
             blocks.sort_by_key(|block| Reverse(block.prefix_len()));
             let networks = blocks

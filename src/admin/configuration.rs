@@ -95,14 +95,14 @@ impl ConfigurationView {
             generation: snapshot.generation,
             loaded_at: reloader.loaded_at(),
             last_reload: reloader.last_reload(),
-            broken_files: snapshot.rules.broken_files(),
+            broken_files: snapshot.compiled.rules.broken_files(),
             databases: databases(snapshot),
         }
     }
 }
 
 fn databases(snapshot: &Snapshot) -> Vec<DatabaseView> {
-    let files = snapshot.rules.geo.databases.iter();
+    let files = snapshot.compiled.rules.geo.databases.iter();
     let view = files.map(|file| DatabaseView {
         file: file.path.display().to_string(),
         kind: file.database.kind(),
@@ -129,7 +129,7 @@ impl ReloadSection {
 /// Returns the page of `/config`: the configuration as written, without secrets.
 pub(super) fn page(process: &GatewayProcess) -> AdminPage {
     let snapshot = process.shared.snapshot();
-    let written = &snapshot.rules.written;
+    let written = &snapshot.compiled.rules.written;
     let files = written.files().iter().map(|file| FileSection {
         file: &file.file,
         text: &file.text,
@@ -145,7 +145,7 @@ pub(super) fn page(process: &GatewayProcess) -> AdminPage {
 /// Returns the page of `/routes`.
 pub(super) fn routes(process: &GatewayProcess) -> AdminPage {
     let snapshot = process.shared.snapshot();
-    let rules = &snapshot.rules;
+    let rules = &snapshot.compiled.rules;
     let explained = (rules.routes.iter())
         .map(|route| serde_json::to_value(RouteExplained::without_secrets(route, rules)));
     AdminPage::json(&RoutesPage {

@@ -31,7 +31,12 @@ fn page(query: &str, process: &GatewayProcess) -> AdminPage {
     let shared = &process.shared;
     let explained = question(query).and_then(|question| {
         let snapshot = shared.snapshot();
-        RequestExplained::of(&snapshot, &shared.seed, EnforcedKeys::OfThisSeed, &question)
+        RequestExplained::of(
+            &snapshot.compiled,
+            &shared.seed,
+            EnforcedKeys::OfThisSeed,
+            &question,
+        )
     });
     match explained {
         Ok(explained) => AdminPage::json(&explained),

@@ -18,10 +18,11 @@ impl KeyValuesForm {
     /// Returns the form that the configuration in force allows.
     pub(super) fn new(process: &GatewayProcess) -> Self {
         let snapshot = process.shared.snapshot();
-        let hidden = hidden(&snapshot.rules);
+        let hidden = hidden(&snapshot.compiled.rules);
         Self {
             key_values_hidden: hidden,
-            key_values_masked: hidden.is_none() && snapshot.rules.log.keys == LoggedKeys::Masked,
+            key_values_masked: hidden.is_none()
+                && snapshot.compiled.rules.log.keys == LoggedKeys::Masked,
         }
     }
 

@@ -163,7 +163,7 @@ pub fn answer(
 
 fn page(request: &Parts, sender: &mut RequestSource, process: &GatewayProcess) -> AdminTask {
     let snapshot = process.shared.snapshot();
-    let rules = &snapshot.rules.admin;
+    let rules = &snapshot.compiled.rules.admin;
     let path = request.uri.path();
     match token::check(
         rules.token_file.as_ref(),

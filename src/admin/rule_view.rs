@@ -59,7 +59,7 @@ impl RuleViewer<'_> {
     /// Returns a rule as readers see it.
     pub(super) fn row(self, rule: &TemporaryRule, now: Timestamp) -> RuleRow {
         let limit = rule.target.limit();
-        let active = limit.and_then(|name| self.snapshot.limits.get(name));
+        let active = limit.and_then(|name| self.snapshot.compiled.limits.get(name));
         let named = active.and_then(|active| active.key_of_rule(&rule.target, self.seed));
         let key = named
             .as_ref()
@@ -83,7 +83,7 @@ impl RuleViewer<'_> {
             until: rfc3339::format(rule.until),
             left: seconds(clock::between(now, rule.until)),
             hits: rule.hits(),
-            reason: (rule.reason_for_readers(&self.snapshot.rules.admin)).to_owned(),
+            reason: (rule.reason_for_readers(&self.snapshot.compiled.rules.admin)).to_owned(),
             by: rule.by.clone(),
             scope: rule.scope.as_str(),
         }
@@ -100,7 +100,7 @@ impl RuleViewer<'_> {
             return target.to_string();
         };
         let limit = &named.limit;
-        let is_masked = self.snapshot.rules.log.keys == LoggedKeys::Masked;
+        let is_masked = self.snapshot.compiled.rules.log.keys == LoggedKeys::Masked;
         match (key_values, key) {
             _ if named.values.is_empty() => format!("every request of {limit}"),
             (Some(values), Some(key)) if is_masked => {
@@ -115,7 +115,7 @@ impl RuleViewer<'_> {
     /// Returns whether another target is this one: keys are compared in the form in which their limit counts.
     pub(super) fn same_as(self, target: &RuleTarget) -> impl Fn(&RuleTarget) -> bool {
         let limit = target.limit();
-        let active = limit.and_then(|name| self.snapshot.limits.get(name));
+        let active = limit.and_then(|name| self.snapshot.compiled.limits.get(name));
         let key = move |target: &RuleTarget| {
             active?
                 .key_of_rule(target, self.seed)

@@ -161,15 +161,15 @@ pub(super) fn task(request: &Parts, body: &[u8]) -> Option<AdminTask> {
 
 fn page(process: &GatewayProcess) -> AdminPage {
     let snapshot = process.shared.snapshot();
-    let why_not_kept = snapshot.temporary.why_not_kept();
+    let why_not_kept = snapshot.compiled.temporary.why_not_kept();
     let now = clock::now();
     let viewer = viewer(&snapshot, process);
-    let rules = snapshot.temporary.list(now);
+    let rules = snapshot.compiled.temporary.list(now);
     AdminPage::json(&RulesPage {
         at: rfc3339::format(now),
         kept: why_not_kept.is_none(),
         why_not_kept,
-        file_fault: snapshot.temporary.file_fault(),
+        file_fault: snapshot.compiled.temporary.file_fault(),
         key_values: KeyValuesForm::new(process),
         shared: snapshot.store.is_some(),
         rules: rules.iter().map(|rule| viewer.row(rule, now)).collect(),
@@ -230,7 +230,7 @@ fn set(
     let viewer = viewer(&snapshot, process);
     let target = rule.target.clone();
     let has_target = viewer.same_as(&target);
-    let replaced = snapshot.temporary.add(rule, has_target, now);
+    let replaced = snapshot.compiled.temporary.add(rule, has_target, now);
     let replaced = replaced.map_err(|_| full())?;
     process.follow_temporary_rules();
     Ok(replaced)
@@ -250,7 +250,7 @@ fn full() -> String {
 
 impl RulesSection {
     pub(super) fn new(snapshot: &Snapshot) -> Self {
-        let figures = snapshot.temporary.figures(clock::now());
+        let figures = snapshot.compiled.temporary.figures(clock::now());
         Self {
             count: figures.block + figures.exempt + figures.ban + figures.scale,
             block: figures.block,
@@ -258,7 +258,7 @@ impl RulesSection {
             ban: figures.ban,
             scale: figures.scale,
             next_end: figures.next_end.map(rfc3339::format),
-            revision: snapshot.temporary.revision(),
+            revision: snapshot.compiled.temporary.revision(),
         }
     }
 }
@@ -333,13 +333,13 @@ impl RuleOrder {
         check_reason(&self.reason)?;
         let length = length(&self.length)?;
         let scope = self.scope.as_deref().unwrap_or("fleet").parse()?;
-        if matches!(target, RuleTarget::Asn(_)) && !snapshot.has_networks() {
+        if matches!(target, RuleTarget::Asn(_)) && !snapshot.compiled.has_networks() {
             return Err(
                 "no database of [geo] knows networks, so the rule would hit nobody; write one with ASNs into the configuration"
                     .to_owned(),
             );
         }
-        let proxies = &snapshot.rules.client.trusted_proxies;
+        let proxies = &snapshot.compiled.rules.client.trusted_proxies;
         let caller = operator.peer.map(|peer| peer.ip());
         let danger = target.danger(effect, proxies, caller);
         let danger = danger.or_else(|| danger_to_keys(effect, &target, snapshot));
@@ -408,7 +408,7 @@ fn danger_to_keys(effect: RuleEffect, target: &RuleTarget, snapshot: &Snapshot) 
     let RuleTarget::Key(key) = target else {
         return None;
     };
-    let active = snapshot.limits.get(&key.limit)?;
+    let active = snapshot.compiled.limits.get(&key.limit)?;
     key_danger(effect, key, active.counted_network(&key.values))
 }
 
@@ -436,9 +436,10 @@ fn check_limit(
     };
     let snapshot = viewer.snapshot;
     let limit = snapshot
+        .compiled
         .limits
         .get(name)
-        .zip(snapshot.rules.limits.get(name));
+        .zip(snapshot.compiled.rules.limits.get(name));
     let (active, rules) =
         limit.ok_or_else(|| format!("there is no limit {name:?}; /status names them"))?;
     if let RuleTarget::Key(key) = target {

@@ -84,7 +84,7 @@ impl<'a> AdminSnapshot<'a> {
             now: clock::now(),
             wall: clock::wall(),
         };
-        let limits = in_force.limits.values();
+        let limits = in_force.compiled.limits.values();
         let pools = in_force.pools.values();
         let store = in_force.store.as_ref();
         Self {
@@ -92,15 +92,15 @@ impl<'a> AdminSnapshot<'a> {
             times,
             problems: problems::find(process, &in_force),
             configuration: ConfigurationView::of(&process.reloader, &in_force),
-            memory: MemoryPlan::of(&in_force.rules),
+            memory: MemoryPlan::of(&in_force.compiled.rules),
             routes: in_force.routes.len(),
             limits: limits
                 .map(|limit| LimitView::of(limit, times.now))
                 .collect(),
             origins: pools.map(|pool| OriginView::of(pool, times.now)).collect(),
-            connections: ConnectionsView::of(shared, &in_force.rules),
+            connections: ConnectionsView::of(shared, &in_force.compiled.rules),
             certificates: CertificateView::all(&in_force),
-            acme: AcmeView::of(&shared.acme, &in_force.rules),
+            acme: AcmeView::of(&shared.acme, &in_force.compiled.rules),
             cache: CacheView::of(&shared.cache.storage, &in_force),
             crawler_look_ups: CrawlerLookUpsView::of(&in_force),
             rules: RulesSection::new(&in_force),

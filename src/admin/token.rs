@@ -73,7 +73,14 @@ fn same(left: &[u8], right: &[u8]) -> bool {
 
 /// Returns the tokens of `[admin] token_file`; `None` where none is configured.
 pub(super) fn token_of(process: &GatewayProcess) -> Option<AdminTokens> {
-    process.shared.snapshot().rules.admin.token_file.clone()
+    process
+        .shared
+        .snapshot()
+        .compiled
+        .rules
+        .admin
+        .token_file
+        .clone()
 }
 
 /// Returns the page that refuses a change where no token is configured: no peer can prove there that it may make one.

@@ -98,7 +98,7 @@ fn check_key(target: &RuleTarget, viewer: RuleViewer<'_>) -> Result<(), String> 
         return Ok(());
     };
     // A rule may outlast its limit, and is found by its values then.
-    match viewer.snapshot.limits.get(&key.limit) {
+    match viewer.snapshot.compiled.limits.get(&key.limit) {
         Some(active) => active.name_key(&key.values, viewer.seed).map(drop),
         None => Ok(()),
     }
@@ -113,7 +113,7 @@ fn other_rules(target: &RuleTarget, viewer: RuleViewer<'_>) -> Vec<String> {
         (RuleTarget::Key(key), RuleTarget::Limit(limit)) => key.limit == *limit,
         _ => is_same(other),
     };
-    let mut rules = viewer.snapshot.temporary.list(clock::now());
+    let mut rules = viewer.snapshot.compiled.temporary.list(clock::now());
     rules.retain(|rule| is_about(&rule.target));
     let wider = match target {
         RuleTarget::Block(block) if rules.is_empty() => narrowest(*block, viewer.snapshot),
@@ -145,15 +145,15 @@ fn still_blocking(target: &RuleTarget, process: &GatewayProcess) -> Vec<String> 
 /// Returns the rule that decides about the whole of a block: of those with a wider one the narrowest, as for a request, else that of its
 /// network.
 fn narrowest(block: IpNet, snapshot: &Snapshot) -> Option<Arc<TemporaryRule>> {
-    let rules = snapshot.temporary.in_force();
+    let rules = snapshot.compiled.temporary.in_force();
     let around = rules.rule_around(block).map(|(_, rule)| rule);
-    let of_network = || rules.rule_for_network(snapshot.networks.find(block.addr()).asn?);
+    let of_network = || rules.rule_for_network(snapshot.compiled.networks.find(block.addr()).asn?);
     around.or_else(of_network).map(Arc::clone)
 }
 
 /// Names the lists of the configuration that block all of these addresses, for every route or some.
 fn list_sentence(block: IpNet, snapshot: &Snapshot) -> Option<String> {
-    let rules = &snapshot.rules;
+    let rules = &snapshot.compiled.rules;
     let of_routes = rules.routes.iter().flat_map(|route| &route.lists.block);
     let names: BTreeSet<&Name> = rules.client.lists.block.iter().chain(of_routes).collect();
     let contains = |name: &&&Name| {
@@ -191,7 +191,7 @@ fn rule_sentence(rule: &TemporaryRule) -> String {
 /// Returns what rejects a key still: its ban by the limit, or a row of the overrides.
 fn key_bans(target: &RuleTarget, snapshot: &Snapshot, process: &GatewayProcess) -> Option<String> {
     let limit = target.limit()?;
-    let active = snapshot.limits.get(limit)?;
+    let active = snapshot.compiled.limits.get(limit)?;
     let named = active.key_of_rule(target, &process.shared.seed)?;
     let now = clock::now();
     if let Some(ban) = active.ban_in_force(named.key, now) {

@@ -110,7 +110,7 @@ impl AdminAction for ValuesQuery {
     /// Looks the values up at each limit. Waits for the store where a limit counts there.
     fn page(&self, _: &Operator, process: &GatewayProcess) -> AdminPage {
         let snapshot = process.shared.snapshot();
-        let names: Vec<_> = snapshot.limits.keys().cloned().collect();
+        let names: Vec<_> = snapshot.compiled.limits.keys().cloned().collect();
         let client = self.address();
         let judge = |network| ClientRules::new(&snapshot, None).judge(network);
         let mut page = ValuesPage {

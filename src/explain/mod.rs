@@ -1,6 +1,6 @@
 //! Explains a configuration in plain sentences: each limit, each route, and the treatment of one request.
 //!
-//! The explanation comes from the compiled snapshot and from the router, the lists and the key parts that requests use, so it
+//! The explanation comes from the compiled rules and from the router, the lists and the key parts that requests use, so it
 //! cannot say something that the gateway does not do. Only the tables have the minimum size: nothing is counted in them, and the
 //! explanation of a limit of a million keys needs no memory for them.
 
@@ -20,13 +20,11 @@ mod text;
 mod tier;
 
 use serde::Serialize;
-use sluicegate_decide::state::CounterStorage;
 use sluicegate_limiter::{Capacity, Seed, Timestamp};
 
+use crate::compiled_rules::CompiledRules;
 use crate::config::rules::Rules;
 use crate::config::{Loaded, MemoryPlan};
-use crate::record::RequestMetrics;
-use crate::snapshot::Snapshot;
 use sluicegate_decide::admission::KeySeed;
 
 pub use effect::EnforcedKeys;
@@ -78,8 +76,8 @@ impl ConfigExplanation {
         let seed = KeySeed::from_seed(Seed::from_bytes([0; 16]));
         let request = question
             .map(|question| {
-                let snapshot = compiled(rules, &seed);
-                RequestExplained::of(&snapshot, &seed, EnforcedKeys::Unknown, question)
+                let compiled = compiled(rules, &seed);
+                RequestExplained::of(&compiled, &seed, EnforcedKeys::Unknown, question)
             })
             .transpose()?;
         let memory = MemoryPlan::of(rules);
@@ -116,20 +114,13 @@ impl ConfigExplanation {
     }
 }
 
-/// Returns the snapshot of the gateway, with tables for one key; the seed is no secret.
-fn compiled(rules: &Rules, seed: &KeySeed) -> Snapshot {
+/// Returns the compiled rules of the gateway, with tables for one key; the seed is no secret.
+fn compiled(rules: &Rules, seed: &KeySeed) -> CompiledRules {
     let mut rules = rules.clone();
     if let Ok(least) = Capacity::new(1) {
         for limit in rules.limits.values_mut() {
             limit.capacity = least;
         }
     }
-    Snapshot::compile(
-        rules,
-        None,
-        &CounterStorage::MEMORY,
-        &RequestMetrics::new(),
-        seed,
-        Timestamp::from_nanos(0),
-    )
+    CompiledRules::alone(rules, seed, Timestamp::from_nanos(0))
 }

@@ -31,9 +31,9 @@ use sluicegate_decide::temporary_rules::RuleEffect;
 use super::effect::{EnforcedKeys, LimitEffect, LimitEffects, effect, effect_text};
 use super::rule_text::{key_rule_text, list_text};
 use super::{activation, key, tier};
-use crate::config::rules::{ListenerRules, Tier};
+use crate::compiled_rules::CompiledRules;
+use crate::config::rules::{ListenerRules, RouteAction, Tier};
 use crate::gateway::{EarlyEnd, Located, RequestHead, RequestServer, crawler_request, locate};
-use crate::snapshot::{ActiveAction, Snapshot};
 use sluicegate_decide::admission::{ActiveLimit, KeySeed, KnownBody, TierMatch};
 
 /// A request to explain.
@@ -131,12 +131,15 @@ impl RequestQuestion {
     ///
     /// # Errors
     /// No listener has the name.
-    fn connection_peer(&self, snapshot: &Snapshot) -> Result<ConnectionPeer<'static>, BadRequest> {
+    fn connection_peer(
+        &self,
+        compiled: &CompiledRules,
+    ) -> Result<ConnectionPeer<'static>, BadRequest> {
         let peer = ConnectionPeer::plain(self.peer);
         let Some(name) = &self.listener else {
             return Ok(peer);
         };
-        let mut listeners = snapshot.rules.listeners.iter();
+        let mut listeners = compiled.rules.listeners.iter();
         let found = listeners.find(|listener| listener.name.as_deref() == Some(name.as_str()));
         let found = found.ok_or_else(|| {
             BadRequest(format!(
@@ -150,11 +153,11 @@ impl RequestQuestion {
     }
 
     /// Returns the program that serves the request: another proxy, where its listener only decides.
-    fn server(&self, snapshot: &Snapshot) -> RequestServer {
+    fn server(&self, compiled: &CompiledRules) -> RequestServer {
         let by_this = |listener: &&ListenerRules| {
             self.listener.is_none() || listener.name.as_deref() == self.listener.as_deref()
         };
-        let mut listeners = snapshot.rules.listeners.iter().filter(by_this);
+        let mut listeners = compiled.rules.listeners.iter().filter(by_this);
         match listeners.any(|listener| !listener.decides_only()) {
             true => RequestServer::Gateway,
             false => RequestServer::OtherProxy,
@@ -189,40 +192,40 @@ fn fields(written: &[String]) -> Result<ReceivedFields, BadRequest> {
 }
 
 impl RequestExplained {
-    /// Explains the result of `question` under `snapshot`, whose keys are hashed under `seed`; `enforced` says what the seed decides.
+    /// Explains the result of `question` under `compiled`, whose keys are hashed under `seed`; `enforced` says what the seed decides.
     ///
     /// # Errors
     /// The head is malformed: invalid escapes, an invalid host.
     pub fn of(
-        snapshot: &Snapshot,
+        compiled: &CompiledRules,
         seed: &KeySeed,
         enforced: EnforcedKeys,
         question: &RequestQuestion,
     ) -> Result<Self, BadRequest> {
         let mut question = question.clone();
-        let removed = removed(snapshot, &mut question);
+        let removed = removed(compiled, &mut question);
         let head = question.head();
-        let client = identify(question.peer, head.headers, &snapshot.rules.client);
-        let peer = question.connection_peer(snapshot)?;
+        let client = identify(question.peer, head.headers, &compiled.rules.client);
+        let peer = question.connection_peer(compiled)?;
         let now = clock::now();
         let crawler = crawler_request(client.address, peer, (&head, head.host()), now);
         let path = NormalPath::parse(head.target).map_err(|error| BadRequest(error.to_string()))?;
-        let listener = snapshot.request_listener(peer.listener);
-        let candidates = candidates(snapshot, &head, &path, &crawler, listener)?;
+        let listener = compiled.request_listener(peer.listener);
+        let candidates = candidates(compiled, &head, &path, &crawler, listener)?;
         let mut explained = Self {
             client: client_text(client),
-            place: place_text(snapshot, client.address),
-            crawler: crawler_text(snapshot, &crawler),
+            place: place_text(compiled, client.address),
+            crawler: crawler_text(compiled, &crawler),
             removed,
             path: path.as_str().to_owned(),
             route: None,
-            why: reasons(snapshot, &candidates),
+            why: reasons(compiled, &candidates),
             list: None,
             limits: Vec::new(),
             outcome: String::new(),
         };
-        match locate(snapshot, peer, &head, now) {
-            Ok(located) => explained.add_route(snapshot, seed, enforced, &question, &located),
+        match locate(compiled, peer, &head, now) {
+            Ok(located) => explained.add_route(compiled, seed, enforced, &question, &located),
             Err(problem) => explained.outcome = rejected(problem),
         }
         Ok(explained)
@@ -231,17 +234,15 @@ impl RequestExplained {
     /// Adds the route's part: the lists, then the limits, then the action.
     fn add_route(
         &mut self,
-        snapshot: &Snapshot,
+        compiled: &CompiledRules,
         seed: &KeySeed,
         enforced: EnforcedKeys,
         question: &RequestQuestion,
         located: &Located<'_>,
     ) {
-        let mut routes = snapshot.routes.iter();
-        let index = routes.position(|route| Arc::ptr_eq(route, located.route));
-        self.route = index.map(|index| name(snapshot, index));
-        self.list = list_text(&located.list_match, snapshot);
-        let end = located.early_end(question.server(snapshot));
+        self.route = Some(located.route.name.to_string());
+        self.list = list_text(&located.list_match, compiled);
+        let end = located.early_end(question.server(compiled));
         match end {
             Some(EarlyEnd::Blocked) => {
                 self.outcome = "rejected with 403, before any limit".to_owned();
@@ -254,8 +255,8 @@ impl RequestExplained {
             }
             Some(EarlyEnd::NoCertificate) | None => {}
         }
-        let effects = self.add_limits(snapshot, seed, enforced, located);
-        let action = action_text(located);
+        let effects = self.add_limits(compiled, seed, enforced, located);
+        let action = action_text(compiled, located);
         self.outcome = effects.outcome(&action);
         if end == Some(EarlyEnd::NoCertificate) {
             let outcome = &self.outcome;
@@ -268,7 +269,7 @@ impl RequestExplained {
     /// Adds a line for each limit of the request, and returns the effects of all.
     fn add_limits(
         &mut self,
-        snapshot: &Snapshot,
+        compiled: &CompiledRules,
         seed: &KeySeed,
         enforced: EnforcedKeys,
         located: &Located<'_>,
@@ -277,7 +278,7 @@ impl RequestExplained {
         let mut all = LimitEffects::default();
         for limit in located.limits().iter() {
             let tier = limit.tier_of(&facts, seed).and_then(|found| {
-                let tier = tier_at(snapshot, limit, found)?;
+                let tier = tier_at(compiled, limit, found)?;
                 Some((found, tier))
             });
             let rule = limit.key_rule(&facts, seed);
@@ -329,15 +330,15 @@ impl RequestExplained {
 
 /// Returns the routes whose host and path match the request, the most specific first.
 fn candidates(
-    snapshot: &Snapshot,
+    compiled: &CompiledRules,
     head: &RequestHead<'_>,
     path: &NormalPath<'_>,
     crawler: &CrawlerRequest<'_>,
     listener: RequestListener<'_>,
 ) -> Result<Vec<RouteCandidate>, BadRequest> {
     let client = crawler.client;
-    let place = ClientPlace::new(&snapshot.geo, client);
-    let crawler = ClientCrawler::new(&snapshot.crawlers, *crawler);
+    let place = ClientPlace::new(&compiled.geo, client);
+    let crawler = ClientCrawler::new(&compiled.crawlers, *crawler);
     let host = match head.host() {
         "" => "".into(),
         host => host::normalize(host).map_err(|error| BadRequest(error.to_string()))?,
@@ -351,7 +352,7 @@ fn candidates(
         place: Some(&place),
         crawler: Some(&crawler),
     };
-    Ok(snapshot.router.candidates(&host, path, &fields))
+    Ok(compiled.router.candidates(&host, path, &fields))
 }
 
 fn client_text(client: ClientAddress) -> String {
@@ -362,8 +363,8 @@ fn client_text(client: ClientAddress) -> String {
 }
 
 /// Returns what each field of the databases says of an address, with the database that decides and its age.
-fn place_text(snapshot: &Snapshot, client: IpAddr) -> Vec<String> {
-    let files = &snapshot.rules.geo.databases;
+fn place_text(compiled: &CompiledRules, client: IpAddr) -> Vec<String> {
+    let files = &compiled.rules.geo.databases;
     let databases = GeoDatabases::new(files.iter().map(|file| &file.database), &GeoField::ALL);
     let has = |field: &GeoField| {
         let mut files = files.iter();
@@ -389,11 +390,11 @@ fn place_text(snapshot: &Snapshot, client: IpAddr) -> Vec<String> {
 }
 
 /// Returns the crawler of a request with its proof; `None` where no crawler is defined.
-fn crawler_text(snapshot: &Snapshot, request: &CrawlerRequest<'_>) -> Option<String> {
-    if snapshot.rules.crawlers.is_empty() {
+fn crawler_text(compiled: &CompiledRules, request: &CrawlerRequest<'_>) -> Option<String> {
+    if compiled.rules.crawlers.is_empty() {
         return None;
     }
-    let status = snapshot.crawlers.identify(request);
+    let status = compiled.crawlers.identify(request);
     let why = match &status {
         CrawlerStatus::None => "it claims to be none".to_owned(),
         CrawlerStatus::Unverified(claimed, reason) => {
@@ -447,29 +448,31 @@ fn names_text(fault: ReverseDnsFault) -> &'static str {
 }
 
 /// Returns where the route sends a request that its limits admit.
-fn action_text(located: &Located<'_>) -> String {
-    match &located.route.action {
-        ActiveAction::Forward(pool) => {
+fn action_text(compiled: &CompiledRules, located: &Located<'_>) -> String {
+    let route = compiled.rules.routes.get(located.index);
+    match route.map(|route| &route.action) {
+        None => String::new(),
+        Some(RouteAction::Forward(origin)) => {
             let rewritten = match located.target(RequestId::next()) {
                 Ok(None) => String::new(),
                 Ok(Some(target)) => format!(" as {target}"),
                 Err(problem) => format!(", but {}", problem.detail()),
             };
-            format!("forwarded to the origin {:?}{rewritten}", pool.name)
+            format!("forwarded to the origin {origin:?}{rewritten}")
         }
-        ActiveAction::Redirect(redirect) => {
+        Some(RouteAction::Redirect(redirect)) => {
             format!("redirected with {}", redirect.status.as_u16())
         }
-        ActiveAction::Respond(fixed) => {
+        Some(RouteAction::Respond(fixed)) => {
             format!("answered by the gateway with {}", fixed.status.as_u16())
         }
     }
 }
 
 /// Removes the fields that the gateway removes, and returns the reasons.
-fn removed(snapshot: &Snapshot, question: &mut RequestQuestion) -> Vec<String> {
-    let rules = &snapshot.rules.client;
-    let review = (snapshot.field_policy).review(&question.headers, question.peer, rules);
+fn removed(compiled: &CompiledRules, question: &mut RequestQuestion) -> Vec<String> {
+    let rules = &compiled.rules.client;
+    let review = (compiled.field_policy).review(&question.headers, question.peer, rules);
     let mut told = Vec::new();
     if review.is_untrusted_forwarding {
         told.push(format!(
@@ -498,11 +501,11 @@ fn removed(snapshot: &Snapshot, question: &mut RequestQuestion) -> Vec<String> {
 }
 
 fn tier_at<'s>(
-    snapshot: &'s Snapshot,
+    compiled: &'s CompiledRules,
     limit: &ActiveLimit,
     found: TierMatch<'_>,
 ) -> Option<&'s Tier> {
-    let rules = snapshot.rules.limits.get(&limit.name)?;
+    let rules = compiled.rules.limits.get(&limit.name)?;
     rules.tier_at(found.index)
 }
 
@@ -536,13 +539,13 @@ fn rejected(problem: GatewayProblem) -> String {
 }
 
 /// Returns the winner with the criterion that decided for it, and each of the others with the one that decided against it.
-fn reasons(snapshot: &Snapshot, candidates: &[RouteCandidate]) -> Vec<String> {
+fn reasons(compiled: &CompiledRules, candidates: &[RouteCandidate]) -> Vec<String> {
     let mut reasons = Vec::new();
     let winner = candidates
         .iter()
         .position(|candidate| candidate.objection.is_none());
     for (at, candidate) in candidates.iter().enumerate() {
-        let name = name(snapshot, candidate.route);
+        let name = name(compiled, candidate.route);
         match (candidate.objection, winner) {
             (Some(objection), _) => {
                 let what = match objection {
@@ -590,7 +593,7 @@ fn criterion(criterion: RankCriterion) -> &'static str {
     }
 }
 
-fn name(snapshot: &Snapshot, route: usize) -> String {
-    let route = snapshot.rules.routes.get(route);
+fn name(compiled: &CompiledRules, route: usize) -> String {
+    let route = compiled.rules.routes.get(route);
     route.map_or_else(String::new, |route| route.name.to_string())
 }

@@ -4,10 +4,10 @@ use sluicegate_decide::client::{ListMatch, ListSource};
 use sluicegate_decide::rfc3339;
 use sluicegate_decide::temporary_rules::{RuleEffect, TemporaryRule};
 
-use crate::snapshot::Snapshot;
+use crate::compiled_rules::CompiledRules;
 
 /// Returns what the list or temporary rule that contains the client does; `None` where none does.
-pub(super) fn list_text(list: &ListMatch, snapshot: &Snapshot) -> Option<String> {
+pub(super) fn list_text(list: &ListMatch, compiled: &CompiledRules) -> Option<String> {
     let (source, does) = match list {
         ListMatch::Ordinary => return None,
         ListMatch::Allowed(source) => (source, "exempts it from the limits"),
@@ -15,7 +15,7 @@ pub(super) fn list_text(list: &ListMatch, snapshot: &Snapshot) -> Option<String>
     };
     Some(match source {
         ListSource::List(name) => format!("the list {name:?} {does}"),
-        ListSource::Temporary(rule) => clients_rule_text(rule, does, snapshot),
+        ListSource::Temporary(rule) => clients_rule_text(rule, does, compiled),
     })
 }
 
@@ -34,9 +34,9 @@ pub(super) fn key_rule_text(rule: &TemporaryRule) -> String {
 }
 
 /// Returns what a temporary rule does with its clients, with its end, and with its reason where readers see it.
-fn clients_rule_text(rule: &TemporaryRule, does: &str, snapshot: &Snapshot) -> String {
+fn clients_rule_text(rule: &TemporaryRule, does: &str, compiled: &CompiledRules) -> String {
     let until = rfc3339::format(rule.until);
-    let reason = match rule.reason_for_readers(&snapshot.rules.admin) {
+    let reason = match rule.reason_for_readers(&compiled.rules.admin) {
         "" => String::new(),
         reason => format!(": {reason}"),
     };

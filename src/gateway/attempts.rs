@@ -197,7 +197,7 @@ pub(super) fn enter(
     let pool = &forwarded.pool;
     let needed = (&pool.share, pool.files_of_connection());
     let requests = &shared.origin_requests;
-    let rules = &context.snapshot.rules;
+    let rules = &context.snapshot.compiled.rules;
     let entered = requests.enter(&forwarded.account, needed, rules);
     Ok(entered.map_err(|cap| GatewayFailure::Requests(cap, requests.caps(rules).of(cap)))?)
 }

@@ -101,7 +101,7 @@ pub(super) fn key_of(
     (route, rules): (&ActiveRoute, &RouteCacheRules),
     context: &Context,
 ) -> CacheKey {
-    let fields = &*(context.snapshot.challenge_cookies).site_fields(&head.headers);
+    let fields = &*(context.snapshot.compiled.challenge_cookies).site_fields(&head.headers);
     // Untrusted clients' fields of these names were removed, so only trusted proxies can set them; the origin may write them
     // into its links.
     let url_fields = fields_about_url(fields);
@@ -151,7 +151,7 @@ pub(super) fn is_failure(status: u16) -> bool {
 }
 
 pub(super) fn max_object(route: &ActiveRoute, context: &Context) -> usize {
-    let usual = context.snapshot.rules.cache.largest_object();
+    let usual = context.snapshot.compiled.rules.cache.largest_object();
     (route.cache.as_ref())
         .and_then(|rules| rules.max_object_bytes)
         .unwrap_or(usual)

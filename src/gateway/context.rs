@@ -23,7 +23,7 @@ use super::locate::{KnownClient, RequestRoute};
 use super::min_body_rate::Pace;
 use crate::budgets::BytesPermit;
 use crate::record::{InFlight, TraceContext};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{ActiveRoute, Snapshot};
 use sluicegate_decide::admission::{
     AdmissionReport, Admitted, ChargeTiming, FinalResponse, LimitNote, OriginContact, RequestEnd,
     ResponseSource,
@@ -161,6 +161,15 @@ impl Context {
             self.peer_address(),
             sluicegate_decide::client::AddressSource::Connection,
         ))
+    }
+
+    /// Returns what serves its route; `None` where the request has none.
+    pub(super) fn route(&self) -> Option<&ActiveRoute> {
+        let located = self.located.as_ref()?;
+        self.snapshot
+            .routes
+            .get(located.index)
+            .map(|route| &**route)
     }
 
     /// Returns the decisions of the limits; `None` where no limit decided.

@@ -51,7 +51,8 @@ impl Gateway {
     ) -> Step {
         let peer = context.peer_address();
         context.listener = Some(self.1);
-        if let Some(given) = given_request_id(peer, &head.headers, &snapshot.rules.client) {
+        if let Some(given) = given_request_id(peer, &head.headers, &snapshot.compiled.rules.client)
+        {
             context.request_id = given;
         }
         context.client = Some((peer, AddressSource::Connection));
@@ -61,22 +62,27 @@ impl Gateway {
                 .into();
         }
         if context.trace.is_none() {
-            let rules = &snapshot.rules;
+            let rules = &snapshot.compiled.rules;
             let id = context.request_id;
             context.trace = TraceContext::begin(rules, peer, &head.headers, id);
         }
         let connection_peer = context.connection_peer(secured);
         // Passed on by reference: a large value, which each move would copy.
         match &mut locate(
-            snapshot,
+            &snapshot.compiled,
             connection_peer,
             &RequestHead::from(head),
             context.decided_at,
         ) {
-            Ok(located) => match self.enter_route(located, context) {
-                Ok(target) => self.first_limit_step(located, target, head, context),
-                Err(step) => step.into(),
-            },
+            Ok(located) => {
+                let Some(route) = snapshot.routes.get(located.index) else {
+                    return AnswerStep::Reject(GatewayProblem::Internal).into();
+                };
+                match self.enter_route(located, route, context) {
+                    Ok(target) => self.first_limit_step(located, route, target, head, context),
+                    Err(step) => step.into(),
+                }
+            }
             Err(problem) => AnswerStep::Reject(*problem).into(),
         }
     }
@@ -88,6 +94,7 @@ impl Gateway {
     fn enter_route(
         &self,
         located: &mut Located<'_>,
+        route: &ActiveRoute,
         context: &mut Context,
     ) -> Result<OriginTarget, AnswerStep> {
         located.hits = context.judged_hits();
@@ -114,7 +121,7 @@ impl Gateway {
             path: (located.target(context.request_id)).map_err(AnswerStep::Reject)?,
             spread: None,
         };
-        if let ActiveAction::Forward(pool) = &located.route.action
+        if let ActiveAction::Forward(pool) = &route.action
             && context.forward_auth.is_none()
         {
             if self.0.hop.is_loop(located.headers()) {
@@ -130,22 +137,23 @@ impl Gateway {
     fn first_limit_step(
         &self,
         located: &Located<'_>,
+        route: &Arc<ActiveRoute>,
         target: OriginTarget,
         head: &ReceivedHead,
         context: &mut Context,
     ) -> Step {
-        let route = located.route;
-        let needs_body = route.reads_body || route.compares_body;
+        let needs_body = located.route.reads_body || located.route.compares_body;
         if needs_body && !located.limits().is_empty() && context.body.is_none() {
             return Step::ReadBody(PendingDecision::new(located, target));
         }
-        Step::Limits(self.limit_step(located, target, head, context))
+        Step::Limits(self.limit_step(located, route, target, head, context))
     }
 
     /// Evaluates the limits of a request whose route was found, and whose body is read where they need it.
     fn limit_step(
         &self,
         located: &Located<'_>,
+        route: &Arc<ActiveRoute>,
         target: OriginTarget,
         head: &ReceivedHead,
         context: &mut Context,
@@ -156,7 +164,7 @@ impl Gateway {
         // No limit is decided in a store.
         let progress = self.evaluate(located.limits(), located, context);
         let admission = progress.without_store(context.decided_at);
-        LimitStep::Decided(self.conclude(admission, located.route, target, head, context))
+        LimitStep::Decided(self.conclude(admission, route, target, head, context))
     }
 
     /// Evaluates the limits of a request, as far as no store need be asked.
@@ -191,7 +199,7 @@ impl Gateway {
             Admission::Admitted(admitted, report) => {
                 if let Some(report) = &report {
                     delay = report.verdict.delay();
-                    warn_of_overflow(&route.limits, report, client);
+                    warn_of_overflow(&route.compiled.limits, report, client);
                 }
                 let step = match &route.action {
                     ActiveAction::Forward(_) if context.forward_auth.is_some() => {
@@ -216,7 +224,7 @@ impl Gateway {
             }
             Admission::Rejected(mut rejection, report) => {
                 if let Rejection::ByLimit(by) = &mut rejection
-                    && let Some(limit) = route.limits.get(usize::from(by.limit))
+                    && let Some(limit) = route.compiled.limits.get(usize::from(by.limit))
                 {
                     let jitter = limit.retry_jitter(by.key, context.decided_at);
                     by.wait = by.wait.saturating_add(jitter);
@@ -226,10 +234,10 @@ impl Gateway {
                     Rejection::KeyBlocked => AnswerStep::Reject(GatewayProblem::KeyBlocked),
                     Rejection::ByLimit(by) => {
                         if let Some(report) = &report {
-                            warn_of_overflow(&route.limits, report, client);
+                            warn_of_overflow(&route.compiled.limits, report, client);
                         }
                         AnswerStep::Refuse(RefusedRequest {
-                            route: Arc::clone(route),
+                            route: Arc::clone(&route.compiled),
                             by: *by,
                         })
                     }
@@ -269,7 +277,10 @@ impl Gateway {
         } = pending;
         let secured = secured.as_deref();
         let located = located_again(&route, forms, &snapshot, secured, head.into(), context);
-        self.limit_step(&located, target, head, context)
+        match snapshot.routes.get(route.index) {
+            Some(route) => self.limit_step(&located, route, target, head, context),
+            None => AnswerStep::Reject(GatewayProblem::Internal).into(),
+        }
     }
 
     /// Decides a request on a route with a limit that is decided in a store, which takes a round trip.
@@ -284,8 +295,8 @@ impl Gateway {
             forms,
             target,
         } = pending;
+        let snapshot = Arc::clone(&context.snapshot);
         let mut progress = {
-            let snapshot = Arc::clone(&context.snapshot);
             let secured = context.secured.clone();
             let secured = secured.as_deref();
             let located = located_again(&route, forms, &snapshot, secured, head.into(), context);
@@ -297,7 +308,7 @@ impl Gateway {
             progress = match progress {
                 LimitProgress::Decided(admission) => break admission,
                 LimitProgress::AskStore(question) => {
-                    let answer = match &context.snapshot.store {
+                    let answer = match &snapshot.store {
                         Some(store) => store.decide(question.call(), now).await,
                         None => Err(StoreFailure::NotSent),
                     };
@@ -305,7 +316,10 @@ impl Gateway {
                 }
             };
         };
-        self.conclude(admission, &route.route, target, head, context)
+        match snapshot.routes.get(route.index) {
+            Some(route) => self.conclude(admission, route, target, head, context),
+            None => AnswerStep::Reject(GatewayProblem::Internal).into(),
+        }
     }
 
     /// Waits for the delay of the limits, or until `client_left` returns. A client that leaves, or finds the queue full, gets its charges
@@ -358,8 +372,15 @@ pub(super) fn located_again<'a>(
 ) -> Located<'a> {
     let peer = context.connection_peer(secured);
     let known = context.known.clone();
-    let view = RequestView::new(snapshot, peer, &head, forms, known, context.decided_at);
-    let mut located = Located::again(route, view, snapshot);
+    let view = RequestView::new(
+        &snapshot.compiled,
+        peer,
+        &head,
+        forms,
+        known,
+        context.decided_at,
+    );
+    let mut located = Located::again(route, view, &snapshot.compiled);
     located.hits = context.judged_hits();
     located
 }

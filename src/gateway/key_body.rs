@@ -25,7 +25,7 @@ pub(super) fn reserve(
     bytes: u64,
     context: &mut Context,
 ) -> Result<()> {
-    let defence = &context.snapshot.rules.server.defence;
+    let defence = &context.snapshot.compiled.rules.server.defence;
     let budget = &shared.key_bodies;
     let configured = defence.max_key_bodies_bytes;
     let held = with_read_buffer(COPIES, bytes);

@@ -21,7 +21,7 @@ pub(super) fn trace(fields: &mut dyn FieldEdit, received: &ReceivedFields, conte
 
 /// Writes the fields for the limits that are exceeded. Clients cannot set these fields: they are removed from requests.
 pub(super) fn mark(fields: &mut dyn FieldEdit, context: &Context) {
-    for name in &context.snapshot.marks {
+    for name in &context.snapshot.compiled.marks {
         fields.remove(name);
     }
     for mark in marks(context) {

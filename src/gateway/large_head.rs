@@ -32,7 +32,13 @@ pub(super) fn reserve<'a>(
     if held <= HEAD_READ {
         return Ok(None);
     }
-    let configured = context.snapshot.rules.server.defence.max_received_bytes;
+    let configured = context
+        .snapshot
+        .compiled
+        .rules
+        .server
+        .defence
+        .max_received_bytes;
     let budget = &shared.received;
     let bytes = held.next_multiple_of(HEAD_READ) as u64;
     let permit = budget

@@ -24,8 +24,8 @@ use sluicegate_http1::RuleViolation;
 use sluicegate_limiter::Timestamp;
 
 use super::request_head::{ASTERISK, RequestHead};
+use crate::compiled_rules::{CompiledRoute, CompiledRules};
 use crate::config::rules::{Name, PathPattern};
-use crate::snapshot::{ActiveRoute, Snapshot};
 use sluicegate_decide::admission::{KnownBody, RequestFacts, RouteLimits};
 use sluicegate_decide::client::{
     self, ClientAddress, ConnectionPeer, ListMatch, ListSource, PeerTrust, TemporaryLists, TlsFacts,
@@ -55,9 +55,9 @@ pub(super) struct NormalForms<'a> {
 #[derive(Clone)]
 pub(super) struct RequestRoute {
     /// The route.
-    pub(super) route: Arc<ActiveRoute>,
-    /// Its index in the snapshot.
-    index: usize,
+    pub(super) route: Arc<CompiledRoute>,
+    /// Its index among the routes.
+    pub(super) index: usize,
     /// The method of the request that a CORS preflight asks about.
     pub(super) preflight: Option<Method>,
     list_match: ListMatch,
@@ -80,8 +80,9 @@ pub(super) struct RequestView<'a> {
 pub struct Located<'a> {
     view: RequestView<'a>,
     /// The route.
-    pub route: &'a Arc<ActiveRoute>,
-    index: usize,
+    pub route: &'a Arc<CompiledRoute>,
+    /// Its index among the routes.
+    pub index: usize,
     /// The method that a CORS preflight asks about, if the route has CORS rules.
     pub preflight: Option<Method>,
     /// The list of the route, or the temporary rule, that decides about the client.
@@ -144,22 +145,22 @@ impl RequestRoute {
 impl<'a> RequestView<'a> {
     /// Returns the view of a request that `peer` sent; `known` is not looked up again.
     pub(super) fn new(
-        snapshot: &'a Snapshot,
+        compiled: &'a CompiledRules,
         peer: ConnectionPeer<'a>,
         head: &RequestHead<'a>,
         forms: NormalForms<'a>,
         known: KnownClient,
         now: Timestamp,
     ) -> Self {
-        let rules = &snapshot.rules.client;
+        let rules = &compiled.rules.client;
         let identify = || client::identify(peer.address, head.headers, rules);
         let client = known.address.unwrap_or_else(identify);
         let asked = crawler_request(client.address, peer, (head, head.host()), now);
-        let verifier = snapshot.rules.jwt.as_ref().map(|jwt| &*jwt.verifier);
+        let verifier = compiled.rules.jwt.as_ref().map(|jwt| &*jwt.verifier);
         Self {
             client,
-            place: ClientPlace::new(&snapshot.geo, client.address).with(known.place),
-            crawler: ClientCrawler::new(&snapshot.crawlers, asked).with(known.crawler),
+            place: ClientPlace::new(&compiled.geo, client.address).with(known.place),
+            crawler: ClientCrawler::new(&compiled.crawlers, asked).with(known.crawler),
             hop: client::hop(peer.address, rules),
             secured: peer.secured,
             forms,
@@ -188,7 +189,7 @@ impl<'a> Located<'a> {
     pub(super) fn again(
         route: &'a RequestRoute,
         view: RequestView<'a>,
-        snapshot: &'a Snapshot,
+        compiled: &'a CompiledRules,
     ) -> Self {
         Self {
             view,
@@ -197,7 +198,7 @@ impl<'a> Located<'a> {
             preflight: route.preflight.clone(),
             list_match: route.list_match.clone(),
             hits: NonZeroU32::MIN,
-            pattern: pattern(snapshot, route.index),
+            pattern: pattern(compiled, route.index),
         }
     }
 
@@ -284,7 +285,7 @@ impl<'a> Located<'a> {
             host: &self.view.forms.host,
             path: self.view.forms.path.as_str(),
             query: self.view.query,
-            route: self.route.metrics.name(),
+            route: &self.route.name,
             request_id,
             groups: shape.groups.as_ref(),
         };
@@ -352,12 +353,12 @@ pub(crate) fn crawler_request<'a>(
 /// # Errors
 /// The problem to answer with when the head exceeds a cap, the path is malformed, or no route matches.
 pub fn locate<'a>(
-    snapshot: &'a Snapshot,
+    compiled: &'a CompiledRules,
     peer: ConnectionPeer<'a>,
     head: &RequestHead<'a>,
     now: Timestamp,
 ) -> Result<Located<'a>, GatewayProblem> {
-    locate_known(snapshot, peer, head, now, KnownClient::default())
+    locate_known(compiled, peer, head, now, KnownClient::default())
 }
 
 /// Finds the client and the route of a request as [`locate`] does, without looking up what is `known` of the client.
@@ -365,36 +366,36 @@ pub fn locate<'a>(
 /// # Errors
 /// Those of [`locate`].
 pub fn locate_known<'a>(
-    snapshot: &'a Snapshot,
+    compiled: &'a CompiledRules,
     peer: ConnectionPeer<'a>,
     head: &RequestHead<'a>,
     now: Timestamp,
     known: KnownClient,
 ) -> Result<Located<'a>, GatewayProblem> {
-    check_caps(snapshot, head)?;
+    check_caps(compiled, head)?;
     let announced = announced_length(head.headers)?;
     let forms = NormalForms::parse(head)?;
     if (peer.secured).is_some_and(|secured| !secured.covers(&forms.host)) {
         return Err(GatewayProblem::Misdirected);
     }
-    if forms.path.as_str().len() > snapshot.router.longest_path() {
+    if forms.path.as_str().len() > compiled.router.longest_path() {
         return Err(GatewayProblem::HeadTooLarge);
     }
-    let view = RequestView::new(snapshot, peer, head, forms, known, now);
+    let view = RequestView::new(compiled, peer, head, forms, known, now);
     let NormalForms { host, path } = &view.forms;
-    let asked = view.fields(snapshot.request_listener(peer.listener));
-    let (index, preflight) = find_route(snapshot, host, path, &asked)?;
-    let route = snapshot.routes.get(index).ok_or(GatewayProblem::Internal)?;
+    let asked = view.fields(compiled.request_listener(peer.listener));
+    let (index, preflight) = find_route(compiled, host, path, &asked)?;
+    let route = compiled.routes.get(index).ok_or(GatewayProblem::Internal)?;
     let temporary = TemporaryLists {
-        rules: &snapshot.temporary.in_force(),
-        networks: &snapshot.networks,
+        rules: &compiled.temporary.in_force(),
+        networks: &compiled.networks,
     };
     let client = view.client.address;
     let list_match = (route.lists).list_match(client, &view.place, &view.crawler, temporary);
     if !matches!(list_match, ListMatch::Blocked(_)) {
         if route.reads_parameters && path.is_ambiguous()
             || route.counts_by_path && path.is_disputed()
-            || !agrees_on_parameters(snapshot, index, host, path, &asked)
+            || !agrees_on_parameters(compiled, index, host, path, &asked)
             || !agrees_on_fields(route, client, host, path)
         {
             return Err(GatewayProblem::AmbiguousPath);
@@ -411,13 +412,13 @@ pub fn locate_known<'a>(
         preflight,
         list_match,
         hits: NonZeroU32::MIN,
-        pattern: pattern(snapshot, index),
+        pattern: pattern(compiled, index),
     })
 }
 
 /// Returns the pattern of the route at this index.
-fn pattern(snapshot: &Snapshot, index: usize) -> Option<&PathPattern> {
-    let rules = snapshot.rules.routes.get(index);
+fn pattern(compiled: &CompiledRules, index: usize) -> Option<&PathPattern> {
+    let rules = compiled.rules.routes.get(index);
     rules.map(|rules| &rules.matches.path)
 }
 
@@ -434,13 +435,13 @@ fn normal_path(target: &str) -> Result<NormalPath<'_>, GatewayProblem> {
 /// # Errors
 /// No route matches, or the readings of the path differ about it.
 fn find_route(
-    snapshot: &Snapshot,
+    compiled: &CompiledRules,
     host: &str,
     path: &NormalPath<'_>,
     asked: &RequestFields<'_>,
 ) -> Result<(usize, Option<Method>), GatewayProblem> {
     let find = |asked: &RequestFields<'_>| {
-        let found = snapshot.router.find(host, path, asked);
+        let found = compiled.router.find(host, path, asked);
         found.map_err(|_| GatewayProblem::AmbiguousPath)
     };
     if let Some(method) = cors::preflight(asked.method, asked.headers) {
@@ -448,7 +449,7 @@ fn find_route(
             method: &method,
             ..*asked
         };
-        if let Some(index) = find(&fields)?.filter(|index| has_cors(snapshot, *index)) {
+        if let Some(index) = find(&fields)?.filter(|index| has_cors(compiled, *index)) {
             return Ok((index, Some(method)));
         }
     }
@@ -458,22 +459,22 @@ fn find_route(
 
 /// Returns whether the parameters that limits count by are the same in every reading of the path whose route has such a limit.
 fn agrees_on_parameters(
-    snapshot: &Snapshot,
+    compiled: &CompiledRules,
     index: usize,
     host: &str,
     path: &NormalPath<'_>,
     asked: &RequestFields<'_>,
 ) -> bool {
-    let counted = |index: usize| snapshot.routes.get(index).map(|route| &route.parameters);
+    let counted = |index: usize| compiled.routes.get(index).map(|route| &route.parameters);
     // The limits of the other reading's route are a subset of this route's limits.
     if counted(index).is_none_or(|names| names.is_empty()) {
         return true;
     }
     let value = |index: usize, path, name: &str| {
-        let route = snapshot.rules.routes.get(index)?;
+        let route = compiled.rules.routes.get(index)?;
         route.matches.path.parameter(path, name)
     };
-    let mut others = snapshot.router.routes_of_other_readings(host, path, asked);
+    let mut others = compiled.router.routes_of_other_readings(host, path, asked);
     others.all(|(reading, other)| {
         let mut names = counted(other).into_iter().flatten();
         names.all(|name| {
@@ -488,7 +489,7 @@ fn agrees_on_parameters(
 
 /// Returns whether the fields that the origin gets with a part of the path are the same in every reading of it.
 fn agrees_on_fields(
-    route: &ActiveRoute,
+    route: &CompiledRoute,
     client: IpAddr,
     host: &str,
     path: &NormalPath<'_>,
@@ -504,7 +505,7 @@ fn agrees_on_fields(
         host,
         path,
         query: "",
-        route: route.metrics.name(),
+        route: &route.name,
         request_id: RequestId::from_bits(0),
         groups: shape.groups.as_ref(),
     };
@@ -517,16 +518,16 @@ fn agrees_on_fields(
     })
 }
 
-fn has_cors(snapshot: &Snapshot, route: usize) -> bool {
-    let shape = snapshot
+fn has_cors(compiled: &CompiledRules, route: usize) -> bool {
+    let shape = compiled
         .routes
         .get(route)
         .and_then(|route| route.shape.as_ref());
     shape.is_some_and(|shape| shape.cors.is_some())
 }
 
-fn check_caps(snapshot: &Snapshot, head: &RequestHead<'_>) -> Result<(), GatewayProblem> {
-    let server = &snapshot.rules.server;
+fn check_caps(compiled: &CompiledRules, head: &RequestHead<'_>) -> Result<(), GatewayProblem> {
+    let server = &compiled.rules.server;
     if head.target.len() > server.defence.max_uri_bytes {
         return Err(GatewayProblem::UriTooLong);
     }

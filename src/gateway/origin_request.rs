@@ -25,7 +25,7 @@ impl Gateway {
             client: ClientAddress { address, source },
             scheme: context.scheme(),
             request_id: context.request_id,
-            rules: &context.snapshot.rules.client,
+            rules: &context.snapshot.compiled.rules.client,
             host: &forwarded.pool.rules.host,
             server: forwarded.server.as_ref(),
         };

@@ -70,7 +70,7 @@ impl Gateway {
         let key_values = rejection.map_or_else(Vec::new, |by| {
             values(request, context, usize::from(by.limit))
         });
-        let is_replayed = context.snapshot.rules.log.replay;
+        let is_replayed = context.snapshot.compiled.rules.log.replay;
         let again = is_replayed.then(|| located_again(request, context));
         if let Some(by) = &rejection {
             note_rejection(by, &key_values, context);
@@ -89,7 +89,7 @@ impl Gateway {
             client: context.client.map(|(address, _)| address),
             place: context.known.place.as_ref(),
             crawler: context.known.crawler.as_ref(),
-            place_fields: context.snapshot.geo.fields(),
+            place_fields: context.snapshot.compiled.geo.fields(),
             client_places: context.snapshot.client_places.as_ref(),
             client_text: context.client_text(),
             peer: context.peer.as_ref().map(|peer| peer.socket().ip()),
@@ -98,7 +98,7 @@ impl Gateway {
             host: without_port(request.host_bytes()),
             target: words.target,
             fields: Some(&head.headers),
-            route: located.map(|located| &located.route.metrics),
+            route: context.route().map(|route| &route.metrics),
             hits: context.hits,
             verdict: report.map(|report| &report.verdict),
             details: report.and_then(|report| report.details.as_deref()),
@@ -126,7 +126,7 @@ impl Gateway {
 
 /// Returns the key values of the limit that rejected the request, where the log shows them.
 fn values(head: RequestHead<'_>, context: &Context, limit: usize) -> Vec<String> {
-    let shown = context.snapshot.rules.log.keys;
+    let shown = context.snapshot.compiled.rules.log.keys;
     if shown == LoggedKeys::Hash {
         return Vec::new();
     }

@@ -46,7 +46,7 @@ pub(super) fn is_acme(request: &RequestHead<'_>) -> bool {
 fn came_under_tls(request: &RequestHead<'_>, peer: IpAddr, snapshot: &Snapshot) -> bool {
     let scheme = request.headers.get(X_FORWARDED_PROTO);
     scheme.is_some_and(|scheme| scheme.as_bytes().eq_ignore_ascii_case(b"https"))
-        && client::hop(peer, &snapshot.rules.client) == PeerTrust::Trusted
+        && client::hop(peer, &snapshot.compiled.rules.client) == PeerTrust::Trusted
 }
 
 fn location(request: &RequestHead<'_>, port: u16) -> Result<HeaderValue, GatewayProblem> {

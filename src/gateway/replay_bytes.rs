@@ -18,7 +18,13 @@ pub(super) fn reserve(
     forwarded: &ForwardedRequest,
     context: &Context,
 ) -> Option<BytesPermit> {
-    let configured = context.snapshot.rules.server.defence.max_replay_bytes;
+    let configured = context
+        .snapshot
+        .compiled
+        .rules
+        .server
+        .defence
+        .max_replay_bytes;
     // The budget counts what finds no room.
     let held = with_read_buffer(1, bytes);
     (shared.replays.enter(&forwarded.account, held, configured)).ok()

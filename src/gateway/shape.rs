@@ -70,7 +70,7 @@ impl Context {
     pub(super) fn shape(&self) -> Option<&ShapeRules> {
         match &self.located {
             Some(located) => located.route.shape.as_deref(),
-            None => self.snapshot.rules.shape.as_deref(),
+            None => self.snapshot.compiled.rules.shape.as_deref(),
         }
     }
 }
@@ -252,7 +252,7 @@ fn with_values<T>(
         host: &host::normalize(head.host()).unwrap_or_default(),
         path: path.as_ref().map_or("", NormalPath::as_str),
         query: head.query(),
-        route: (context.located.as_ref()).map_or("", |located| located.route.metrics.name()),
+        route: (context.located.as_ref()).map_or("", |located| &located.route.name),
         request_id: context.request_id,
         groups,
     })

@@ -12,8 +12,8 @@ use super::cause::Cause;
 use super::context::Context;
 use super::forwarded::{OriginRoute, OriginTarget};
 use super::locate::{Located, NormalForms, RequestRoute};
+use crate::compiled_rules::CompiledRoute;
 use crate::config::rules::{FixedResponse, RedirectRules};
-use crate::snapshot::ActiveRoute;
 use sluicegate_decide::client::AddressSource;
 use sluicegate_decide::rejection::LimitRejection;
 
@@ -83,7 +83,7 @@ pub(super) enum AnswerStep {
 /// A request that a limit of its route rejects.
 pub(super) struct RefusedRequest {
     /// The route.
-    pub(super) route: Arc<ActiveRoute>,
+    pub(super) route: Arc<CompiledRoute>,
     /// The rejection.
     pub(super) by: LimitRejection,
 }

@@ -29,7 +29,11 @@ pub(super) fn untrusted_fields(
     peer: IpAddr,
     snapshot: &Snapshot,
 ) -> ForwardingClaim {
-    let review = (snapshot.field_policy).review(&head.headers, peer, &snapshot.rules.client);
+    let review = (snapshot.compiled.field_policy).review(
+        &head.headers,
+        peer,
+        &snapshot.compiled.rules.client,
+    );
     if review.is_empty() {
         return ForwardingClaim(false);
     }

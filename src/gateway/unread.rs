@@ -97,7 +97,7 @@ pub(super) fn reserve_pending(
         return Ok(None);
     }
     let snapshot = shared.snapshot();
-    let rules = &snapshot.rules;
+    let rules = &snapshot.compiled.rules;
     let account = shared.accounts.find(address, &rules.client);
     let budget = &shared.unread_answers;
     let defence = &rules.server.defence;
@@ -117,7 +117,15 @@ pub(super) fn reserve_encoder(
     context: &Context,
 ) -> Option<BytesPermit> {
     let budget = &shared.unread_answers;
-    let most = budget.most(context.snapshot.rules.server.defence.max_unread_bytes);
+    let most = budget.most(
+        context
+            .snapshot
+            .compiled
+            .rules
+            .server
+            .defence
+            .max_unread_bytes,
+    );
     // Half of the room is for the answers themselves: without an encoder an answer is sent all the same.
     let entered = budget.try_enter(&forwarded.account, bytes, Some(most / 2));
     entered
@@ -151,7 +159,7 @@ fn reserve(
     forwarded: &mut ForwardedRequest,
     context: &Context,
 ) -> Result<()> {
-    let defence = &context.snapshot.rules.server.defence;
+    let defence = &context.snapshot.compiled.rules.server.defence;
     let budget = &shared.unread_answers;
     let configured = defence.max_unread_bytes;
     let permit = budget

@@ -330,7 +330,14 @@ impl Http1Connection {
         }
         let buffers = (self.read.capacity() + answers.capacity()) as u64;
         let bytes = buffers + self.pending_records + bounds::PENDING_ANSWER;
-        let configured = self.shared.snapshot().rules.server.defence.max_unread_bytes;
+        let configured = self
+            .shared
+            .snapshot()
+            .compiled
+            .rules
+            .server
+            .defence
+            .max_unread_bytes;
         let budget = &self.shared.unread_answers;
         let entered = budget.enter(&self.account, bytes, configured);
         let _permit = entered.map_err(|cap| {

@@ -51,7 +51,13 @@ pub(super) async fn serve(
     head: &ReceivedHead,
     stream: &mut Http2Stream,
 ) {
-    let read_timeout = gateway.0.snapshot().rules.server.client_read_timeout;
+    let read_timeout = gateway
+        .0
+        .snapshot()
+        .compiled
+        .rules
+        .server
+        .client_read_timeout;
     let media_type = head.headers.get(CONTENT_TYPE);
     let dialect = media_type.and_then(|media_type| GrpcDialect::named(media_type.as_bytes()));
     // Nobody is left to be told of an answer that cannot be sent.

@@ -160,8 +160,8 @@ impl Intake {
         // A connection may stay open for days, and should not keep the configuration of its beginning alive.
         let snapshot = self.shared.snapshot();
         let listener = self.listener(&snapshot)?;
-        let patience = snapshot.rules.server.client_read_timeout;
-        let head_patience = snapshot.rules.server.defence.client_header_timeout;
+        let patience = snapshot.compiled.rules.server.client_read_timeout;
+        let head_patience = snapshot.compiled.rules.server.defence.client_header_timeout;
         let metrics = &self.shared.recorder.metrics;
         let announced = &listener.rules.proxy_protocol;
         let notices = &self.shared.recorder.notices;
@@ -177,7 +177,7 @@ impl Intake {
             })
             .ok()?;
         let peer = socket.peer().ip().to_canonical();
-        let rules = &snapshot.rules;
+        let rules = &snapshot.compiled.rules;
         let account = match account.filter(|account| account.is_of(peer)) {
             Some(account) => account,
             None => {
@@ -264,7 +264,8 @@ impl Intake {
             let served = Box::pin(self.serve_requests(&mut connection, &facts, shutdown)).await?;
             match served {
                 RequestsEnd::Idle => {
-                    let patience = connection.idle_patience(&self.shared.snapshot().rules.server);
+                    let patience =
+                        connection.idle_patience(&self.shared.snapshot().compiled.rules.server);
                     if !connection.await_request(patience).await {
                         Box::pin(connection.end()).await;
                         return None;
@@ -311,7 +312,8 @@ impl Intake {
     ) -> Option<RequestsEnd> {
         loop {
             let snapshot = self.shared.snapshot();
-            let next = (connection.next(&snapshot.rules.server, &self.shared.received)).await;
+            let next =
+                (connection.next(&snapshot.compiled.rules.server, &self.shared.received)).await;
             drop(snapshot);
             let head_bytes = match next {
                 NextHead::Head(bytes) => bytes,
@@ -379,7 +381,7 @@ impl ConnectionApp for Intake {
 
     fn admit(&self, peer: SocketAddr) -> Option<IntakePermit> {
         let snapshot = self.shared.snapshot();
-        let rules = &snapshot.rules;
+        let rules = &snapshot.compiled.rules;
         let announced = &self.listener(&snapshot)?.rules.proxy_protocol;
         let peer = peer.ip().to_canonical();
         let account = match proxy_protocol::may_send_header(announced, peer) {

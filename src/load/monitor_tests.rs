@@ -69,7 +69,7 @@ impl Fixture {
     fn look(&mut self, millis: u64) -> Vec<(String, String)> {
         let rejections = self.rejections;
         let events = self.monitor.look(&LoadSources {
-            limits: &self.snapshot.limits,
+            limits: &self.snapshot.compiled.limits,
             pools: &self.snapshot.pools,
             rejections: &|name| if **name == *"site" { rejections } else { 0 },
             connections: self.connections,
@@ -115,7 +115,7 @@ fn a_percentile_is_over_the_window() {
     assert_eq!(fixture.look(11_000), []);
     let changed = fixture.look(12_000);
     assert_eq!(changed.len(), 1, "{changed:?}");
-    assert!(!fixture.snapshot.limits["slow"].is_active());
+    assert!(!fixture.snapshot.compiled.limits["slow"].is_active());
 }
 
 /// Goal: the use of a limit is that of its fullest rate, and rejections are a rate per second. Method: charge the only key up to the
@@ -123,7 +123,7 @@ fn a_percentile_is_over_the_window() {
 #[test]
 fn a_limit_has_its_use_and_its_rejections() {
     let mut fixture = Fixture::new();
-    let site = Arc::clone(&fixture.snapshot.limits["site"]);
+    let site = Arc::clone(&fixture.snapshot.compiled.limits["site"]);
     let key = fixture.seed.hash_parts(std::iter::empty());
     let charge = |units| {
         let ask = Ask {
@@ -170,7 +170,7 @@ fn readings_of_figures_that_nothing_compares_are_dropped() {
         ),
         (1, 1)
     );
-    fixture.snapshot.limits.clear();
+    fixture.snapshot.compiled.limits.clear();
     fixture.look(250);
     assert_eq!(
         (

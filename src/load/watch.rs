@@ -46,7 +46,7 @@ impl LoadWatch {
         shared.recorder.metrics.look(now);
         let snapshot = shared.snapshot();
         monitor.look(&LoadSources {
-            limits: &snapshot.limits,
+            limits: &snapshot.compiled.limits,
             pools: &snapshot.pools,
             rejections: &|name| shared.recorder.metrics.rejections_of(name),
             connections: shared.connection_limiter.tallies().held,

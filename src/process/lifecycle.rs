@@ -114,6 +114,11 @@ impl Lifecycle {
 
 /// Returns whether some limit waits for the decision of the store.
 fn has_strict_limits(snapshot: &Snapshot) -> bool {
-    let mut modes = snapshot.rules.limits.values().map(|limit| limit.shared);
+    let mut modes = snapshot
+        .compiled
+        .rules
+        .limits
+        .values()
+        .map(|limit| limit.shared);
     modes.any(|shared| shared.is_some_and(|shared| shared.mode == SharedMode::Strict))
 }

@@ -26,17 +26,17 @@ impl Reloader {
     /// The reason for which a reload would leave the old rules in force.
     pub fn preview(&self, shared: &SharedState) -> Result<ReloadPreview, String> {
         let in_force = shared.snapshot();
-        let loaded = config::load_again(self.file(), route::review, &in_force.rules);
+        let loaded = config::load_again(self.file(), route::review, &in_force.compiled.rules);
         let Loaded {
             mut rules,
             warnings,
         } = loaded.map_err(|problems| problems.for_readers())?;
         rules
-            .keep_files(&in_force.rules)
+            .keep_files(&in_force.compiled.rules)
             .map_err(|error| error.to_string())?;
         keep_addresses(&mut rules, &in_force);
         Ok(ReloadPreview {
-            changes: rules.changes_since(&in_force.rules),
+            changes: rules.changes_since(&in_force.compiled.rules),
             pending_restart: self.pending_restart(&rules),
             warnings: match warnings.is_empty() {
                 true => String::new(),

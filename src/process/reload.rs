@@ -120,7 +120,7 @@ impl Reloader {
     }
 
     pub(super) fn files(&self, shared: &SharedState) -> Vec<PathBuf> {
-        files_of(&self.file, &shared.snapshot().rules)
+        files_of(&self.file, &shared.snapshot().compiled.rules)
     }
 
     pub(super) fn reload(
@@ -135,7 +135,7 @@ impl Reloader {
             supervisor::reloading();
         }
         let in_force = shared.snapshot();
-        match config::load_again(&self.file, route::review, &in_force.rules) {
+        match config::load_again(&self.file, route::review, &in_force.compiled.rules) {
             Ok(Loaded { rules, warnings }) => {
                 if !warnings.is_empty() {
                     warn!("{}", warnings.for_readers());
@@ -185,10 +185,10 @@ impl Reloader {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let in_force = shared.snapshot();
         let now = clock::now();
-        if shared.temporary.limit_edits(now) == in_force.limit_edits {
+        if shared.temporary.limit_edits(now) == in_force.compiled.limit_edits {
             return;
         }
-        let rules = in_force.rules.clone();
+        let rules = in_force.compiled.rules.clone();
         let generation = shared.put_in_force(rules, &in_force, &self.storage, now);
         info!("configuration {generation} is in force, with other temporary rules of limits");
     }
@@ -202,7 +202,7 @@ impl Reloader {
     ) {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let previous = shared.snapshot();
-        if let Err(error) = rules.keep_files(&previous.rules) {
+        if let Err(error) = rules.keep_files(&previous.compiled.rules) {
             let error = if warnings.is_empty() {
                 error.to_string()
             } else {
@@ -212,7 +212,7 @@ impl Reloader {
         }
         keep_addresses(&mut rules, &previous);
         tell_broken(&rules);
-        let logs = (shared.recorder).retarget_logs(&rules, &previous.rules);
+        let logs = (shared.recorder).retarget_logs(&rules, &previous.compiled.rules);
         if let Err(error) = logs {
             return self.keep(shared, error, trigger);
         }
@@ -221,7 +221,7 @@ impl Reloader {
         for setting in &pending_restart {
             warn!("{setting} takes effect at the next restart");
         }
-        let changes = rules.changes_since(&previous.rules);
+        let changes = rules.changes_since(&previous.compiled.rules);
         if changes.is_empty() {
             info!("reloaded: nothing changed");
         } else {

@@ -90,7 +90,7 @@ impl SharedState {
         let limit = rule
             .target
             .limit()
-            .and_then(|name| snapshot.limits.get(name));
+            .and_then(|name| snapshot.compiled.limits.get(name));
         let named = limit.and_then(|limit| limit.key_of_rule(&rule.target, &self.seed));
         rule.summary(named.map(|named| named.key))
     }
@@ -114,10 +114,10 @@ impl SharedState {
         let metrics = &recorder.metrics;
         let mut snapshot = Snapshot::compile(rules, None, storage, metrics, &seed, now);
         if let Some(directory) = &state_dir {
-            snapshot.temporary.keep_in(directory, now);
+            snapshot.compiled.temporary.keep_in(directory, now);
         }
-        if snapshot.temporary.limit_edits(now) != snapshot.limit_edits {
-            let rules = snapshot.rules.clone();
+        if snapshot.compiled.temporary.limit_edits(now) != snapshot.compiled.limit_edits {
+            let rules = snapshot.compiled.rules.clone();
             snapshot = Snapshot::compile(rules, Some(&snapshot), storage, metrics, &seed, now);
         }
         if let Some(store) = &snapshot.store {
@@ -128,7 +128,7 @@ impl SharedState {
             seed,
             recorder,
             certificates: Arc::clone(&snapshot.certificates),
-            temporary: Arc::clone(&snapshot.temporary),
+            temporary: Arc::clone(&snapshot.compiled.temporary),
             cache,
             accounts: ClientAccounts::default(),
             connection_limiter,
@@ -220,8 +220,8 @@ impl SharedState {
         // The last look at the counters of routes that are removed.
         self.history.look(|| self.counter_reading(previous));
         metrics.retain_routes(next.routes.iter().map(|route| &route.metrics));
-        self.connection_limiter.follow(&next.rules);
-        self.origin_requests.follow(&next.rules);
+        self.connection_limiter.follow(&next.compiled.rules);
+        self.origin_requests.follow(&next.compiled.rules);
         if let Some(store) = &next.store {
             store.start();
         }

@@ -3,13 +3,15 @@
 //! A log shows what limits used and rejected, so these figures are those that the gateway would have had. It does not show the load of an
 //! origin: [`super::coverage`] leaves out limits whose conditions compare that.
 
+use std::collections::BTreeMap;
+
 use sluicegate_base::bounds::LOAD_LOOK;
 use sluicegate_limiter::Timestamp;
 
 use super::limit_counts::LimitTally;
+use crate::compiled_rules::CompiledRules;
 use crate::config::rules::Name;
 use crate::load::{LoadMonitor, LoadSources};
-use crate::snapshot::Snapshot;
 use sluicegate_decide::admission::KeySeed;
 
 /// Most looks between two requests. In a longer pause of the log they are farther apart than [`LOAD_LOOK`].
@@ -23,9 +25,9 @@ pub(super) struct LoggedConditions {
 }
 
 impl LoggedConditions {
-    /// Returns the conditions of `snapshot` before the first look at `start`.
-    pub(super) fn new(snapshot: &Snapshot, start: Timestamp) -> Self {
-        let mut limits = snapshot.limits.values();
+    /// Returns the conditions of `compiled` before the first look at `start`.
+    pub(super) fn new(compiled: &CompiledRules, start: Timestamp) -> Self {
+        let mut limits = compiled.limits.values();
         let has_any = limits.any(|limit| limit.activations().next().is_some());
         Self {
             monitor: LoadMonitor::default(),
@@ -37,7 +39,7 @@ impl LoggedConditions {
     pub(super) fn look_until(
         &mut self,
         now: Timestamp,
-        snapshot: &Snapshot,
+        compiled: &CompiledRules,
         seed: &KeySeed,
         limits: &[(Name, LimitTally)],
     ) {
@@ -50,8 +52,8 @@ impl LoggedConditions {
         };
         while *next <= now {
             _ = self.monitor.look(&LoadSources {
-                limits: &snapshot.limits,
-                pools: &snapshot.pools,
+                limits: &compiled.limits,
+                pools: &BTreeMap::new(),
                 rejections: &rejections,
                 connections: 0,
                 seed,

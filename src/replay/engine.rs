@@ -7,7 +7,6 @@ use http::StatusCode;
 use sluicegate_access_log::{LogFacts, LoggedRequest, LoggedTreatment};
 use sluicegate_decide::outcome::RequestDisposition;
 use sluicegate_decide::rejection::MissingKeys;
-use sluicegate_decide::state::CounterStorage;
 use sluicegate_limiter::Timestamp;
 
 use super::conditions::LoggedConditions;
@@ -22,10 +21,9 @@ use super::prepare::{
 };
 use super::route_decisions::{read_rejection, read_report, undecided};
 use super::route_tallies::{RouteTallies, RouteTally, count_decisions, count_report};
+use crate::compiled_rules::{CompiledRoute, CompiledRules};
 use crate::config::rules::{Name, Rules};
 use crate::gateway::EarlyEnd;
-use crate::record::RequestMetrics;
-use crate::snapshot::{ActiveRoute, Snapshot};
 use sluicegate_decide::admission::{
     Admission, Admitted, ChargeTiming, KeySeed, RequestEnd, ResponseSource, evaluate,
 };
@@ -83,17 +81,16 @@ impl ReplayEngine {
     ) -> Self {
         let start = Timestamp::from_nanos(facts.first_time.unwrap_or(0));
         let coverage = LogCoverage::of(&mut rules, facts, facts.has_host || host.is_some());
-        let storage = &CounterStorage::MEMORY;
-        let snapshot = Snapshot::compile(rules, None, storage, &RequestMetrics::new(), seed, start);
-        let names: Vec<Name> = snapshot.limits.keys().cloned().collect();
-        let indexes = |route: &ActiveRoute| {
+        let compiled = CompiledRules::alone(rules, seed, start);
+        let names: Vec<Name> = compiled.limits.keys().cloned().collect();
+        let indexes = |route: &CompiledRoute| {
             let limits = route.limits.iter();
             limits
                 .filter_map(|limit| names.iter().position(|name| *name == limit.name))
                 .collect()
         };
-        let routes = snapshot.routes.iter().map(|route| RouteTally {
-            name: route.metrics.name().to_owned(),
+        let routes = compiled.routes.iter().map(|route| RouteTally {
+            name: route.name.to_string(),
             requests: 0,
             limited: 0,
             limits: indexes(route),
@@ -127,8 +124,8 @@ impl ReplayEngine {
                 limits: limits.collect(),
                 routes,
             },
-            conditions: LoggedConditions::new(&snapshot, start),
-            stages: RequestStages::new(snapshot, seed, facts, host),
+            conditions: LoggedConditions::new(&compiled, start),
+            stages: RequestStages::new(compiled, seed, facts, host),
             coverage,
             in_flight: RequestsInFlight::default(),
             counts: OutcomeCounts::default(),
@@ -137,7 +134,7 @@ impl ReplayEngine {
 
     /// Returns the rules, as far as they are judged.
     pub(super) fn rules(&self) -> &Rules {
-        &self.stages.snapshot.rules
+        &self.stages.compiled.rules
     }
 
     /// Returns the routes with their counts.
@@ -182,7 +179,7 @@ impl ReplayEngine {
             self.tallies.fetch(request, &keys);
         }
         let mut decider = RequestDecider {
-            snapshot: &self.stages.snapshot,
+            compiled: &self.stages.compiled,
             seed: &self.stages.seed,
             keys: &keys,
             tallies: &mut self.tallies,
@@ -204,7 +201,7 @@ impl ReplayEngine {
 
 /// Decides over prepared requests.
 struct RequestDecider<'e> {
-    snapshot: &'e Snapshot,
+    compiled: &'e CompiledRules,
     seed: &'e KeySeed,
     /// The keys of the batch.
     keys: &'e BatchKeys<'e>,
@@ -268,7 +265,7 @@ impl RequestDecider<'_> {
             Some(EarlyEnd::Preflight | EarlyEnd::NoCertificate) => return ReplayOutcome::Admitted,
             None => {}
         }
-        (self.conditions).look_until(now, self.snapshot, self.seed, limits);
+        (self.conditions).look_until(now, self.compiled, self.seed, limits);
         let mut missing = MissingKeys::default();
         let facts = self.keys.facts(prepared);
         let asked = prepared.limits();

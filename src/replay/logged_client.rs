@@ -11,8 +11,8 @@ use sluicegate_decide::response::GatewayProblem;
 use sluicegate_limiter::Timestamp;
 
 use super::logged_head::LoggedHead;
+use crate::compiled_rules::CompiledRules;
 use crate::gateway::{EarlyEnd, KnownClient, Located, RequestHead, RequestServer, locate_known};
-use crate::snapshot::Snapshot;
 use sluicegate_decide::client::ConnectionPeer;
 
 /// Finds client and route of `request`, whose head is `head`.
@@ -20,18 +20,18 @@ use sluicegate_decide::client::ConnectionPeer;
 /// # Errors
 /// The problem by which a gateway would answer.
 pub(super) fn locate_logged<'a>(
-    snapshot: &'a Snapshot,
+    compiled: &'a CompiledRules,
     request: &LoggedRequest<'_>,
     logged: &LoggedHead<'_>,
     head: &RequestHead<'a>,
 ) -> Result<Located<'a>, GatewayProblem> {
     let known = KnownClient {
-        crawler: recorded(snapshot, request, head),
+        crawler: recorded(compiled, request, head),
         ..KnownClient::default()
     };
     let peer = ConnectionPeer::plain(logged.peer);
     let now = Timestamp::from_nanos(request.time);
-    locate_known(snapshot, peer, head, now, known)
+    locate_known(compiled, peer, head, now, known)
 }
 
 /// Returns how a logged request ends before its limits; `None` where they decide. No log has the certificate of a client, so every client
@@ -47,7 +47,7 @@ pub(super) fn early_end(located: &Located<'_>, request: &LoggedRequest<'_>) -> O
 
 /// Returns the crawler that the line has; `None` where address and user agent decide.
 fn recorded(
-    snapshot: &Snapshot,
+    compiled: &CompiledRules,
     request: &LoggedRequest<'_>,
     head: &RequestHead<'_>,
 ) -> Option<CrawlerStatus> {
@@ -61,7 +61,7 @@ fn recorded(
     let proof = text("crawler_proof");
     let mut proofs = CrawlerProof::all().into_iter();
     if let Some(proof) = proofs.find(|known| proof == Some(known.as_str()))
-        && let Some(crawler) = snapshot.crawlers.named(name)
+        && let Some(crawler) = compiled.crawlers.named(name)
     {
         return Some(CrawlerStatus::Verified(crawler.clone(), proof));
     }
@@ -69,7 +69,7 @@ fn recorded(
         return None;
     }
     let asked = CrawlerRequest::without_target(request.client, head.headers);
-    match snapshot.crawlers.identify(&asked) {
+    match compiled.crawlers.identify(&asked) {
         CrawlerStatus::None => Some(CrawlerStatus::Unverified(None, UnverifiedReason::NoProof)),
         found => Some(found),
     }

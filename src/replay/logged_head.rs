@@ -6,9 +6,9 @@ use http::{HeaderName, HeaderValue, Method};
 use sluicegate_access_log::{FieldKind, LogFacts, LoggedRequest};
 use sluicegate_base::received::ReceivedFields;
 
+use crate::compiled_rules::CompiledRules;
 use crate::config::rules::ForwardedSource;
 use crate::gateway::RequestHead;
-use crate::snapshot::Snapshot;
 
 /// The fields that heads of logged requests get.
 #[derive(Debug)]
@@ -35,10 +35,10 @@ pub(super) struct LoggedHead<'a> {
 
 impl LoggedHeads {
     /// Returns the fields for a configuration and a log.
-    pub(super) fn new(snapshot: &Snapshot, facts: &LogFacts, host: Option<&str>) -> Self {
-        let client = &snapshot.rules.client;
+    pub(super) fn new(compiled: &CompiledRules, facts: &LogFacts, host: Option<&str>) -> Self {
+        let client = &compiled.rules.client;
         let forwarded = client.client_ip_header.field_name();
-        let read = snapshot.fields().cloned().chain([forwarded]);
+        let read = compiled.fields().cloned().chain([forwarded]);
         let mut wanted: Vec<HeaderName> = read
             .filter(|name| facts.request_fields.contains(name.as_str()))
             .collect();
@@ -55,7 +55,7 @@ impl LoggedHeads {
     /// Returns the head of a request, or `None` where its method or target cannot be one.
     pub(super) fn head<'a>(
         &'a self,
-        snapshot: &Snapshot,
+        compiled: &CompiledRules,
         request: &LoggedRequest<'a>,
     ) -> Option<LoggedHead<'a>> {
         let host = match std::str::from_utf8(request.host).ok()? {
@@ -77,7 +77,7 @@ impl LoggedHeads {
         });
         let mut headers: ReceivedFields = wanted.collect();
         if !headers.is_empty() {
-            let review = (snapshot.field_policy).review(&headers, peer, &snapshot.rules.client);
+            let review = (compiled.field_policy).review(&headers, peer, &compiled.rules.client);
             headers.remove_all(review.remove);
         }
         if peer != request.client {

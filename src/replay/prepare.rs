@@ -5,9 +5,7 @@
 
 use std::num::NonZeroU32;
 use std::ops::Range;
-use std::sync::Arc;
 
-use ahash::AHashMap;
 use sluicegate_access_log::{LogFacts, LoggedRequest, LoggedTreatment};
 use sluicegate_decide::outcome::RequestDisposition;
 use sluicegate_decide::response::GatewayProblem;
@@ -17,8 +15,8 @@ use super::logged_client::{early_end, locate_logged};
 use super::logged_costs::reserves;
 use super::logged_head::{LoggedHead, LoggedHeads};
 use super::recorded_templates::RecordedTemplates;
+use crate::compiled_rules::CompiledRules;
 use crate::gateway::Located;
-use crate::snapshot::{ActiveRoute, Snapshot};
 use sluicegate_decide::admission::{
     KeySeed, KnownBody, RecordedKey, RecordedReserve, RequestFacts, RouteLimits, limit_keys,
     own_key,
@@ -30,12 +28,10 @@ pub(super) const MAX_BATCH: usize = 16;
 
 /// The stages of one configuration before the limits.
 pub(super) struct RequestStages {
-    pub(super) snapshot: Snapshot,
+    pub(super) compiled: CompiledRules,
     pub(super) seed: KeySeed,
     heads: LoggedHeads,
     recorded: RecordedTemplates,
-    /// Indexes of routes, by the address of the route.
-    route_indexes: AHashMap<usize, usize>,
 }
 
 /// A request before its limits, with its route or without.
@@ -83,19 +79,18 @@ pub(super) struct BatchKeys<'a> {
 }
 
 impl RequestStages {
-    /// Returns the stages of `snapshot` for a log; `host` is the host of requests whose line has none.
+    /// Returns the stages of `compiled` for a log; `host` is the host of requests whose line has none.
     pub(super) fn new(
-        snapshot: Snapshot,
+        compiled: CompiledRules,
         seed: &KeySeed,
         facts: &LogFacts,
         host: Option<&str>,
     ) -> Self {
         Self {
-            heads: LoggedHeads::new(&snapshot, facts, host),
-            recorded: RecordedTemplates::new(&snapshot.rules, facts),
-            route_indexes: snapshot.routes.iter().map(address).zip(0..).collect(),
+            heads: LoggedHeads::new(&compiled, facts, host),
+            recorded: RecordedTemplates::new(&compiled.rules, facts),
             seed: seed.clone(),
-            snapshot,
+            compiled,
         }
     }
 
@@ -106,7 +101,7 @@ impl RequestStages {
     ) -> Vec<Option<LoggedHead<'a>>> {
         let heads = requests.iter();
         heads
-            .map(|request| self.heads.head(&self.snapshot, request))
+            .map(|request| self.heads.head(&self.compiled, request))
             .collect()
     }
 
@@ -144,7 +139,7 @@ impl RequestStages {
             return Err(UnroutedRequest::NotReplayed);
         }
         let logged = head.ok_or(UnroutedRequest::Rejected(RequestDisposition::Rejected))?;
-        let located = locate_logged(&self.snapshot, request, logged, &logged.as_request());
+        let located = locate_logged(&self.compiled, request, logged, &logged.as_request());
         let located = located.map_err(|problem| {
             UnroutedRequest::Rejected(match problem {
                 GatewayProblem::NoRoute => RequestDisposition::NoRoute,
@@ -152,12 +147,11 @@ impl RequestStages {
             })
         })?;
         let is_hidden = located.client().source == AddressSource::Connection
-            && hop(logged.peer, &self.snapshot.rules.client) == PeerTrust::Trusted;
-        let route = self.route_indexes.get(&address(located.route)).copied();
+            && hop(logged.peer, &self.compiled.rules.client) == PeerTrust::Trusted;
         Ok(LocatedRequest {
             reserves: reserves(located.limits(), request),
+            route: located.index,
             located,
-            route: route.unwrap_or(0),
             is_hidden,
             recorded: 0..0,
             keys: 0..0,
@@ -239,9 +233,4 @@ impl<'a> LocatedRequest<'a> {
 fn judged_hits(request: &LoggedRequest<'_>) -> NonZeroU32 {
     let hits = request.hits.and_then(NonZeroU32::new);
     hits.unwrap_or(NonZeroU32::MIN)
-}
-
-/// Returns the address by which a route is known.
-fn address(route: &Arc<ActiveRoute>) -> usize {
-    Arc::as_ptr(route).addr()
 }

@@ -14,8 +14,8 @@ use super::decision_log::DecisionLog;
 use super::engine::ReplayEngine;
 use super::prepare::MAX_BATCH;
 use super::report::{LogSummary, ReplayReport, ReplayedSpan};
+use crate::compiled_rules;
 use crate::config::rules::Rules;
-use crate::snapshot;
 use sluicegate_decide::admission::KeySeed;
 
 /// Requests between two reports of progress.
@@ -144,7 +144,7 @@ impl ReplayRun {
 /// Returns the request fields that some of `rules` read.
 pub(super) fn selected_fields<'r>(rules: impl IntoIterator<Item = &'r Rules>) -> FieldSelection {
     let fields: Vec<_> = (rules.into_iter())
-        .flat_map(snapshot::fields_read)
+        .flat_map(compiled_rules::fields_read)
         .collect();
     FieldSelection::of(fields.iter().map(|name| name.as_str()))
 }

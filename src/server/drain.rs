@@ -43,7 +43,13 @@ pub(super) fn exit_when_drained(
 
 fn wait(process: &GatewayProcess) {
     let start = clock::now();
-    let timeout = process.shared.snapshot().rules.server.shutdown_timeout;
+    let timeout = process
+        .shared
+        .snapshot()
+        .compiled
+        .rules
+        .server
+        .shutdown_timeout;
     let mut busy = start;
     // A connection that a listener takes out of its queue is not counted yet; two checks in a row let it enter.
     let mut empty = 0;
@@ -97,7 +103,7 @@ pub(super) fn save_log(process: &GatewayProcess) {
 /// included.
 #[cfg(feature = "otlp")]
 fn flush_exports(process: &GatewayProcess) {
-    let collector = process.shared.snapshot().rules.collector.clone();
+    let collector = process.shared.snapshot().compiled.rules.collector.clone();
     let Some(collector) = collector else { return };
     if collector.sends(OtlpSignal::Metrics) {
         export_metrics(process);

@@ -45,7 +45,7 @@ pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &A
     let keeper = Maintenance {
         storage: Arc::clone(&process.reloader.storage),
         in_use: process.shared.in_force(|snapshot| {
-            let limits = snapshot.limits.values();
+            let limits = snapshot.compiled.limits.values();
             limits
                 .flat_map(|limit| limit.persistences().cloned())
                 .collect()
@@ -80,8 +80,8 @@ fn add_shared_state(server: &mut Server, process: &Arc<GatewayProcess>) {
 fn add_look_ups(server: &mut Server, process: &Arc<GatewayProcess>) {
     let names = process.shared.in_force(|snapshot| {
         Some(CrawlerNames {
-            names: Arc::clone(snapshot.crawlers.reverse_dns()?),
-            servers: snapshot.rules.client.dns_servers.clone(),
+            names: Arc::clone(snapshot.compiled.crawlers.reverse_dns()?),
+            servers: snapshot.compiled.rules.client.dns_servers.clone(),
         })
     });
     let look_ups = LookUpService {
@@ -92,8 +92,8 @@ fn add_look_ups(server: &mut Server, process: &Arc<GatewayProcess>) {
 
     let orders = process.shared.in_force(|snapshot| CertificateOrders {
         generation: snapshot.generation,
-        rules: snapshot.rules.acme.clone(),
-        names: snapshot.rules.ordered_names(),
+        rules: snapshot.compiled.rules.acme.clone(),
+        names: snapshot.compiled.rules.ordered_names(),
     });
     let certificates = Arc::clone(&process.shared.certificates);
     let acme = Arc::clone(&process.shared.acme);
@@ -110,7 +110,7 @@ fn add_figures(server: &mut Server, process: &Arc<GatewayProcess>) {
             queues: Arc::clone(&process.shared.recorder.exports),
             collector: process
                 .shared
-                .in_force(|snapshot| snapshot.rules.collector.clone()),
+                .in_force(|snapshot| snapshot.compiled.rules.collector.clone()),
             sample_metrics: Arc::new({
                 let process = Arc::clone(process);
                 move || export_metrics(&process)
@@ -126,9 +126,14 @@ fn add_figures(server: &mut Server, process: &Arc<GatewayProcess>) {
 
     let sampler = UsageSampler {
         samples: Arc::clone(&process.shared.usage),
-        limits: process
-            .shared
-            .in_force(|snapshot| snapshot.limits.values().map(Arc::downgrade).collect()),
+        limits: process.shared.in_force(|snapshot| {
+            snapshot
+                .compiled
+                .limits
+                .values()
+                .map(Arc::downgrade)
+                .collect()
+        }),
         metrics: Arc::clone(&process.shared.recorder.metrics),
     };
     server.add_service(background_service("usage", sampler));

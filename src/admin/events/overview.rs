@@ -73,7 +73,7 @@ pub(super) struct StateEvent {
 impl OverviewEvent {
     pub(super) fn of(process: &GatewayProcess, snapshot: &Snapshot) -> Self {
         let configuration = ConfigurationView::of(&process.reloader, snapshot);
-        let has_token = snapshot.rules.admin.token_file.is_some();
+        let has_token = snapshot.compiled.rules.admin.token_file.is_some();
         Self {
             version: env!("CARGO_PKG_VERSION"),
             started: rfc3339::format(process.lifecycle.started),
@@ -81,10 +81,10 @@ impl OverviewEvent {
             counters: counter_names().to_vec(),
             configuration: ConfigurationSection::of(configuration),
             routes: snapshot.routes.len(),
-            listeners: (snapshot.rules.listeners.iter())
+            listeners: (snapshot.compiled.rules.listeners.iter())
                 .map(OverviewListener::new)
                 .collect(),
-            limits: (snapshot.limits.values())
+            limits: (snapshot.compiled.limits.values())
                 .map(|limit| OverviewLimit::of(limit))
                 .collect(),
         }
@@ -117,7 +117,7 @@ impl StateEvent {
         let now = clock::now();
         let wall = clock::wall();
         let pools = snapshot.pools.values();
-        let conditions = (snapshot.limits.values())
+        let conditions = (snapshot.compiled.limits.values())
             .map(|limit| (limit.name.to_string(), ActivationView::of(limit)))
             .filter(|(_, conditions)| !conditions.is_empty());
         let certificates = CertificateView::all(snapshot).into_iter();
@@ -132,7 +132,7 @@ impl StateEvent {
             certificates: certificates
                 .map(|certificate| CertificateSection::of(certificate, wall))
                 .collect(),
-            acme: AcmeView::of(&shared.acme, &snapshot.rules).map(AcmeSection::of),
+            acme: AcmeView::of(&shared.acme, &snapshot.compiled.rules).map(AcmeSection::of),
             cache: CacheView::of(&shared.cache.storage, snapshot).map(CacheSection::from),
             rules: RulesSection::new(snapshot),
         }

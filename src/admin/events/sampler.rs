@@ -97,7 +97,7 @@ impl EventSampler {
             self.history = position;
             self.history_end = history.last_end().unwrap_or(0);
         }
-        let known = |name: &Name| snapshot.limits.contains_key(name);
+        let known = |name: &Name| snapshot.compiled.limits.contains_key(name);
         let used = |totals: &LimitTotals| totals.iter().any(|count| *count > 0);
         let limits = totals
             .iter()
@@ -133,9 +133,9 @@ impl EventSampler {
         if version != self.configuration {
             self.configuration = version;
             self.loads
-                .retain(|name, _| snapshot.limits.contains_key(name));
+                .retain(|name, _| snapshot.compiled.limits.contains_key(name));
             self.totals
-                .retain(|name, _| snapshot.limits.contains_key(name));
+                .retain(|name, _| snapshot.compiled.limits.contains_key(name));
             events.extend(event_of("overview", &OverviewEvent::of(process, &snapshot)));
         }
         events.extend(self.changed_state(process, &snapshot));
@@ -181,7 +181,7 @@ impl EventSampler {
     fn changed_counters(&mut self, process: &GatewayProcess, snapshot: &Snapshot) -> Option<Bytes> {
         let totals = limit_totals(&process.shared.recorder.metrics);
         let mut changed: Vec<(u64, &Name, &LimitTotals)> = (totals.iter())
-            .filter(|(name, _)| snapshot.limits.contains_key(*name))
+            .filter(|(name, _)| snapshot.compiled.limits.contains_key(*name))
             .filter_map(|(name, totals)| {
                 let change = change(self.totals.get(name), totals);
                 (change > 0).then_some((change, name, totals))
@@ -215,7 +215,7 @@ impl EventSampler {
     /// Samples the next tables in the order of names, and returns those whose load changed.
     fn sample_loads(&mut self, snapshot: &Snapshot) -> Vec<(Name, LimitLoad)> {
         let began = clock::now();
-        let limits = &snapshot.limits;
+        let limits = &snapshot.compiled.limits;
         let (behind, before) = match self.sampled.take() {
             Some(last) => (
                 limits.range((Excluded(Arc::clone(&last)), Unbounded)),

@@ -146,10 +146,10 @@ pub(super) fn find(process: &GatewayProcess, snapshot: &Snapshot) -> Vec<Operati
     problems.extend(servers.filter_map(|server| sentences::store(&server)));
     let certificates = CertificateView::all(snapshot);
     problems.extend((certificates.iter()).filter_map(|each| sentences::certificate(each, wall)));
-    let orders = AcmeView::of(&shared.acme, &snapshot.rules);
+    let orders = AcmeView::of(&shared.acme, &snapshot.compiled.rules);
     let orders = orders.iter().flat_map(|orders| &orders.statuses);
     problems.extend(orders.filter_map(sentences::order));
-    for active in snapshot.limits.values() {
+    for active in snapshot.compiled.limits.values() {
         let period = active.limit.overflow(active.moment(now));
         let capacity = active.limit.capacity().keys();
         problems.extend(period.map(|period| sentences::overflow(&active.name, capacity, period)));

@@ -101,8 +101,8 @@ impl Gateway {
         facts: &ConnectionFacts,
     ) -> Result<Vec<u8>, CallFault> {
         let snapshot = self.0.snapshot();
-        let trust =
-            (facts.peer.as_ref()).map(|peer| hop(peer.socket().ip(), &snapshot.rules.client));
+        let trust = (facts.peer.as_ref())
+            .map(|peer| hop(peer.socket().ip(), &snapshot.compiled.rules.client));
         if trust != Some(PeerTrust::Trusted) {
             return Err(CallFault::Untrusted);
         }
@@ -160,7 +160,7 @@ impl Gateway {
         context.forward_auth = Some(ForwardAuthAnswer::OWN_STATUS);
         context.charging = ChargeTiming::Held;
         context.hits = hits;
-        let head = question::head(&call.domain, descriptor, &snapshot.rules.client);
+        let head = question::head(&call.domain, descriptor, &snapshot.compiled.rules.client);
         let (head, step) = match head {
             Some(head) => {
                 let step = self.decide(&head, &mut context);

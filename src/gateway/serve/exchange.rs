@@ -76,10 +76,10 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         (shared, shutdown): (&'a SharedState, &'a ShutdownWatch),
         context: &Context,
     ) -> Self {
-        let located = context.located.as_ref();
+        let route = context.route();
         let is_repeatable = head.method.is_idempotent()
-            || located.is_some_and(|located| located.route.action.may_leave_requests());
-        let server = &context.snapshot.rules.server;
+            || route.is_some_and(|route| route.action.may_leave_requests());
+        let server = &context.snapshot.compiled.rules.server;
         let mut body = RequestBody::new(wire.framing, server);
         if is_repeatable {
             body = body.repeatable();
@@ -113,7 +113,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         if of_connection.is_of(client) {
             return Cow::Borrowed(of_connection);
         }
-        let rules = &context.snapshot.rules.client;
+        let rules = &context.snapshot.compiled.rules.client;
         Cow::Owned(shared.accounts.find(client, rules))
     }
 
@@ -236,7 +236,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         if !self.body.is_over() && !body_is_read(&self.head.method, &self.head.headers) {
             return Ok(Ok(Prefix::OfOtherKind));
         }
-        let server = &context.snapshot.rules.server;
+        let server = &context.snapshot.compiled.rules.server;
         let most = server.max_key_body_bytes;
         let patience = server.client_read_timeout;
         if (self.body.framing.length()).is_some_and(|bytes| bytes > most as u64) {

@@ -129,10 +129,14 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         remove_hop_by_hop(&mut fields, received);
         cached::ask_for_whole(&mut fields, forwarded);
         http_versions::name_host(head, &mut fields)?;
-        http_versions::write_cookies(head, &context.snapshot.challenge_cookies, &mut fields)?;
+        http_versions::write_cookies(
+            head,
+            &context.snapshot.compiled.challenge_cookies,
+            &mut fields,
+        )?;
         self.gateway
             .edit_fields_for_origin(head, &mut fields, forwarded, context);
-        if forwarded.route.limits.read_response_body() {
+        if forwarded.route.compiled.limits.read_response_body() {
             // The cost is read out of the body as it passes.
             fields.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
@@ -243,7 +247,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
             return Ok(());
         }
         strip_hop_by_hop(&mut fields, status);
-        for name in self.forwarded.route.limits.confidential() {
+        for name in self.forwarded.route.compiled.limits.confidential() {
             fields.remove(name);
         }
         let head = ResponseParts {

@@ -83,7 +83,7 @@ impl DecidedRequest {
     /// Returns the rules of the server in the request's snapshot.
     #[must_use]
     pub fn server_rules(&self) -> &ServerRules {
-        &self.context.snapshot.rules.server
+        &self.context.snapshot.compiled.rules.server
     }
 
     /// Returns the length of its body, as far as its head states it.
@@ -214,11 +214,8 @@ impl Gateway {
         }
         let secured = facts.client_secured().map(|secured| &**secured);
         let step = self.decide_by(snapshot, secured, head, context);
-        let located = context.located.as_ref();
-        (
-            step,
-            located.is_some_and(|located| located.route.action.keeps_case()),
-        )
+        let route = context.route();
+        (step, route.is_some_and(|route| route.action.keeps_case()))
     }
 
     /// Answers a request that waits for nothing, and records it: appends the answer to `into`. A rejection costs no more than this
@@ -403,11 +400,12 @@ fn check(
     peer: IpAddr,
     context: &mut Context,
 ) -> Result<(), GatewayProblem> {
-    let client = &context.snapshot.rules.client;
+    let client = &context.snapshot.compiled.rules.client;
     (received.check(client)).map_err(GatewayProblem::BadRequest)?;
     let Some(asked) = context.forward_auth else {
         return Ok(());
     };
-    let restored = forward_auth::restore(&mut received.head, peer, &context.snapshot.rules);
+    let restored =
+        forward_auth::restore(&mut received.head, peer, &context.snapshot.compiled.rules);
     restored.inspect_err(|problem| context.forward_auth = Some(asked.about(*problem)))
 }

@@ -96,7 +96,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
             let mut trailers = None;
             if body.is_client_served() {
                 let takes_trailers = self.exchange.has_stream() && body.keeps_trailers();
-                let confidential = self.forwarded.route.limits.confidential();
+                let confidential = self.forwarded.route.compiled.limits.confidential();
                 trailers = (origin.take_trailers().filter(|_| takes_trailers))
                     .and_then(|trailers| trailers::for_client(trailers, confidential));
                 if trailers.is_none() {

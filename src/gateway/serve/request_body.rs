@@ -228,13 +228,13 @@ impl RequestBody {
         context: &mut Context,
     ) -> Result<()> {
         context.received = context.received.saturating_add(data as u64);
-        if context.received > forwarded.route.max_body_bytes {
+        if context.received > forwarded.route.compiled.max_body_bytes {
             return Err(ClientFailure::BodyTooLarge.into());
         }
         if self.is_over() {
             return Ok(());
         }
-        let server = &context.snapshot.rules.server;
+        let server = &context.snapshot.compiled.rules.server;
         let rate = MinBodyRate {
             read: server.client_read_timeout,
             rate: server.defence.client_min_rate,

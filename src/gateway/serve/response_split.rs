@@ -30,7 +30,7 @@ impl MappedFields {
         forwarded: &ForwardedRequest,
         context: &Context,
     ) -> Self {
-        let limits = &forwarded.route.limits;
+        let limits = &forwarded.route.compiled.limits;
         let names_fields = passes_upgrade(status)
             || options.others() > 0
             || !limits.confidential().is_empty()

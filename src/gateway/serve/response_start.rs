@@ -278,7 +278,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         }
         gateway.invalidate(request, status, self.context);
         self.context.settle(status, fields);
-        let limits = &self.forwarded.route.limits;
+        let limits = &self.forwarded.route.compiled.limits;
         for name in limits.confidential() {
             fields.remove(name);
         }

@@ -102,7 +102,7 @@ fn shared(log: &Path) -> Arc<SharedState> {
 /// Serves a request whose client has this defect, and drops the task where it stops.
 fn serve(gateway: &Gateway, defect: ClientDefect) {
     let address = (Ipv4Addr::LOCALHOST, 40_000).into();
-    let rules = &gateway.0.snapshot().rules.client;
+    let rules = &gateway.0.snapshot().compiled.rules.client;
     let account = gateway.0.accounts.find(Ipv4Addr::LOCALHOST.into(), rules);
     let facts = ConnectionFacts {
         peer: Some(sluicegate_decide::client::PeerAddress::new(address)),

@@ -83,7 +83,8 @@ impl ConnectionDriver {
         context: Arc<StreamContext>,
     ) -> Self {
         // The preface has the time of a head.
-        let first = (context.gateway.0.snapshot().rules.server.defence).client_header_timeout;
+        let first =
+            (context.gateway.0.snapshot().compiled.rules.server.defence).client_header_timeout;
         Self {
             stream,
             streams: ConnectionStreams::new(connection),
@@ -226,7 +227,13 @@ impl ConnectionDriver {
             permit.shrink(held);
         }
         let shared = &self.context.gateway.0;
-        let configured = shared.snapshot().rules.server.defence.max_received_bytes;
+        let configured = shared
+            .snapshot()
+            .compiled
+            .rules
+            .server
+            .defence
+            .max_received_bytes;
         let account = &self.context.facts.account;
         let charged = (shared.received).extend(&mut self.held, account, held, configured);
         charged.map_err(|cap| {
@@ -263,7 +270,7 @@ impl ConnectionDriver {
     /// Returns the time for which the connection may be without a request from now on.
     fn idle_patience(&self) -> Duration {
         let snapshot = self.shared().snapshot();
-        let rules = &snapshot.rules.server;
+        let rules = &snapshot.compiled.rules.server;
         if self.is_draining {
             return bounds::LINGER_TIME;
         }
@@ -292,7 +299,13 @@ impl ConnectionDriver {
     /// Serves a call of the rate limit service by a task.
     fn serve_call(&self, head: ReceivedHead, entered: EnteredStream<StreamHandle>) {
         let context = Arc::clone(&self.context);
-        let patience = self.shared().snapshot().rules.server.client_write_timeout;
+        let patience = self
+            .shared()
+            .snapshot()
+            .compiled
+            .rules
+            .server
+            .client_write_timeout;
         let (mut stream, permit) = entered.begin(None, patience);
         self.context.spawn(
             permit,

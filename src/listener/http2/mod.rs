@@ -66,7 +66,7 @@ pub(super) async fn serve(
 ) {
     let (connection, context, pace) = {
         let snapshot = shared.snapshot();
-        let rules = &snapshot.rules.server;
+        let rules = &snapshot.compiled.rules.server;
         let connection =
             ServerConnection::new(limits(rules, facts.protocol), clock::now_since_epoch());
         let listener = Gateway(Arc::clone(shared), address);
@@ -117,7 +117,7 @@ impl StreamContext {
     ) -> Self {
         let shared = &gateway.0;
         let snapshot = shared.snapshot();
-        let rules = &snapshot.rules.server;
+        let rules = &snapshot.compiled.rules.server;
         let received = rules.defence.max_received_bytes;
         let account = facts.account.clone();
         let window =
@@ -140,7 +140,7 @@ impl StreamContext {
             return Cow::Borrowed(of_connection);
         };
         let shared = &self.gateway.0;
-        let rules = &shared.snapshot().rules.client;
+        let rules = &shared.snapshot().compiled.rules.client;
         let client = identify(peer.ip(), fields, rules).address;
         if of_connection.is_of(client) {
             return Cow::Borrowed(of_connection);

@@ -101,7 +101,14 @@ impl StreamContext {
         head: UnreadableHead<'_>,
     ) {
         let facts = &self.facts;
-        let patience = self.gateway.0.snapshot().rules.server.client_write_timeout;
+        let patience = self
+            .gateway
+            .0
+            .snapshot()
+            .compiled
+            .rules
+            .server
+            .client_write_timeout;
         let mut stream = Http2Stream::new(handle, None, facts.account.clone(), None, patience);
         let mut body = WriteBuffer::take();
         (self.gateway).answer_unreadable(

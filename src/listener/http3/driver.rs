@@ -444,7 +444,13 @@ impl QuicDriver {
             permit.shrink(held);
         }
         let shared = self.endpoint.shared();
-        let configured = shared.snapshot().rules.server.defence.max_received_bytes;
+        let configured = shared
+            .snapshot()
+            .compiled
+            .rules
+            .server
+            .defence
+            .max_received_bytes;
         let account = &established.context.facts.account;
         let charged = (shared.received).extend(&mut established.held, account, held, configured);
         if charged.is_err() {

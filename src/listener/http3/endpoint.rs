@@ -129,7 +129,7 @@ impl Http3Endpoint {
             return None;
         };
         let config = Arc::new(address.endpoint_config(place));
-        let first = server_config(&rules.rules.server, crypto, &address.tokens);
+        let first = server_config(&rules.compiled.rules.server, crypto, &address.tokens);
         // Datagrams are never split on their way: quinn-udp forbids it where the system can.
         let quic = Endpoint::new(config, Some(first), true, None);
         let endpoint = Arc::new(Self {
@@ -304,7 +304,11 @@ impl Http3Endpoint {
             self.socket.try_send(&transmit, &answer);
             return;
         };
-        let config = server_config(&snapshot.rules.server, crypto, &self.address.tokens);
+        let config = server_config(
+            &snapshot.compiled.rules.server,
+            crypto,
+            &self.address.tokens,
+        );
         let accepted = (state.quic).accept(incoming, quic_now(), &mut answer, Some(config));
         let (handle, quic) = match accepted {
             Ok(accepted) => accepted,
@@ -315,7 +319,7 @@ impl Http3Endpoint {
                 return;
             }
         };
-        let server = &snapshot.rules.server;
+        let server = &snapshot.compiled.rules.server;
         let limits = ConnectionLimits {
             // A longer head is answered with 431 without being kept.
             max_field_list: server.max_header_bytes,
@@ -356,7 +360,10 @@ impl Http3Endpoint {
             return Some(None);
         }
         let address = incoming.remote_address().ip().to_canonical();
-        let account = self.shared.accounts.find(address, &snapshot.rules.client);
+        let account = self
+            .shared
+            .accounts
+            .find(address, &snapshot.compiled.rules.client);
         let held = self.address.handshakes.load(Ordering::Relaxed);
         let left = bounds::HTTP3_HANDSHAKES.saturating_sub(held);
         ClientHandshake::enter(&account, left as u64).map(Some)
@@ -372,8 +379,10 @@ impl Http3Endpoint {
         let shared = &self.shared;
         let snapshot = shared.snapshot();
         let address = peer.as_ref()?.ip();
-        let account = shared.accounts.find(address, &snapshot.rules.client);
-        let defence = &snapshot.rules.server.defence;
+        let account = shared
+            .accounts
+            .find(address, &snapshot.compiled.rules.client);
+        let defence = &snapshot.compiled.rules.server.defence;
         let permit = (shared.connection_limiter).enter(Some(&account), defence);
         let facts = ConnectionFacts {
             peer,
@@ -391,7 +400,7 @@ impl Http3Endpoint {
     pub(super) fn reserve_window(&self, account: &ClientAccount) -> Option<BytesPermit> {
         let received = &self.shared.received;
         let snapshot = self.shared.snapshot();
-        let half = received.most(snapshot.rules.server.defence.max_received_bytes) / 2;
+        let half = received.most(snapshot.compiled.rules.server.defence.max_received_bytes) / 2;
         let more = bounds::HTTP3_WINDOW - bounds::HTTP3_UNRESERVED;
         received.try_enter(account, more.into(), Some(half)).ok()
     }
@@ -422,23 +431,34 @@ impl Http3Endpoint {
     /// Returns the time that a client has for a head.
     pub(super) fn head_patience(&self) -> Duration {
         let snapshot = self.shared.snapshot();
-        snapshot.rules.server.defence.client_header_timeout
+        snapshot.compiled.rules.server.defence.client_header_timeout
     }
 
     /// Returns the time for which a connection may be without a request.
     pub(super) fn idle_patience(&self) -> Duration {
-        self.shared.snapshot().rules.server.keepalive_timeout
+        self.shared
+            .snapshot()
+            .compiled
+            .rules
+            .server
+            .keepalive_timeout
     }
 
     /// Returns the time for which a client may acknowledge none of its answers.
     pub(super) fn write_patience(&self) -> Duration {
-        let patience = self.shared.snapshot().rules.server.client_write_timeout;
+        let patience = self
+            .shared
+            .snapshot()
+            .compiled
+            .rules
+            .server
+            .client_write_timeout;
         patience.max(bounds::LEAST_UNACKNOWLEDGED)
     }
 
     /// Returns the time after which a client whose request is served is asked for a sign of life: nothing else may come of it meanwhile.
     pub(super) fn ping_interval(&self) -> Duration {
-        let idle = idle_timeout(&self.shared.snapshot().rules.server);
+        let idle = idle_timeout(&self.shared.snapshot().compiled.rules.server);
         (idle / 2).min(bounds::HTTP3_PING)
     }
 

@@ -14,10 +14,8 @@ use super::key_maxima::{HitsAt, KeyMaxima};
 use super::{NoSuggestion, SuggestError, SuggestLogs};
 use sluicegate_decide::admission::{ActiveLimit, KeySeed, KnownBody, RequestFacts, limit_keys};
 
-use sluicegate_decide::state::CounterStorage;
-
+use crate::compiled_rules::CompiledRules;
 use crate::config::rules::{CostRules, CountedRequests, LimitRules, Name, Rules};
-use crate::record::RequestMetrics;
 use crate::replay::coverage::{LogCoverage, survey_for};
 use crate::replay::key_text::key_text;
 use crate::replay::logged_client::{early_end, locate_logged};
@@ -25,7 +23,6 @@ use crate::replay::logged_head::LoggedHeads;
 use crate::replay::recorded_templates::RecordedTemplates;
 use crate::replay::run::selected_fields;
 use crate::replay::skipped_lines::SkippedLines;
-use crate::snapshot::Snapshot;
 
 /// Requests between two reports of progress.
 const PROGRESS_STEP: u64 = 1 << 16;
@@ -127,7 +124,7 @@ pub(super) fn uncounted_part(limit: &LimitRules) -> Option<&'static str> {
 
 /// The stages of a configuration before its limits, and what reaches each of them.
 struct SampleEngine {
-    snapshot: Snapshot,
+    compiled: CompiledRules,
     heads: LoggedHeads,
     recorded: RecordedTemplates,
     seed: KeySeed,
@@ -138,10 +135,8 @@ impl SampleEngine {
     fn new(rules: Rules, reader: &LogReader, host: Option<&str>) -> Self {
         let seed = KeySeed::from_seed(Seed::from_bytes(*b"sluicegatereplay"));
         let start = Timestamp::from_nanos(reader.facts().first_time.unwrap_or(0));
-        let storage = &CounterStorage::MEMORY;
-        let snapshot =
-            Snapshot::compile(rules, None, storage, &RequestMetrics::new(), &seed, start);
-        let names: Vec<Name> = (snapshot.rules.limits.iter())
+        let compiled = CompiledRules::alone(rules, &seed, start);
+        let names: Vec<Name> = (compiled.rules.limits.iter())
             .filter(|(_, limit)| uncounted_part(limit).is_none())
             .map(|(name, _)| name.clone())
             .collect();
@@ -155,11 +150,11 @@ impl SampleEngine {
             (name, sample)
         };
         Self {
-            heads: LoggedHeads::new(&snapshot, reader.facts(), host),
-            recorded: RecordedTemplates::new(&snapshot.rules, reader.facts()),
+            heads: LoggedHeads::new(&compiled, reader.facts(), host),
+            recorded: RecordedTemplates::new(&compiled.rules, reader.facts()),
             seed,
             limits: names.into_iter().map(sample).collect(),
-            snapshot,
+            compiled,
         }
     }
 
@@ -168,11 +163,11 @@ impl SampleEngine {
         if request.treatment == LoggedTreatment::Malformed || request.hits == Some(0) {
             return;
         }
-        let Some(logged) = self.heads.head(&self.snapshot, request) else {
+        let Some(logged) = self.heads.head(&self.compiled, request) else {
             return;
         };
         let head = logged.as_request();
-        let Ok(located) = locate_logged(&self.snapshot, request, &logged, &head) else {
+        let Ok(located) = locate_logged(&self.compiled, request, &logged, &head) else {
             return;
         };
         if early_end(&located, request).is_some() {
@@ -187,7 +182,7 @@ impl SampleEngine {
         for (limit, key) in limits.iter().zip(limit_keys(limits, &facts, &self.seed)) {
             if let Some(key) = key
                 && let Some(sample) = self.limits.get_mut(&limit.name)
-                && let Some(rules) = self.snapshot.rules.limits.get(&limit.name)
+                && let Some(rules) = self.compiled.rules.limits.get(&limit.name)
                 && is_counted(rules, request)
             {
                 sample.add(request, (limit, &facts), key);

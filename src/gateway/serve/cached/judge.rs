@@ -99,7 +99,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
             }
         }
         head.set_names(names.clone());
-        let site = (context.snapshot.challenge_cookies).site_fields(&request.headers);
+        let site = (context.snapshot.compiled.challenge_cookies).site_fields(&request.headers);
         let variance = vary::variance(head.fields(), &site);
         head.set_variance(variance);
         let mut key = key.clone();
@@ -136,7 +136,7 @@ impl Gateway {
             return Ok(false);
         };
         let mut fields = fields.clone();
-        for name in route.limits.confidential() {
+        for name in route.compiled.limits.confidential() {
             fields.remove(name);
         }
         let old = Arc::clone(&stored.head);

@@ -49,7 +49,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         };
         let request = self.exchange.head;
         let fields = &request.headers;
-        let challenges = &self.context.snapshot.challenge_cookies;
+        let challenges = &self.context.snapshot.compiled.challenge_cookies;
         let audience = CacheAudience::from_fields(fields, rules.cookies, challenges);
         let directives = RequestCacheControl::of(fields, rules.ignore_client_no_cache);
         let mut transaction = Box::new(CacheTransaction::new(audience, directives));
@@ -85,7 +85,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         transaction: &mut CacheTransaction,
     ) -> Result<()> {
         let cache = self.gateway.0.cache;
-        let challenges = &self.context.snapshot.challenge_cookies;
+        let challenges = &self.context.snapshot.compiled.challenge_cookies;
         let fields = &*challenges.site_fields(&self.exchange.head.headers);
         let mut patience = bounds::FILL_PATIENCE;
         for _ in 0..LOOKS {
