@@ -13,7 +13,7 @@ use http::{HeaderName, HeaderValue, Method};
 use libfuzzer_sys::{Corpus, fuzz_target};
 use sluicegate::compiled_rules::CompiledRules;
 use sluicegate::config;
-use sluicegate::gateway::{Located, RequestHead, locate};
+use sluicegate::gateway::{LocatedRequest, RequestHead, locate};
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_decide::admission::{
     Admission, ChargeTiming, KeySeed, KnownBody, RouteLimits, evaluate,
@@ -86,11 +86,11 @@ fn run(text: &str) -> Option<()> {
 }
 
 /// Each limit admits one request a day, so it must refuse the second spelling if it has one counter for both.
-fn counted_together(one: &Located<'_>, other: &Located<'_>) {
+fn counted_together(one: &LocatedRequest<'_>, other: &LocatedRequest<'_>) {
     let seed = KeySeed::from_seed(Seed::from_bytes([7; 16]));
     for limit in one.limits().iter() {
         let alone = RouteLimits::new(vec![Arc::clone(limit)], |_| None);
-        let asked = |located: &Located<'_>| {
+        let asked = |located: &LocatedRequest<'_>| {
             let mut gaps = MissingKeys::default();
             let facts = located.facts(KnownBody::Unread, NOW);
             let progress = evaluate(&alone, &facts, &seed, ChargeTiming::AtOnce, &mut gaps);

@@ -33,7 +33,9 @@ use super::rule_text::{key_rule_text, list_text};
 use super::{activation, key, tier};
 use crate::compiled_rules::CompiledRules;
 use crate::config::rules::{ListenerRules, RouteAction, Tier};
-use crate::gateway::{EarlyEnd, Located, RequestHead, RequestServer, crawler_request, locate};
+use crate::gateway::{
+    EarlyEnd, LocatedRequest, RequestHead, RequestServer, crawler_request, locate,
+};
 use sluicegate_decide::admission::{ActiveLimit, KeySeed, KnownBody, TierMatch};
 
 /// A request to explain.
@@ -238,7 +240,7 @@ impl RequestExplained {
         seed: &KeySeed,
         enforced: EnforcedKeys,
         question: &RequestQuestion,
-        located: &Located<'_>,
+        located: &LocatedRequest<'_>,
     ) {
         self.route = Some(located.route.name.to_string());
         self.list = list_text(&located.list_match, compiled);
@@ -272,7 +274,7 @@ impl RequestExplained {
         compiled: &CompiledRules,
         seed: &KeySeed,
         enforced: EnforcedKeys,
-        located: &Located<'_>,
+        located: &LocatedRequest<'_>,
     ) -> LimitEffects {
         let facts = located.facts(KnownBody::Unread, clock::now());
         let mut all = LimitEffects::default();
@@ -448,7 +450,7 @@ fn names_text(fault: ReverseDnsFault) -> &'static str {
 }
 
 /// Returns where the route sends a request that its limits admit.
-fn action_text(compiled: &CompiledRules, located: &Located<'_>) -> String {
+fn action_text(compiled: &CompiledRules, located: &LocatedRequest<'_>) -> String {
     let route = compiled.rules.routes.get(located.index);
     match route.map(|route| &route.action) {
         None => String::new(),

@@ -16,7 +16,7 @@ use super::context::Context;
 use super::decision::{DecisionResult, RequestDecision};
 use super::forwarded::{OriginRoute, OriginTarget};
 use super::locate::{
-    EarlyEnd, Located, NormalForms, RequestRoute, RequestServer, RequestView, locate,
+    EarlyEnd, LocatedRequest, NormalForms, RequestRoute, RequestServer, RequestView, locate,
 };
 use super::max_forwards;
 use super::redirect;
@@ -93,7 +93,7 @@ impl Gateway {
     /// The step that ends the request before its limits.
     fn enter_route(
         &self,
-        located: &mut Located<'_>,
+        located: &mut LocatedRequest<'_>,
         route: &ActiveRoute,
         context: &mut Context,
     ) -> Result<OriginTarget, AnswerStep> {
@@ -136,7 +136,7 @@ impl Gateway {
     /// Runs stage 4: evaluates the limits of a request whose body is not read.
     fn first_limit_step(
         &self,
-        located: &Located<'_>,
+        located: &LocatedRequest<'_>,
         route: &Arc<ActiveRoute>,
         target: OriginTarget,
         head: &ReceivedHead,
@@ -152,7 +152,7 @@ impl Gateway {
     /// Evaluates the limits of a request whose route was found, and whose body is read where they need it.
     fn limit_step(
         &self,
-        located: &Located<'_>,
+        located: &LocatedRequest<'_>,
         route: &Arc<ActiveRoute>,
         target: OriginTarget,
         head: &ReceivedHead,
@@ -171,7 +171,7 @@ impl Gateway {
     fn evaluate<'l>(
         &self,
         limits: &'l RouteLimits,
-        located: &Located<'_>,
+        located: &LocatedRequest<'_>,
         context: &mut Context,
     ) -> LimitProgress<'l> {
         let body = Prefix::known(context.body.as_ref());
@@ -369,7 +369,7 @@ pub(super) fn located_again<'a>(
     secured: Option<&'a TlsFacts>,
     head: RequestHead<'a>,
     context: &Context,
-) -> Located<'a> {
+) -> LocatedRequest<'a> {
     let peer = context.connection_peer(secured);
     let known = context.known.clone();
     let view = RequestView::new(
@@ -380,7 +380,7 @@ pub(super) fn located_again<'a>(
         known,
         context.decided_at,
     );
-    let mut located = Located::again(route, view, &snapshot.compiled);
+    let mut located = LocatedRequest::again(route, view, &snapshot.compiled);
     located.hits = context.judged_hits();
     located
 }

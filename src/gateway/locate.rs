@@ -77,7 +77,7 @@ pub(super) struct RequestView<'a> {
 }
 
 /// A request with its client and route.
-pub struct Located<'a> {
+pub struct LocatedRequest<'a> {
     view: RequestView<'a>,
     /// The route.
     pub route: &'a Arc<CompiledRoute>,
@@ -184,7 +184,7 @@ impl<'a> RequestView<'a> {
     }
 }
 
-impl<'a> Located<'a> {
+impl<'a> LocatedRequest<'a> {
     /// Returns a request whose `route` was found before.
     pub(super) fn again(
         route: &'a RequestRoute,
@@ -357,7 +357,7 @@ pub fn locate<'a>(
     peer: ConnectionPeer<'a>,
     head: &RequestHead<'a>,
     now: Timestamp,
-) -> Result<Located<'a>, GatewayProblem> {
+) -> Result<LocatedRequest<'a>, GatewayProblem> {
     locate_known(compiled, peer, head, now, KnownClient::default())
 }
 
@@ -371,7 +371,7 @@ pub fn locate_known<'a>(
     head: &RequestHead<'a>,
     now: Timestamp,
     known: KnownClient,
-) -> Result<Located<'a>, GatewayProblem> {
+) -> Result<LocatedRequest<'a>, GatewayProblem> {
     check_caps(compiled, head)?;
     let announced = announced_length(head.headers)?;
     let forms = NormalForms::parse(head)?;
@@ -405,7 +405,7 @@ pub fn locate_known<'a>(
             return Err(GatewayProblem::BodyTooLarge);
         }
     }
-    Ok(Located {
+    Ok(LocatedRequest {
         view,
         route,
         index,

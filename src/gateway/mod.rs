@@ -46,7 +46,7 @@ use crate::process::SharedState;
 pub use context::Context;
 pub(crate) use extended_connect::become_upgrade;
 pub(crate) use locate::crawler_request;
-pub use locate::{EarlyEnd, KnownClient, Located, RequestServer, locate, locate_known};
+pub use locate::{EarlyEnd, KnownClient, LocatedRequest, RequestServer, locate, locate_known};
 pub(crate) use min_body_rate::worth;
 pub use request_head::RequestHead;
 pub use rls::CallFault;

@@ -11,7 +11,7 @@ use super::Gateway;
 use super::body::Prefix;
 use super::context::Context;
 use super::decide;
-use super::locate::{Located, NormalForms};
+use super::locate::{LocatedRequest, NormalForms};
 use super::request_head::RequestHead;
 use crate::config::rules::LoggedKeys;
 use crate::record::{OriginUse, Outcome, ReplayFacts};
@@ -153,7 +153,7 @@ fn note_rejection(by: &LimitRejection, key_values: &[String], context: &Context)
 }
 
 /// Returns the located request, for what few logs have; `None` where it has no route.
-fn located_again<'a>(head: RequestHead<'a>, context: &'a Context) -> Option<Located<'a>> {
+fn located_again<'a>(head: RequestHead<'a>, context: &'a Context) -> Option<LocatedRequest<'a>> {
     let route = context.located.as_ref()?;
     let forms = NormalForms::parse(&head).ok()?;
     let snapshot = &context.snapshot;

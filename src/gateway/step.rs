@@ -11,7 +11,7 @@ use super::answer::{self, FieldForm, OwnAnswer};
 use super::cause::Cause;
 use super::context::Context;
 use super::forwarded::{OriginRoute, OriginTarget};
-use super::locate::{Located, NormalForms, RequestRoute};
+use super::locate::{LocatedRequest, NormalForms, RequestRoute};
 use crate::compiled_rules::CompiledRoute;
 use crate::config::rules::{FixedResponse, RedirectRules};
 use sluicegate_decide::client::AddressSource;
@@ -43,7 +43,7 @@ pub(super) struct PendingDecision {
 
 impl PendingDecision {
     /// Returns the request that waits.
-    pub(super) fn new(located: &Located<'_>, target: OriginTarget) -> Box<Self> {
+    pub(super) fn new(located: &LocatedRequest<'_>, target: OriginTarget) -> Box<Self> {
         Box::new(Self {
             route: located.request_route(),
             forms: located.normal_forms(),

@@ -16,7 +16,7 @@ use super::limit_counts::LimitTally;
 use super::logged_client::early_end;
 use super::logged_costs::{cost_fields, end_costs};
 use super::prepare::{
-    BatchKeys, LocatedRequest, MAX_BATCH, PreparedBatch, PreparedRequest, RequestStages,
+    BatchKeys, KeyedRequest, MAX_BATCH, PreparedBatch, PreparedRequest, RequestStages,
     UnroutedRequest,
 };
 use super::route_decisions::{read_rejection, read_report, undecided};
@@ -248,7 +248,7 @@ impl RequestDecider<'_> {
     fn decide(
         &mut self,
         request: &LoggedRequest<'_>,
-        prepared: &LocatedRequest<'_>,
+        prepared: &KeyedRequest<'_>,
         now: Timestamp,
     ) -> ReplayOutcome {
         self.counts.hidden_clients += u64::from(prepared.is_hidden);
@@ -328,7 +328,7 @@ impl RequestDecider<'_> {
 fn in_flight(
     admitted: Admitted,
     request: &LoggedRequest<'_>,
-    prepared: &LocatedRequest<'_>,
+    prepared: &KeyedRequest<'_>,
     begun: Timestamp,
 ) -> InFlightRequest {
     let after = |nanos: Option<u64>| begun.saturating_add(Duration::from_nanos(nanos.unwrap_or(0)));

@@ -12,7 +12,9 @@ use sluicegate_limiter::Timestamp;
 
 use super::logged_head::LoggedHead;
 use crate::compiled_rules::CompiledRules;
-use crate::gateway::{EarlyEnd, KnownClient, Located, RequestHead, RequestServer, locate_known};
+use crate::gateway::{
+    EarlyEnd, KnownClient, LocatedRequest, RequestHead, RequestServer, locate_known,
+};
 use sluicegate_decide::client::ConnectionPeer;
 
 /// Finds client and route of `request`, whose head is `head`.
@@ -24,7 +26,7 @@ pub(super) fn locate_logged<'a>(
     request: &LoggedRequest<'_>,
     logged: &LoggedHead<'_>,
     head: &RequestHead<'a>,
-) -> Result<Located<'a>, GatewayProblem> {
+) -> Result<LocatedRequest<'a>, GatewayProblem> {
     let known = KnownClient {
         crawler: recorded(compiled, request, head),
         ..KnownClient::default()
@@ -36,7 +38,10 @@ pub(super) fn locate_logged<'a>(
 
 /// Returns how a logged request ends before its limits; `None` where they decide. No log has the certificate of a client, so every client
 /// counts as one that showed it.
-pub(super) fn early_end(located: &Located<'_>, request: &LoggedRequest<'_>) -> Option<EarlyEnd> {
+pub(super) fn early_end(
+    located: &LocatedRequest<'_>,
+    request: &LoggedRequest<'_>,
+) -> Option<EarlyEnd> {
     let server = match request.treatment {
         LoggedTreatment::Allowed => RequestServer::OtherProxy,
         _ => RequestServer::Gateway,

@@ -16,7 +16,7 @@ use super::logged_costs::reserves;
 use super::logged_head::{LoggedHead, LoggedHeads};
 use super::recorded_templates::RecordedTemplates;
 use crate::compiled_rules::CompiledRules;
-use crate::gateway::Located;
+use crate::gateway::LocatedRequest;
 use sluicegate_decide::admission::{
     KeySeed, KnownBody, RecordedKey, RecordedReserve, RequestFacts, RouteLimits, limit_keys,
     own_key,
@@ -35,7 +35,7 @@ pub(super) struct RequestStages {
 }
 
 /// A request before its limits, with its route or without.
-pub(super) type PreparedRequest<'a> = Result<LocatedRequest<'a>, UnroutedRequest>;
+pub(super) type PreparedRequest<'a> = Result<KeyedRequest<'a>, UnroutedRequest>;
 
 /// A request for which no route was looked for, or none found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,8 @@ pub(super) enum UnroutedRequest {
 }
 
 /// A request with its route and its keys.
-pub(super) struct LocatedRequest<'a> {
-    pub(super) located: Located<'a>,
+pub(super) struct KeyedRequest<'a> {
+    pub(super) located: LocatedRequest<'a>,
     /// The index of its route.
     pub(super) route: usize,
     /// Set for a request of a trusted proxy without the address of a client.
@@ -148,7 +148,7 @@ impl RequestStages {
         })?;
         let is_hidden = located.client().source == AddressSource::Connection
             && hop(logged.peer, &self.compiled.rules.client) == PeerTrust::Trusted;
-        Ok(LocatedRequest {
+        Ok(KeyedRequest {
             reserves: reserves(located.limits(), request),
             route: located.index,
             located,
@@ -178,7 +178,7 @@ impl<'a> BatchKeys<'a> {
     /// Adds the keys of a request: those that its line has, and those of its own values.
     fn add(
         &mut self,
-        request: &mut LocatedRequest<'a>,
+        request: &mut KeyedRequest<'a>,
         of_line: Vec<RecordedKey<'a>>,
         seed: &KeySeed,
     ) {
@@ -203,17 +203,17 @@ impl<'a> BatchKeys<'a> {
     }
 
     /// Returns the facts of which the keys of a request are made.
-    pub(super) fn facts<'s>(&'s self, request: &'s LocatedRequest<'_>) -> RequestFacts<'s> {
+    pub(super) fn facts<'s>(&'s self, request: &'s KeyedRequest<'_>) -> RequestFacts<'s> {
         request.facts(&self.recorded)
     }
 
     /// Returns the keys of the limits of a request.
-    pub(super) fn of_limits(&self, request: &LocatedRequest<'_>) -> &[Option<KeyHash>] {
+    pub(super) fn of_limits(&self, request: &KeyedRequest<'_>) -> &[Option<KeyHash>] {
         self.of_limits.get(request.keys.clone()).unwrap_or_default()
     }
 }
 
-impl<'a> LocatedRequest<'a> {
+impl<'a> KeyedRequest<'a> {
     /// Returns the limits that apply.
     pub(super) fn limits(&self) -> &'a RouteLimits {
         self.located.limits()

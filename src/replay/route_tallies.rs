@@ -6,7 +6,7 @@ use sluicegate_limiter::{KeyHash, Timestamp};
 use super::in_flight::RequestsInFlight;
 use super::key_text::key_text;
 use super::limit_counts::{CountedDecision, LimitTally};
-use super::prepare::{BatchKeys, LocatedRequest};
+use super::prepare::{BatchKeys, KeyedRequest};
 use super::route_decisions::RouteDecisions;
 use crate::config::rules::Name;
 use sluicegate_decide::admission::{AdmissionReport, LimitEvent, LimitNote, RequestFacts};
@@ -29,7 +29,7 @@ pub(super) struct RouteTally {
 
 impl RouteTallies {
     /// Fetches the counts of the keys of a request.
-    pub(super) fn fetch(&self, request: &LocatedRequest<'_>, keys: &BatchKeys<'_>) {
+    pub(super) fn fetch(&self, request: &KeyedRequest<'_>, keys: &BatchKeys<'_>) {
         let keys = keys.of_limits(request).iter();
         for (key, index) in keys.zip(self.indexes(request.route)) {
             if let (Some(key), Some((_, counts))) = (key, self.limits.get(*index)) {
@@ -102,7 +102,7 @@ pub(super) fn count_report(
 /// Counts the decision of each limit over a request.
 pub(super) fn count_decisions(
     request: &LoggedRequest<'_>,
-    (prepared, facts, keys): (&LocatedRequest<'_>, &RequestFacts<'_>, &[Option<KeyHash>]),
+    (prepared, facts, keys): (&KeyedRequest<'_>, &RequestFacts<'_>, &[Option<KeyHash>]),
     decisions: &RouteDecisions,
     indexes: &[usize],
     limits: &mut [(Name, LimitTally)],
