@@ -24,7 +24,6 @@ pub mod origin;
 pub mod record;
 
 pub mod cache;
-pub mod compiled_rules;
 pub mod compression;
 
 pub use sluicegate_config as config;

@@ -12,7 +12,6 @@ use sluicegate_base::geo::{GeoDatabases, GeoField};
 use sluicegate_decide::state::CounterStorage;
 use sluicegate_limiter::{Seed, Timestamp};
 
-use crate::compiled_rules::{CompiledRoute, CompiledRules};
 use crate::config::rules::{
     FixedResponse, HeaderCase, Name, Protocol, RedirectRules, RouteAction, RouteCacheRules,
     RouteRules, Rules,
@@ -22,6 +21,7 @@ use crate::record::{RequestMetrics, RouteMetrics};
 use crate::store::{Store, SystemEnvironment};
 use crate::tls::{self, Certificates, Listeners};
 use sluicegate_decide::admission::{KeySeed, KeyTextRules, LimitEnvironment};
+use sluicegate_decide::compiled_rules::{CompiledRoute, CompiledRules};
 use sluicegate_decide::store::CountingStore;
 
 pub use self::addresses::keep_addresses;

@@ -11,15 +11,16 @@ use std::sync::Arc;
 use http::header::COOKIE;
 use http::{HeaderName, HeaderValue, Method};
 use libfuzzer_sys::{Corpus, fuzz_target};
-use sluicegate::compiled_rules::CompiledRules;
 use sluicegate::config;
-use sluicegate::gateway::{LocatedRequest, RequestHead, locate};
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_decide::admission::{
     Admission, ChargeTiming, KeySeed, KnownBody, RouteLimits, evaluate,
 };
 use sluicegate_decide::client::ConnectionPeer;
+use sluicegate_decide::compiled_rules::CompiledRules;
+use sluicegate_decide::locate::{LocatedRequest, locate};
 use sluicegate_decide::rejection::{MissingKeys, Rejection, RejectionReason};
+use sluicegate_decide::request_head::RequestHead;
 use sluicegate_decide::response::GatewayProblem;
 use sluicegate_decide::route;
 use sluicegate_limiter::{Seed, Timestamp};

@@ -22,10 +22,10 @@ mod tier;
 use serde::Serialize;
 use sluicegate_limiter::{Capacity, Seed, Timestamp};
 
-use crate::compiled_rules::CompiledRules;
 use crate::config::rules::Rules;
 use crate::config::{Loaded, MemoryPlan};
 use sluicegate_decide::admission::KeySeed;
+use sluicegate_decide::compiled_rules::CompiledRules;
 
 pub use effect::EnforcedKeys;
 pub use limit::LimitExplained;

@@ -31,12 +31,11 @@ use sluicegate_decide::temporary_rules::RuleEffect;
 use super::effect::{EnforcedKeys, LimitEffect, LimitEffects, effect, effect_text};
 use super::rule_text::{key_rule_text, list_text};
 use super::{activation, key, tier};
-use crate::compiled_rules::CompiledRules;
 use crate::config::rules::{ListenerRules, RouteAction, Tier};
-use crate::gateway::{
-    EarlyEnd, LocatedRequest, RequestHead, RequestServer, crawler_request, locate,
-};
 use sluicegate_decide::admission::{ActiveLimit, KeySeed, KnownBody, TierMatch};
+use sluicegate_decide::compiled_rules::CompiledRules;
+use sluicegate_decide::locate::{EarlyEnd, LocatedRequest, RequestServer, crawler_request, locate};
+use sluicegate_decide::request_head::RequestHead;
 
 /// A request to explain.
 #[derive(Clone, Debug)]

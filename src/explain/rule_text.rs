@@ -4,7 +4,7 @@ use sluicegate_decide::client::{ListMatch, ListSource};
 use sluicegate_decide::rfc3339;
 use sluicegate_decide::temporary_rules::{RuleEffect, TemporaryRule};
 
-use crate::compiled_rules::CompiledRules;
+use sluicegate_decide::compiled_rules::CompiledRules;
 
 /// Returns what the list or temporary rule that contains the client does; `None` where none does.
 pub(super) fn list_text(list: &ListMatch, compiled: &CompiledRules) -> Option<String> {

@@ -30,7 +30,6 @@ use super::Gateway;
 use super::answer::{self, OwnAnswer};
 use super::cause::Cause;
 use super::context::Context;
-use super::request_head::RequestHead;
 use crate::cache::freshness::{self};
 use crate::cache::key::{CacheUrl, key};
 use crate::cache::moment;
@@ -38,6 +37,7 @@ use crate::cache::request_directives::{FreshnessLeft, StoredAge};
 use crate::config::rules::RouteCacheRules;
 use crate::snapshot::ActiveRoute;
 use sluicegate_decide::admission::ResponseSource;
+use sluicegate_decide::request_head::RequestHead;
 
 /// The field by which some origins override the scheme of a request.
 const X_FORWARDED_SCHEME: HeaderName = HeaderName::from_static("x-forwarded-scheme");

@@ -19,7 +19,6 @@ use super::cause::Cause;
 use super::decision::{DecisionResult, RequestDecision};
 use super::forward_auth::ForwardAuthAnswer;
 use super::forwarded::ForwardedRequest;
-use super::locate::{KnownClient, RequestRoute};
 use super::min_body_rate::Pace;
 use crate::budgets::BytesPermit;
 use crate::record::{InFlight, TraceContext};
@@ -29,6 +28,7 @@ use sluicegate_decide::admission::{
     ResponseSource,
 };
 use sluicegate_decide::client::{AddressSource, ConnectionPeer, PeerAddress, TlsFacts};
+use sluicegate_decide::locate::{KnownClient, RequestRoute};
 use sluicegate_decide::rejection::{MissingKeys, Rejection};
 use sluicegate_decide::request_id::RequestId;
 use sluicegate_decide::url_scheme::UrlScheme;

@@ -15,12 +15,8 @@ use super::body::Prefix;
 use super::context::Context;
 use super::decision::{DecisionResult, RequestDecision};
 use super::forwarded::{OriginRoute, OriginTarget};
-use super::locate::{
-    EarlyEnd, LocatedRequest, NormalForms, RequestRoute, RequestServer, RequestView, locate,
-};
 use super::max_forwards;
 use super::redirect;
-use super::request_head::RequestHead;
 use super::step::{AnswerStep, DecidedStep, LimitStep, PendingDecision, RefusedRequest, Step};
 use super::wait::{self, WaitEnd};
 use crate::failure::{ClientFailure, Result};
@@ -30,7 +26,11 @@ use crate::record::TraceContext;
 use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
 use sluicegate_decide::admission::{Admission, KnownBody, LimitProgress, RouteLimits, evaluate};
 use sluicegate_decide::client::{AddressSource, TlsFacts, given_request_id};
+use sluicegate_decide::locate::{
+    EarlyEnd, LocatedRequest, NormalForms, RequestRoute, RequestServer, RequestView, locate,
+};
 use sluicegate_decide::rejection::Rejection;
+use sluicegate_decide::request_head::RequestHead;
 use sluicegate_decide::store::StoreFailure;
 
 impl Gateway {

@@ -19,7 +19,6 @@ mod intercept;
 mod key_body;
 mod labels;
 mod large_head;
-mod locate;
 mod max_forwards;
 mod min_body_rate;
 mod origin_request;
@@ -27,7 +26,6 @@ mod proof;
 mod record;
 mod redirect;
 mod replay_bytes;
-mod request_head;
 mod rls;
 mod serve;
 mod shape;
@@ -45,10 +43,7 @@ use crate::process::SharedState;
 
 pub use context::Context;
 pub(crate) use extended_connect::become_upgrade;
-pub(crate) use locate::crawler_request;
-pub use locate::{EarlyEnd, KnownClient, LocatedRequest, RequestServer, locate, locate_known};
 pub(crate) use min_body_rate::worth;
-pub use request_head::RequestHead;
 pub use rls::CallFault;
 pub(crate) use serve::CHUNK_LIMITS;
 pub use serve::{

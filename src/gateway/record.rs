@@ -11,12 +11,12 @@ use super::Gateway;
 use super::body::Prefix;
 use super::context::Context;
 use super::decide;
-use super::locate::{LocatedRequest, NormalForms};
-use super::request_head::RequestHead;
 use crate::config::rules::LoggedKeys;
 use crate::record::{OriginUse, Outcome, ReplayFacts};
 use sluicegate_decide::admission::{RejectedKey, key_values, record_keys, record_reserves};
+use sluicegate_decide::locate::{LocatedRequest, NormalForms};
 use sluicegate_decide::rejection::{LimitRejection, Rejection};
+use sluicegate_decide::request_head::RequestHead;
 
 /// The response that the client got, for the record.
 pub(super) struct ClientResponse<'a> {

@@ -11,9 +11,9 @@ use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 use sluicegate_base::received::ReceivedHead;
 use sluicegate_decide::response::GatewayProblem;
 
-use super::request_head::RequestHead;
 use crate::snapshot::Snapshot;
 use sluicegate_decide::client::{self, PeerTrust};
+use sluicegate_decide::request_head::RequestHead;
 
 /// The path prefix of HTTP-01 challenges, RFC 8555 §8.3.
 const ACME_CHALLENGE: &str = "/.well-known/acme-challenge/";

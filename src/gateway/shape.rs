@@ -16,12 +16,12 @@ use sluicegate_decide::response::{GatewayProblem, cors};
 use tracing::warn;
 
 use super::context::Context;
-use super::request_head::RequestHead;
 use crate::budgets::BytesPermit;
 use crate::compression::compressor::BodyCompressor;
 use crate::compression::encoder_size::EncoderSize;
 use crate::config::rules::{FieldEdits, RedirectRules, ShapeRules};
 use crate::origin::FieldEdit;
+use sluicegate_decide::request_head::RequestHead;
 
 /// The kind of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

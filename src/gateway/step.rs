@@ -11,10 +11,10 @@ use super::answer::{self, FieldForm, OwnAnswer};
 use super::cause::Cause;
 use super::context::Context;
 use super::forwarded::{OriginRoute, OriginTarget};
-use super::locate::{LocatedRequest, NormalForms, RequestRoute};
-use crate::compiled_rules::CompiledRoute;
 use crate::config::rules::{FixedResponse, RedirectRules};
 use sluicegate_decide::client::AddressSource;
+use sluicegate_decide::compiled_rules::CompiledRoute;
+use sluicegate_decide::locate::{LocatedRequest, NormalForms, RequestRoute};
 use sluicegate_decide::rejection::LimitRejection;
 
 /// The first step of a request.

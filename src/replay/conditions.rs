@@ -9,10 +9,10 @@ use sluicegate_base::bounds::LOAD_LOOK;
 use sluicegate_limiter::Timestamp;
 
 use super::limit_counts::LimitTally;
-use crate::compiled_rules::CompiledRules;
 use crate::config::rules::Name;
 use crate::load::{LoadMonitor, LoadSources};
 use sluicegate_decide::admission::KeySeed;
+use sluicegate_decide::compiled_rules::CompiledRules;
 
 /// Most looks between two requests. In a longer pause of the log they are farther apart than [`LOAD_LOOK`].
 const MOST_LOOKS: u32 = 64;

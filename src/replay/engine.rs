@@ -21,12 +21,12 @@ use super::prepare::{
 };
 use super::route_decisions::{read_rejection, read_report, undecided};
 use super::route_tallies::{RouteTallies, RouteTally, count_decisions, count_report};
-use crate::compiled_rules::{CompiledRoute, CompiledRules};
 use crate::config::rules::{Name, Rules};
-use crate::gateway::EarlyEnd;
 use sluicegate_decide::admission::{
     Admission, Admitted, ChargeTiming, KeySeed, RequestEnd, ResponseSource, evaluate,
 };
+use sluicegate_decide::compiled_rules::{CompiledRoute, CompiledRules};
+use sluicegate_decide::locate::EarlyEnd;
 
 /// The result of each request of a batch.
 pub(super) type BatchOutcomes = ArrayVec<ReplayOutcome, MAX_BATCH>;

@@ -11,11 +11,12 @@ use sluicegate_decide::response::GatewayProblem;
 use sluicegate_limiter::Timestamp;
 
 use super::logged_head::LoggedHead;
-use crate::compiled_rules::CompiledRules;
-use crate::gateway::{
-    EarlyEnd, KnownClient, LocatedRequest, RequestHead, RequestServer, locate_known,
-};
 use sluicegate_decide::client::ConnectionPeer;
+use sluicegate_decide::compiled_rules::CompiledRules;
+use sluicegate_decide::locate::{
+    EarlyEnd, KnownClient, LocatedRequest, RequestServer, locate_known,
+};
+use sluicegate_decide::request_head::RequestHead;
 
 /// Finds client and route of `request`, whose head is `head`.
 ///

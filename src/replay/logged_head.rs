@@ -6,9 +6,9 @@ use http::{HeaderName, HeaderValue, Method};
 use sluicegate_access_log::{FieldKind, LogFacts, LoggedRequest};
 use sluicegate_base::received::ReceivedFields;
 
-use crate::compiled_rules::CompiledRules;
 use crate::config::rules::ForwardedSource;
-use crate::gateway::RequestHead;
+use sluicegate_decide::compiled_rules::CompiledRules;
+use sluicegate_decide::request_head::RequestHead;
 
 /// The fields that heads of logged requests get.
 #[derive(Debug)]

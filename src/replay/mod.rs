@@ -1,8 +1,8 @@
 //! Replays logged requests under a configuration: who would have been rejected, by which limit, and when.
 //!
-//! Requests run through the stages of live ones, from [`locate`](crate::gateway::locate) to
+//! Requests run through the stages of live ones, from [`locate`](sluicegate_decide::locate::locate) to
 //! [`evaluate`](sluicegate_decide::admission::evaluate), at the times of the log. There is no second limiter: `ReplayEngine` compiles the
-//! snapshot that a gateway would compile, and only leaves out what no log can judge (`LogCoverage` says what, and why). Stores are not
+//! rules as a gateway would, and only leaves out what no log can judge (`LogCoverage` says what, and why). Stores are not
 //! asked: a limit that counts with other gateways counts as if one gateway had served the whole log.
 //!
 //! # Limits

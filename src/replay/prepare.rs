@@ -15,13 +15,13 @@ use super::logged_client::{early_end, locate_logged};
 use super::logged_costs::reserves;
 use super::logged_head::{LoggedHead, LoggedHeads};
 use super::recorded_templates::RecordedTemplates;
-use crate::compiled_rules::CompiledRules;
-use crate::gateway::LocatedRequest;
 use sluicegate_decide::admission::{
     KeySeed, KnownBody, RecordedKey, RecordedReserve, RequestFacts, RouteLimits, limit_keys,
     own_key,
 };
 use sluicegate_decide::client::{AddressSource, PeerTrust, hop};
+use sluicegate_decide::compiled_rules::CompiledRules;
+use sluicegate_decide::locate::LocatedRequest;
 
 /// Requests that are prepared together: enough that their misses overlap, and few enough that they stay in the nearest cache.
 pub(super) const MAX_BATCH: usize = 16;

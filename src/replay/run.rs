@@ -14,9 +14,9 @@ use super::decision_log::DecisionLog;
 use super::engine::ReplayEngine;
 use super::prepare::MAX_BATCH;
 use super::report::{LogSummary, ReplayReport, ReplayedSpan};
-use crate::compiled_rules;
 use crate::config::rules::Rules;
 use sluicegate_decide::admission::KeySeed;
+use sluicegate_decide::compiled_rules;
 
 /// Requests between two reports of progress.
 const PROGRESS_STEP: u64 = 1 << 16;

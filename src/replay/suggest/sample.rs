@@ -14,7 +14,6 @@ use super::key_maxima::{HitsAt, KeyMaxima};
 use super::{NoSuggestion, SuggestError, SuggestLogs};
 use sluicegate_decide::admission::{ActiveLimit, KeySeed, KnownBody, RequestFacts, limit_keys};
 
-use crate::compiled_rules::CompiledRules;
 use crate::config::rules::{CostRules, CountedRequests, LimitRules, Name, Rules};
 use crate::replay::coverage::{LogCoverage, survey_for};
 use crate::replay::key_text::key_text;
@@ -23,6 +22,7 @@ use crate::replay::logged_head::LoggedHeads;
 use crate::replay::recorded_templates::RecordedTemplates;
 use crate::replay::run::selected_fields;
 use crate::replay::skipped_lines::SkippedLines;
+use sluicegate_decide::compiled_rules::CompiledRules;
 
 /// Requests between two reports of progress.
 const PROGRESS_STEP: u64 = 1 << 16;

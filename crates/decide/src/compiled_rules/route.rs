@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 use sluicegate_base::received::ReceivedFields;
-use sluicegate_decide::challenge::{ChallengePage, OpenChallenge};
-use sluicegate_decide::client::{ClientLists, ListEffect};
-use sluicegate_decide::rejection::{LimitRejection, RejectionReason};
-use sluicegate_decide::request_id::RequestId;
-use sluicegate_decide::response::{RefusalContext, RefusalResponse, rate_limit_policy};
-use sluicegate_decide::url_scheme::UrlScheme;
-
-use crate::config::rules::{
+use sluicegate_config::rules::{
     KeyPart, Name, RefusalRules, RouteRules, Rules, ShapeRules, ValueSource,
 };
-use sluicegate_decide::admission::{ActiveLimit, AdmissionReport, RouteLimits};
+
+use crate::admission::{ActiveLimit, AdmissionReport, RouteLimits};
+use crate::challenge::{ChallengePage, OpenChallenge};
+use crate::client::{ClientLists, ListEffect};
+use crate::rejection::{LimitRejection, RejectionReason};
+use crate::request_id::RequestId;
+use crate::response::{RefusalContext, RefusalResponse, rate_limit_policy};
+use crate::url_scheme::UrlScheme;
 
 /// A route, compiled for decisions.
 pub struct CompiledRoute {

@@ -30,7 +30,7 @@ impl<'a> From<&'a ReceivedHead> for RequestHead<'a> {
 }
 
 /// The request target `*`, which names the server itself: RFC 9112 §3.2.4.
-pub(super) const ASTERISK: &str = "*";
+pub const ASTERISK: &str = "*";
 
 /// Returns the target as the origin will get it, RFC 9112 §3.2. The listener rewrites absolute targets as paths. Any other form
 /// has no path that both sides agree on, and no route matches it: `%2Fauth` parses as `/`, yet its bytes would be forwarded.
@@ -76,7 +76,7 @@ impl<'a> RequestHead<'a> {
     }
 
     /// Returns the bytes of the authority or `Host` as sent, empty when absent.
-    pub(super) fn host_bytes(&self) -> &'a [u8] {
+    pub fn host_bytes(&self) -> &'a [u8] {
         self.authority.map_or_else(
             || {
                 let host = self.headers.get(HOST);

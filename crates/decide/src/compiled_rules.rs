@@ -14,20 +14,18 @@ use ahash::AHashMap;
 use http::HeaderName;
 use sluicegate_base::crawler::CrawlerRegistry;
 use sluicegate_base::geo::{GeoDatabases, GeoField};
-use sluicegate_decide::challenge::{ChallengeCookies, SigningKeys};
-use sluicegate_decide::client::FieldPolicy;
-use sluicegate_decide::response::varies;
-use sluicegate_decide::route::{RequestListener, RouteTable};
-use sluicegate_decide::state::CounterStorage;
-use sluicegate_decide::temporary_rules::{LimitEdits, TemporaryRules};
-use sluicegate_decide::trace_fields::TRACEPARENT;
+use sluicegate_config::Action;
+use sluicegate_config::rules::{ForwardedSource, Name, Rules, ValueSource};
 use sluicegate_limiter::Timestamp;
 
-use crate::config::Action;
-use crate::config::rules::{ForwardedSource, Name, Rules, ValueSource};
-use sluicegate_decide::admission::{
-    ActiveLimit, KeySeed, KeyTextRules, LimitEnvironment, ScaledLimit,
-};
+use crate::admission::{ActiveLimit, KeySeed, KeyTextRules, LimitEnvironment, ScaledLimit};
+use crate::challenge::{ChallengeCookies, SigningKeys};
+use crate::client::FieldPolicy;
+use crate::response::varies;
+use crate::route::{RequestListener, RouteTable};
+use crate::state::CounterStorage;
+use crate::temporary_rules::{LimitEdits, TemporaryRules};
+use crate::trace_fields::TRACEPARENT;
 
 pub use self::route::CompiledRoute;
 

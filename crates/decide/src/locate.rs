@@ -18,21 +18,21 @@ use sluicegate_base::path;
 use sluicegate_base::path::NormalPath;
 use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 use sluicegate_base::received::{FieldValue, ReceivedFields};
-use sluicegate_decide::response::template::{self, SentPath, TemplateValues};
-use sluicegate_decide::response::{GatewayProblem, cors};
+use sluicegate_config::rules::{Name, PathPattern};
 use sluicegate_http1::RuleViolation;
 use sluicegate_limiter::Timestamp;
 
-use super::request_head::{ASTERISK, RequestHead};
-use crate::compiled_rules::{CompiledRoute, CompiledRules};
-use crate::config::rules::{Name, PathPattern};
-use sluicegate_decide::admission::{KnownBody, RequestFacts, RouteLimits};
-use sluicegate_decide::client::{
+use crate::admission::{KnownBody, RequestFacts, RouteLimits};
+use crate::client::{
     self, ClientAddress, ConnectionPeer, ListMatch, ListSource, PeerTrust, TemporaryLists, TlsFacts,
 };
-use sluicegate_decide::request_id::RequestId;
-use sluicegate_decide::route::{RequestFields, RequestListener};
-use sluicegate_decide::url_scheme::UrlScheme;
+use crate::compiled_rules::{CompiledRoute, CompiledRules};
+use crate::request_head::{ASTERISK, RequestHead};
+use crate::request_id::RequestId;
+use crate::response::template::{self, SentPath, TemplateValues};
+use crate::response::{GatewayProblem, cors};
+use crate::route::{RequestFields, RequestListener};
+use crate::url_scheme::UrlScheme;
 
 /// The facts of a client that are known before its request is located: by an earlier look at the request, or by a log.
 #[derive(Clone, Debug, Default)]
@@ -46,25 +46,25 @@ pub struct KnownClient {
 }
 
 /// Host and path of a request in normal form.
-pub(super) struct NormalForms<'a> {
+pub struct NormalForms<'a> {
     host: Cow<'a, str>,
     path: NormalPath<'a>,
 }
 
 /// The client and the route of a request, which it keeps to its end.
 #[derive(Clone)]
-pub(super) struct RequestRoute {
+pub struct RequestRoute {
     /// The route.
-    pub(super) route: Arc<CompiledRoute>,
+    pub route: Arc<CompiledRoute>,
     /// Its index among the routes.
-    pub(super) index: usize,
+    pub index: usize,
     /// The method of the request that a CORS preflight asks about.
-    pub(super) preflight: Option<Method>,
+    pub preflight: Option<Method>,
     list_match: ListMatch,
 }
 
 /// A request in the forms by which its route is found and its keys are made.
-pub(super) struct RequestView<'a> {
+pub struct RequestView<'a> {
     client: ClientAddress,
     place: ClientPlace<'a>,
     crawler: ClientCrawler<'a>,
@@ -88,7 +88,7 @@ pub struct LocatedRequest<'a> {
     /// The list of the route, or the temporary rule, that decides about the client.
     pub list_match: ListMatch,
     /// The number of requests that it counts as: one, where nobody says otherwise.
-    pub(super) hits: NonZeroU32,
+    pub hits: NonZeroU32,
     pattern: Option<&'a PathPattern>,
 }
 
@@ -117,7 +117,7 @@ impl<'a> NormalForms<'a> {
     ///
     /// # Errors
     /// One of them has no normal form.
-    pub(super) fn parse(head: &RequestHead<'a>) -> Result<Self, GatewayProblem> {
+    pub fn parse(head: &RequestHead<'a>) -> Result<Self, GatewayProblem> {
         let path = normal_path(head.target)?;
         let host = match head.host() {
             "" => Cow::Borrowed(""),
@@ -137,14 +137,14 @@ impl<'a> NormalForms<'a> {
 
 impl RequestRoute {
     /// Returns the list or temporary rule that blocks the client or exempts it from the limits.
-    pub(super) fn list(&self) -> Option<&Name> {
+    pub fn list(&self) -> Option<&Name> {
         self.list_match.source().map(ListSource::name)
     }
 }
 
 impl<'a> RequestView<'a> {
     /// Returns the view of a request that `peer` sent; `known` is not looked up again.
-    pub(super) fn new(
+    pub fn new(
         compiled: &'a CompiledRules,
         peer: ConnectionPeer<'a>,
         head: &RequestHead<'a>,
@@ -186,7 +186,7 @@ impl<'a> RequestView<'a> {
 
 impl<'a> LocatedRequest<'a> {
     /// Returns a request whose `route` was found before.
-    pub(super) fn again(
+    pub fn again(
         route: &'a RequestRoute,
         view: RequestView<'a>,
         compiled: &'a CompiledRules,
@@ -203,7 +203,7 @@ impl<'a> LocatedRequest<'a> {
     }
 
     /// Returns what the request keeps to its end.
-    pub(super) fn request_route(&self) -> RequestRoute {
+    pub fn request_route(&self) -> RequestRoute {
         RequestRoute {
             route: Arc::clone(self.route),
             index: self.index,
@@ -213,7 +213,7 @@ impl<'a> LocatedRequest<'a> {
     }
 
     /// Returns host and path, for a later look at the request.
-    pub(super) fn normal_forms(&self) -> NormalForms<'static> {
+    pub fn normal_forms(&self) -> NormalForms<'static> {
         self.view.forms.without_readings()
     }
 
@@ -224,7 +224,7 @@ impl<'a> LocatedRequest<'a> {
     }
 
     /// Returns what was found out of the client.
-    pub(super) fn known_client(&self) -> KnownClient {
+    pub fn known_client(&self) -> KnownClient {
         KnownClient {
             address: Some(self.view.client),
             place: self.view.place.known().cloned(),
@@ -233,7 +233,7 @@ impl<'a> LocatedRequest<'a> {
     }
 
     /// Returns the fields of the request.
-    pub(super) fn headers(&self) -> &'a ReceivedFields {
+    pub fn headers(&self) -> &'a ReceivedFields {
         self.view.head.headers
     }
 
@@ -325,7 +325,7 @@ impl<'a> LocatedRequest<'a> {
 
 /// Returns what says which crawler `client` is, of a head and its [host](RequestHead::host). The scheme is that which the client used: a
 /// trusted hop names it, and what others say of it was removed.
-pub(crate) fn crawler_request<'a>(
+pub fn crawler_request<'a>(
     client: IpAddr,
     peer: ConnectionPeer<'_>,
     (head, host): (&RequestHead<'a>, &'a str),

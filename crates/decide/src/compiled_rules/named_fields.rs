@@ -2,10 +2,10 @@
 //! spelling of such a name must not reach an origin that equates the two.
 
 use http::HeaderName;
-use sluicegate_decide::trace_fields::{TRACEPARENT, TRACESTATE};
+use sluicegate_config::Action;
+use sluicegate_config::rules::{Balance, Rules, ValuePart, ValueSource};
 
-use crate::config::Action;
-use crate::config::rules::{Balance, Rules, ValuePart, ValueSource};
+use crate::trace_fields::{TRACEPARENT, TRACESTATE};
 
 /// Returns all of them; some may occur twice.
 pub(super) fn of(rules: &Rules) -> Vec<HeaderName> {
