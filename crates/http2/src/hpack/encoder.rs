@@ -13,9 +13,11 @@ use super::{huffman, integer, static_table};
 
 /// Bytes of the largest table that is used: more entries take longer to search than they save.
 const LARGEST_TABLE: usize = 4096;
-/// Sets of two hashes of fields, and of names, that came lately and have no entry. A power of two. Two fields of each message may share a
-/// set.
+/// Sets of two hashes of fields that came lately and have no entry. A power of two. Two fields of each message may share a set.
 const RECENT_SETS: usize = 16;
+/// Hashes of names that came lately and have no entry. Values that differ in each message take no place of a name, and a message with more
+/// names than this gives none of them an entry.
+const RECENT_NAMES: usize = 16;
 /// Bytes of the longest field that gets an entry.
 const LONGEST_ENTRY: usize = 512;
 /// The index of the newest entry, RFC 7541 §2.3.3.
@@ -37,6 +39,8 @@ pub struct FieldEncoder {
     /// The hash of the name of each.
     names: Vec<u32>,
     recent: [[u32; 2]; RECENT_SETS],
+    /// The newest first.
+    recent_names: [u32; RECENT_NAMES],
     /// Sizes of the table that were set since the last block.
     resized: Option<SizeChange>,
 }
@@ -63,6 +67,7 @@ impl FieldEncoder {
             fields: Vec::new(),
             names: Vec::new(),
             recent: [[0; 2]; RECENT_SETS],
+            recent_names: [0; RECENT_NAMES],
             resized: None,
         }
     }
@@ -111,7 +116,8 @@ impl FieldEncoder {
             return integer::write(out, 0x80, 7, FIRST_DYNAMIC + entry);
         }
         let index = static_table::name_index(name).or_else(|| self.find_name(hash, name));
-        if self.came_lately(hash.field) || index.is_none() && self.came_lately(hash.name) {
+        if self.field_came_lately(hash.field) || index.is_none() && self.name_came_lately(hash.name)
+        {
             return self.write_entry(hash, name, value, index, out);
         }
         write_name(name, index, WITHOUT_INDEXING, 4, out);
@@ -141,13 +147,23 @@ impl FieldEncoder {
         self.drop_evicted();
     }
 
-    /// Returns whether a field or a name with this hash came lately, and remembers it.
+    /// Returns whether a field with this hash came lately, and remembers it.
     #[inline]
-    fn came_lately(&mut self, hash: u32) -> bool {
+    fn field_came_lately(&mut self, hash: u32) -> bool {
         let recent = &mut self.recent[hash as usize % RECENT_SETS];
         let came = recent.contains(&hash);
         if !came {
             *recent = [hash, recent[0]];
+        }
+        came
+    }
+
+    /// Returns whether a name with this hash came lately, and remembers it.
+    fn name_came_lately(&mut self, hash: u32) -> bool {
+        let came = self.recent_names.contains(&hash);
+        if !came {
+            self.recent_names.rotate_right(1);
+            self.recent_names[0] = hash;
         }
         came
     }
@@ -377,6 +393,20 @@ mod tests {
             }
         }
         assert_eq!(encoder.table.len(), 2);
+    }
+
+    /// Goal: names get entries whatever their values are. Method: messages with as many names as are remembered, whose values never repeat.
+    #[test]
+    fn values_take_no_place_of_names() {
+        let mut encoder = FieldEncoder::new();
+        for message in 0..2_u32 {
+            for name in 0..RECENT_NAMES {
+                let mut out = Vec::new();
+                let value = format!("{message}{name}");
+                encoder.write(format!("x-{name}").as_bytes(), value.as_bytes(), &mut out);
+            }
+            assert_eq!(encoder.table.len(), RECENT_NAMES * message as usize);
+        }
     }
 
     /// Goal: the client learns each size of the table. Method: sizes that fall and rise between blocks, RFC 7541 §4.2.
