@@ -30,7 +30,6 @@ pub use sluicegate_config as config;
 pub use sluicegate_store as store;
 mod body_end;
 pub mod client_socket;
-pub mod explain;
 pub mod failure;
 pub mod history;
 mod http2_floods;

@@ -17,9 +17,9 @@ use super::operator::Operator;
 use super::page::{AdminPage, JSON};
 use super::task::{AdminAction, AdminTask};
 use crate::config::rules::BrokenFile;
-use crate::explain::{RouteExplained, counted};
 use crate::process::{GatewayProcess, ReloadReport, Reloader};
 use crate::snapshot::Snapshot;
+use sluicegate_explain::{RouteExplained, counted};
 
 /// The configuration in use.
 #[derive(Clone, Debug)]

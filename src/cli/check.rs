@@ -17,8 +17,8 @@ use super::output::{print, tell};
 use crate::budgets::OpenFiles;
 use crate::config::rules::{AccessLogTarget, AuditLogTarget, Rules};
 use crate::config::{self, Loaded, MADE_BY_UNIT, MemoryPlan, Problem, Problems, Severity};
-use crate::explain::counted;
 use crate::server;
+use sluicegate_explain::counted;
 
 /// The name of the standard input in reports.
 const STDIN: &str = "<stdin>";

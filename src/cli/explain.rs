@@ -10,7 +10,7 @@ use super::config_file::ConfigFile;
 use super::exit_code::{FAILED, SUCCESS, USAGE};
 use super::output::{print, tell};
 use crate::config;
-use crate::explain::{ConfigExplanation, RequestQuestion};
+use sluicegate_explain::{ConfigExplanation, RequestQuestion};
 
 /// The arguments of `explain`.
 #[derive(Args)]

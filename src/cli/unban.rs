@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::exit_code::{FAILED, SUCCESS, USAGE};
 use super::gateway_target::{RunningGateway, encoded, send};
 use super::output::tell;
-use crate::explain::counted;
+use sluicegate_explain::counted;
 
 /// The timeout of the answer: a large table is walked, and the store may have each key.
 const PATIENCE: Duration = Duration::from_secs(60);

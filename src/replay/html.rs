@@ -11,7 +11,7 @@ use super::compare::ConfigComparison;
 use super::report::{KeyReport, LimitReport, ReplayReport};
 use super::text::{WAS, share};
 use super::timeline::EventTimeline;
-use crate::explain::{count, counted, counted_with, span};
+use sluicegate_explain::{count, counted, counted_with, span};
 
 const STYLE: &str = include_str!("report.css");
 

@@ -17,7 +17,7 @@ use super::skipped_lines::SkippedLines;
 use super::timeline::EventTimeline;
 use crate::config::algorithm_name;
 use crate::config::rules::LimitRules;
-use crate::explain::{count, counted, counted_with, span};
+use sluicegate_explain::{count, counted, counted_with, span};
 
 /// Keys that a report lists of each kind.
 const LISTED_KEYS: usize = 10;

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use sluicegate_access_log::{SkippedCounts, SkippedKind};
 
-use crate::explain::{counted, counted_with};
+use sluicegate_explain::{counted, counted_with};
 
 /// The lines that are no requests and should be none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use crate::config::rules::{
     Http2, Http3, LimitRules, ListenerProtocol, ListenerRules, OriginRules, Rules,
 };
 use crate::config::{Action, Share};
-use crate::explain::{LimitExplained, counted};
+use sluicegate_explain::{LimitExplained, counted};
 
 /// Maximum lines of one kind. `/status`, `/routes` and `/config` list the others.
 const LINES: usize = 50;

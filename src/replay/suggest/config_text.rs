@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::config_suggestion::{ConfigSuggestion, ReplayedLimit, SuggestedLimit};
 use super::text::{write_periods, write_uncounted, write_unread};
-use crate::explain::{count, counted};
 use crate::replay::text::share;
+use sluicegate_explain::{count, counted};
 
 impl fmt::Display for ConfigSuggestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -14,9 +14,9 @@ use super::numbers::KeyUses;
 use super::report::{PeriodSuggestion, SampleConfidence, useful};
 use super::text::write_periods;
 use super::{NoSuggestion, quoted, written_parts};
-use crate::explain::{count, counted, counted_with, span};
 use crate::usage::{RatePage, SharedCounters, UsagePage};
 use sluicegate_decide::admission::ScaledRates;
+use sluicegate_explain::{count, counted, counted_with, span};
 
 /// The longest wait in a leaky bucket without `max_wait`, and the longest that may be written, in seconds.
 const MAX_WAIT: u64 = 10;

@@ -8,7 +8,7 @@ use super::SuggestQuestion;
 use super::key_maxima::{KeyMaxima, PERIODS};
 use super::numbers::KeyUses;
 use super::sample::{SampledLimit, SampledLog};
-use crate::explain::{counted, span};
+use sluicegate_explain::{counted, span};
 
 /// Keys that are listed of each period.
 const LISTED_KEYS: usize = 3;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::report::{PeriodSuggestion, SuggestReport};
 use super::sample::SampledLog;
-use crate::explain::{counted, counted_with};
+use sluicegate_explain::{counted, counted_with};
 
 impl fmt::Display for SuggestReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

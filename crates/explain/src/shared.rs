@@ -1,6 +1,6 @@
 //! Explains where a limit counts, if that is not the gateway itself.
 
-use crate::config::rules::{LimitRules, OnStoreFailure, SharedMode, StoreRules};
+use sluicegate_config::rules::{LimitRules, OnStoreFailure, SharedMode, StoreRules};
 
 /// Describes the decider and the rule while the store is unavailable.
 pub(super) fn shared(limit: &LimitRules, store: Option<&StoreRules>) -> Option<String> {

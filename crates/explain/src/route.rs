@@ -8,10 +8,10 @@ use sluicegate_base::path::PathCase;
 
 use super::shape;
 use super::text::{listed, span};
-use crate::config::rules::{
+use sluicegate_config::rules::{
     CookieMeaning, Name, OriginRules, RouteAction, RouteCacheRules, RouteRules, Rules,
 };
-use crate::config::{Action, SECRET, Share, shown_parameter};
+use sluicegate_config::{Action, SECRET, Share, shown_parameter};
 
 /// A route in plain words.
 #[derive(Debug, Serialize)]

@@ -3,8 +3,8 @@
 use http::StatusCode;
 use sluicegate_base::clock;
 
-use crate::config::Action;
-use crate::config::rules::{OnStoreFailure, RefusalRules};
+use sluicegate_config::Action;
+use sluicegate_config::rules::{OnStoreFailure, RefusalRules};
 use sluicegate_decide::admission::{ActiveLimit, KeySeed, RequestFacts};
 
 /// The keys for which limits with `enforce` are enforced: those that the seed decides, or unknown ones, where a gateway has another seed.

@@ -3,8 +3,8 @@
 use sluicegate_limiter::{BanFactor, BanRules};
 
 use super::text::{count, listed, span};
-use crate::config::Action;
-use crate::config::rules::LimitRules;
+use sluicegate_config::Action;
+use sluicegate_config::rules::LimitRules;
 
 /// Number of ban lengths that are listed one by one.
 const TOLD: u8 = 4;

@@ -1,7 +1,7 @@
 //! Explains when a limit or a tier with a condition applies.
 
 use super::text::{listed, span};
-use crate::config::rules::{ActivationRules, LimitRules};
+use sluicegate_config::rules::{ActivationRules, LimitRules};
 
 /// Describes the times at which a limit with a condition applies.
 pub(super) fn of_limit(limit: &LimitRules) -> Option<String> {

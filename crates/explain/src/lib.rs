@@ -3,6 +3,9 @@
 //! The explanation comes from the compiled rules and from the router, the lists and the key parts that requests use, so it
 //! cannot say something that the gateway does not do. Only the tables have the minimum size: nothing is counted in them, and the
 //! explanation of a limit of a million keys needs no memory for them.
+#![forbid(unsafe_code)]
+// A test that unwraps fails where it should.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod action;
 mod activation;
@@ -22,8 +25,8 @@ mod tier;
 use serde::Serialize;
 use sluicegate_limiter::{Capacity, Seed, Timestamp};
 
-use crate::config::rules::Rules;
-use crate::config::{Loaded, MemoryPlan};
+use sluicegate_config::rules::Rules;
+use sluicegate_config::{Loaded, MemoryPlan};
 use sluicegate_decide::admission::KeySeed;
 use sluicegate_decide::compiled_rules::CompiledRules;
 
@@ -32,7 +35,7 @@ pub use limit::LimitExplained;
 pub use listener::ListenerExplained;
 pub use request::{BadRequest, RequestExplained, RequestQuestion};
 pub use route::RouteExplained;
-pub(crate) use text::{count, counted, counted_with, span};
+pub use text::{count, counted, counted_with, span};
 
 /// The explanation of a configuration. Its `Display` is for a terminal, its `Serialize` for programs.
 #[derive(Debug, Serialize)]

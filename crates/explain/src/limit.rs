@@ -8,8 +8,8 @@ use sluicegate_limiter::{Algorithm, Alignment, Limit, Policy, Rate, Refill};
 
 use super::text::{bytes, count, listed, rates, span};
 use super::{action, activation, penalty, shared, tier};
-use crate::config::algorithm_name;
-use crate::config::rules::{KeyPart, LimitRules, Name, Rules};
+use sluicegate_config::algorithm_name;
+use sluicegate_config::rules::{KeyPart, LimitRules, Name, Rules};
 
 /// A limit in plain sentences.
 #[derive(Debug, Serialize)]

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::text::listed;
-use crate::config::rules::{ListenerProtocol, ListenerRules, Rules};
+use sluicegate_config::rules::{ListenerProtocol, ListenerRules, Rules};
 
 /// A listener in plain words.
 #[derive(Debug, Serialize)]

@@ -31,7 +31,7 @@ use sluicegate_decide::temporary_rules::RuleEffect;
 use super::effect::{EnforcedKeys, LimitEffect, LimitEffects, effect, effect_text};
 use super::rule_text::{key_rule_text, list_text};
 use super::{activation, key, tier};
-use crate::config::rules::{ListenerRules, RouteAction, Tier};
+use sluicegate_config::rules::{ListenerRules, RouteAction, Tier};
 use sluicegate_decide::admission::{ActiveLimit, KeySeed, KnownBody, TierMatch};
 use sluicegate_decide::compiled_rules::CompiledRules;
 use sluicegate_decide::locate::{EarlyEnd, LocatedRequest, RequestServer, crawler_request, locate};

@@ -5,11 +5,11 @@ use std::time::Duration;
 use sluicegate_base::parameter_name::OtherNames;
 
 use super::text::{count, listed, rates, span};
-use crate::config::rules::{
+use sluicegate_config::rules::{
     AbsentPart, AnnouncedReserve, CostRules, CostSource, CountedRequests, LimitRules, MeasuredCost,
     Name, OnMissing, ReportedPart, ReportedSum, ReservePart, ReserveRules, Rules, ValuePart,
 };
-use crate::config::{Action, Share};
+use sluicegate_config::{Action, Share};
 
 /// The rule for a request that lacks a part of the key.
 pub(super) fn missing(limit: &LimitRules) -> Option<String> {

@@ -5,7 +5,7 @@ use std::fmt;
 use sluicegate_limiter::Policy;
 
 use super::ConfigExplanation;
-pub(super) use crate::config::bytes_text as bytes;
+pub(super) use sluicegate_config::bytes_text as bytes;
 
 impl fmt::Display for ConfigExplanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -82,7 +82,8 @@ pub(super) fn listed(items: &[String]) -> String {
 }
 
 /// Returns a number with thousands separators: `262,144`.
-pub(crate) fn count(number: u64) -> String {
+#[must_use]
+pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -95,19 +96,22 @@ pub(crate) fn count(number: u64) -> String {
 }
 
 /// Returns a number with the noun that it counts: `1 limit`, `1,000 limits`.
-pub(crate) fn counted(number: u64, noun: &str) -> String {
+#[must_use]
+pub fn counted(number: u64, noun: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{} {noun}{ending}", count(number))
 }
 
 /// Returns a number with its noun and the verb of one and of several: `1 key was`, `2 keys were`.
-pub(crate) fn counted_with(number: u64, noun: &str, [one, several]: [&str; 2]) -> String {
+#[must_use]
+pub fn counted_with(number: u64, noun: &str, [one, several]: [&str; 2]) -> String {
     let verb = if number == 1 { one } else { several };
     format!("{} {verb}", counted(number, noun))
 }
 
 /// Returns seconds in the largest unit that divides them: `10m`, `90s`.
-pub(crate) fn span(seconds: u64) -> String {
+#[must_use]
+pub fn span(seconds: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(86_400, "d"), (3_600, "h"), (60, "m")];
     let whole = |(size, _): &&(u64, &str)| seconds > 0 && seconds.is_multiple_of(*size);
     match UNITS.iter().find(whole) {

@@ -3,7 +3,7 @@
 use sluicegate_base::address::{PrefixBits, prefix};
 use sluicegate_base::normal_form::in_upper_case;
 
-use crate::config::rules::{KeyPart, KeyTemplate};
+use sluicegate_config::rules::{KeyPart, KeyTemplate};
 use sluicegate_decide::admission::{RequestFacts, normal_value};
 
 /// Returns `client.ip = 192.0.2.1/32, path = /auth/sendOTP`: the same values that

@@ -1,7 +1,7 @@
 //! Explains how a route edits requests and answers.
 
 use super::text::listed;
-use crate::config::rules::{Failing, FieldEdits, PageOrigin, PageOrigins, ShapeRules};
+use sluicegate_config::rules::{Failing, FieldEdits, PageOrigin, PageOrigins, ShapeRules};
 
 /// Returns a sentence for each property.
 pub(super) fn sentences(shape: &ShapeRules) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Explains which keys and requests have other rates than those of the limit: keys in rows of a file, and requests that name a tier.
 
 use super::text::{count, listed, rates};
-use crate::config::rules::{LimitRules, Tier, TierIndex, ValueSource};
+use sluicegate_config::rules::{LimitRules, Tier, TierIndex, ValueSource};
 
 /// Describes the rates of a tier: `50 in 10s and 200 in 1h`.
 pub(super) fn means(tier: &Tier) -> String {
