@@ -20,7 +20,7 @@ use sluicegate_http1::BodyFraming;
 use super::context::Context;
 use super::labels;
 use super::serve::FieldSink;
-use super::shape::{self, Kind};
+use super::shape::{self, AnswerKind};
 use super::step::RefusedRequest;
 use crate::config::rules::{FixedResponse, RedirectRules};
 
@@ -101,7 +101,7 @@ impl OwnAnswer {
     }
 
     /// Returns the answer to `request` with the edits of the route.
-    fn edited(mut self, kind: Kind, request: &ReceivedHead, context: &Context) -> Self {
+    fn edited(mut self, kind: AnswerKind, request: &ReceivedHead, context: &Context) -> Self {
         shape::edit_answer(&mut self.fields, kind, request, context);
         if let Some(asked) = &context.forward_auth {
             asked.adapt(&mut self.status, &mut self.fields, kind);
@@ -154,7 +154,7 @@ pub(super) fn refusal(
         }
     });
     answer.body = refusal.body.clone();
-    let mut answer = answer.edited(Kind::Failure, request, context);
+    let mut answer = answer.edited(AnswerKind::Failure, request, context);
     refusal.each_protected_field(|name, value| {
         answer.fields.insert(name, value);
     });
@@ -174,7 +174,7 @@ pub(super) fn problem(
         for (name, value) in grpc.fields(GrpcStatus::of(problem.status()), problem.detail()) {
             answer.fields.insert(name, value);
         }
-        return answer.edited(Kind::Failure, request, context);
+        return answer.edited(AnswerKind::Failure, request, context);
     }
     let mut answer = OwnAnswer::with_status(problem.status(), context);
     let chosen = shape::page(problem.status(), request, context);
@@ -192,7 +192,7 @@ pub(super) fn problem(
         let seconds = HeaderValue::from(seconds);
         answer.fields.insert(RETRY_AFTER, seconds);
     }
-    answer.edited(Kind::Failure, request, context)
+    answer.edited(AnswerKind::Failure, request, context)
 }
 
 /// Returns the answer to a request that lacks a key of a limit: 400, with what to send.
@@ -203,7 +203,7 @@ pub(super) fn missing_key(request: &ReceivedHead, context: &Context) -> OwnAnswe
     let mut answer = OwnAnswer::with_status(StatusCode::BAD_REQUEST, context);
     answer.fields.insert(CONTENT_TYPE, PROBLEM_JSON);
     answer.body = key_missing(missing_key);
-    answer.edited(Kind::Failure, request, context)
+    answer.edited(AnswerKind::Failure, request, context)
 }
 
 /// Returns a permanent redirect, 308 (RFC 9110 §15.4.9), which keeps method and body.
@@ -214,7 +214,7 @@ pub(super) fn permanent_redirect(
 ) -> OwnAnswer {
     let mut answer = OwnAnswer::with_status(StatusCode::PERMANENT_REDIRECT, context);
     answer.fields.insert(LOCATION, location);
-    answer.edited(Kind::Failure, request, context)
+    answer.edited(AnswerKind::Failure, request, context)
 }
 
 /// Settles an OPTIONS or TRACE whose `Max-Forwards` is used up, RFC 9110 §7.6.2, and returns its answer. A TRACE would be sent back with
@@ -230,13 +230,13 @@ pub(super) fn end_here(request: &ReceivedHead, context: &mut Context) -> OwnAnsw
     let allowed = HeaderValue::from_static("OPTIONS");
     answer.fields.insert(ALLOW, allowed);
     add_limit_fields(&mut answer.fields, context);
-    answer.edited(Kind::Content, request, context)
+    answer.edited(AnswerKind::Content, request, context)
 }
 
 /// Returns the answer to a CORS preflight, with only the fields that it asked about.
 pub(super) fn preflight(request: &ReceivedHead, context: &Context) -> OwnAnswer {
     let answer = OwnAnswer::with_status(StatusCode::NO_CONTENT, context);
-    answer.edited(Kind::Failure, request, context)
+    answer.edited(AnswerKind::Failure, request, context)
 }
 
 /// Returns the route's redirect.
@@ -250,7 +250,7 @@ pub(super) fn redirect(
         return problem(request, context, why);
     }
     add_limit_fields(&mut answer.fields, context);
-    answer.edited(Kind::Content, request, context)
+    answer.edited(AnswerKind::Content, request, context)
 }
 
 /// Returns the answer to a proxy that may forward the request, with the state of its limits.
@@ -258,7 +258,7 @@ pub(super) fn allowed(request: &ReceivedHead, context: &Context) -> OwnAnswer {
     let mut answer = OwnAnswer::with_status(StatusCode::NO_CONTENT, context);
     add_limit_fields(&mut answer.fields, context);
     add_marks(&mut answer.fields, context);
-    answer.edited(Kind::Content, request, context)
+    answer.edited(AnswerKind::Content, request, context)
 }
 
 /// Adds the marks of exceeded limits to the answer to a proxy, which can copy them into the request.
@@ -286,7 +286,7 @@ pub(super) fn fixed(request: &ReceivedHead, context: &Context, fixed: &FixedResp
     add_limit_fields(&mut answer.fields, context);
     add_marks(&mut answer.fields, context);
     answer.body = fixed.body.clone();
-    answer.edited(Kind::Content, request, context)
+    answer.edited(AnswerKind::Content, request, context)
 }
 
 /// Returns the proof that an ACME server asks for. RFC 8555 §8.3 leaves the media type open; this is the one of its example.
@@ -295,7 +295,7 @@ pub(super) fn proof(request: &ReceivedHead, context: &Context, proof: &str) -> O
     let content_type = HeaderValue::from_static("application/octet-stream");
     answer.fields.insert(CONTENT_TYPE, content_type);
     answer.body = Bytes::copy_from_slice(proof.as_bytes());
-    answer.edited(Kind::Failure, request, context)
+    answer.edited(AnswerKind::Failure, request, context)
 }
 
 fn is_bodiless(status: StatusCode) -> bool {

@@ -7,7 +7,7 @@ use sluicegate_base::bounds;
 use sluicegate_decide::admission::KnownBody;
 
 /// The part of a body that was read before the decision.
-pub(super) enum Prefix {
+pub(super) enum BodyPrefix {
     /// The whole body.
     Whole(Bytes),
     /// The body is longer than the limit.
@@ -23,7 +23,7 @@ pub(super) fn with_read_buffer(copies: u64, bytes: u64) -> u64 {
     bytes.saturating_mul(copies).saturating_add(read)
 }
 
-impl Prefix {
+impl BodyPrefix {
     /// Returns the part of a body that was `read` in the form that admission has.
     pub(super) fn known(read: Option<&Self>) -> KnownBody<'_> {
         match read {

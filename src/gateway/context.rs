@@ -14,12 +14,12 @@ use sluicegate_base::clock;
 use sluicegate_decide::outcome::RequestDisposition;
 use sluicegate_limiter::Timestamp;
 
-use super::body::Prefix;
+use super::body::BodyPrefix;
 use super::cause::Cause;
 use super::decision::{DecisionResult, RequestDecision};
 use super::forward_auth::ForwardAuthAnswer;
 use super::forwarded::ForwardedRequest;
-use super::min_body_rate::Pace;
+use super::min_body_rate::UploadPace;
 use crate::budgets::BytesPermit;
 use crate::record::{InFlight, TraceContext};
 use crate::snapshot::{ActiveRoute, Snapshot};
@@ -66,7 +66,7 @@ pub struct Context {
     /// The key parts that the request lacks.
     pub missing_keys: MissingKeys,
     /// The part of the body that was read before the decision; `None` where no key needs it.
-    pub(super) body: Option<Prefix>,
+    pub(super) body: Option<BodyPrefix>,
     /// The permit for its bytes; `None` where nothing is read for keys.
     pub(super) key_body: Option<BytesPermit>,
     /// The time at which the decision began: at once, or after the body was read.
@@ -78,7 +78,7 @@ pub struct Context {
     /// Body bytes received from the client.
     pub received: u64,
     /// The remaining time for the next body piece, and the time of the last one.
-    pub(super) pace: Pace,
+    pub(super) pace: UploadPace,
     _in_flight: InFlight,
 }
 
@@ -109,7 +109,7 @@ impl Context {
             disposition: None,
             cause: None,
             received: 0,
-            pace: Pace::default(),
+            pace: UploadPace::default(),
             _in_flight: in_flight,
         }
     }

@@ -11,7 +11,7 @@ use sluicegate_decide::own_failure::OwnFailure;
 use sluicegate_decide::response::GatewayProblem;
 
 use super::Gateway;
-use super::body::Prefix;
+use super::body::BodyPrefix;
 use super::context::Context;
 use super::decision::{DecisionResult, RequestDecision};
 use super::forwarded::{OriginRoute, OriginTarget};
@@ -174,7 +174,7 @@ impl Gateway {
         located: &LocatedRequest<'_>,
         context: &mut Context,
     ) -> LimitProgress<'l> {
-        let body = Prefix::known(context.body.as_ref());
+        let body = BodyPrefix::known(context.body.as_ref());
         let facts = located.facts(body, context.decided_at);
         let seed = &self.0.seed;
         let missing = &mut context.missing_keys;
@@ -259,7 +259,7 @@ impl Gateway {
     pub(super) fn decide_with_body(
         &self,
         pending: PendingDecision,
-        read: Result<Prefix, GatewayProblem>,
+        read: Result<BodyPrefix, GatewayProblem>,
         head: &ReceivedHead,
         context: &mut Context,
     ) -> LimitStep {

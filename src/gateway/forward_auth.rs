@@ -24,7 +24,7 @@ use sluicegate_decide::client::{AddressSource, PeerTrust, hop, identify};
 use sluicegate_decide::response::{ForwardAuthFault, GatewayProblem, HttpViolation, OriginalPart};
 use sluicegate_http1::{HeadLimits, HeadProgress, RequestHead};
 
-use super::shape::Kind;
+use super::shape::AnswerKind;
 use crate::config::rules::{ListenerProtocol, Rules};
 
 /// Tells the own status of a rejection whose listener has one for all.
@@ -63,13 +63,15 @@ impl ForwardAuthAnswer {
     }
 
     /// Gives an answer of this kind a status that says whether the request may be forwarded.
-    pub(super) fn adapt(self, status: &mut StatusCode, fields: &mut HeaderMap, kind: Kind) {
+    pub(super) fn adapt(self, status: &mut StatusCode, fields: &mut HeaderMap, kind: AnswerKind) {
         let is_below_400 =
             status.is_informational() || status.is_success() || status.is_redirection();
         let own = match kind {
-            Kind::Failure if is_below_400 => StatusCode::TOO_MANY_REQUESTS,
-            Kind::Failure | Kind::Content | Kind::Intercepted if is_below_400 => return,
-            Kind::Failure | Kind::Content | Kind::Intercepted => *status,
+            AnswerKind::Failure if is_below_400 => StatusCode::TOO_MANY_REQUESTS,
+            AnswerKind::Failure | AnswerKind::Content | AnswerKind::Intercepted if is_below_400 => {
+                return;
+            }
+            AnswerKind::Failure | AnswerKind::Content | AnswerKind::Intercepted => *status,
         };
         *status = self.rejection_status.unwrap_or(own);
         if self.rejection_status.is_some() {
@@ -163,7 +165,7 @@ mod tests {
     use super::*;
 
     /// Returns the status of an answer of this kind behind a listener with this status for rejections, and the own status that it tells.
-    fn adapted(rejection: Option<u16>, kind: Kind, status: u16) -> (u16, Option<String>) {
+    fn adapted(rejection: Option<u16>, kind: AnswerKind, status: u16) -> (u16, Option<String>) {
         let rejection_status = rejection.and_then(|status| StatusCode::from_u16(status).ok());
         let mut status = StatusCode::from_u16(status).unwrap();
         let mut fields = HeaderMap::new();
@@ -179,13 +181,13 @@ mod tests {
     fn only_content_below_400_is_leave_to_forward() {
         let told = |status: &str| Some(status.to_owned());
         for (kind, status, plain, as_403) in [
-            (Kind::Content, 204, (204, None), (204, None)),
-            (Kind::Content, 302, (302, None), (302, None)),
-            (Kind::Content, 404, (404, None), (403, told("404"))),
-            (Kind::Failure, 429, (429, None), (403, told("429"))),
-            (Kind::Failure, 503, (503, None), (403, told("503"))),
+            (AnswerKind::Content, 204, (204, None), (204, None)),
+            (AnswerKind::Content, 302, (302, None), (302, None)),
+            (AnswerKind::Content, 404, (404, None), (403, told("404"))),
+            (AnswerKind::Failure, 429, (429, None), (403, told("429"))),
+            (AnswerKind::Failure, 503, (503, None), (403, told("503"))),
             // Callers of gRPC get it.
-            (Kind::Failure, 200, (429, None), (403, told("429"))),
+            (AnswerKind::Failure, 200, (429, None), (403, told("429"))),
         ] {
             assert_eq!(adapted(None, kind, status), plain, "{kind:?} {status}");
             assert_eq!(

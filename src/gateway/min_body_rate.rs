@@ -15,7 +15,7 @@ use sluicegate_limiter::Timestamp;
 
 /// The remaining time of one body.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct UploadPace {
     /// The time that is left, and the arrival of the last piece; `None` before the first. Without a minimum rate it stays full.
     left: Option<(Duration, Timestamp)>,
 }
@@ -29,7 +29,7 @@ pub(super) struct MinBodyRate {
     pub(super) rate: u64,
 }
 
-impl Pace {
+impl UploadPace {
     /// Records a piece of `bytes` at `now`. Returns the timeout of the next read; `None` when the client is too slow.
     pub(super) fn refill(
         &mut self,
@@ -73,7 +73,7 @@ mod tests {
 
     /// Returns for how many seconds, up to an hour, a client passes that sends `bytes` every `every` seconds.
     fn endured(bytes: usize, every: u64, asked: MinBodyRate) -> u64 {
-        let mut pace = Pace::default();
+        let mut pace = UploadPace::default();
         for at in (0..3600).step_by(every as usize) {
             let now = Timestamp::from_nanos(at * 1_000_000_000);
             match pace.refill(bytes, now, asked) {
@@ -98,7 +98,7 @@ mod tests {
     /// Goal: a fast start buys no more than one timeout. Method: a gigabyte, then a byte a second.
     #[test]
     fn a_burst_is_no_credit_for_ever() {
-        let mut pace = Pace::default();
+        let mut pace = UploadPace::default();
         let second = |at: u64| Timestamp::from_nanos(at * 1_000_000_000);
         assert_eq!(pace.refill(1 << 30, second(0), ASKED), Some(ASKED.read));
         assert_eq!(pace.refill(1 << 30, second(1), ASKED), Some(ASKED.read));
@@ -109,7 +109,7 @@ mod tests {
     /// Goal: a client does not fail because its origin reads slowly. Method: pieces of 64 KiB, each after four minutes.
     #[test]
     fn a_slow_origin_is_not_held_against_the_client() {
-        let mut pace = Pace::default();
+        let mut pace = UploadPace::default();
         for at in 0..20 {
             let now = Timestamp::from_nanos(at * 240_000_000_000);
             assert!(pace.refill(64 * 1024, now, ASKED).is_some());

@@ -8,7 +8,7 @@ use sluicegate_base::received::ReceivedHead;
 use sluicegate_decide::outcome::{CacheUse, RequestDisposition};
 
 use super::Gateway;
-use super::body::Prefix;
+use super::body::BodyPrefix;
 use super::context::Context;
 use super::decide;
 use crate::config::rules::LoggedKeys;
@@ -76,7 +76,7 @@ impl Gateway {
             note_rejection(by, &key_values, context);
         }
         let replay = again.flatten().map(|located| {
-            let facts = located.facts(Prefix::known(context.body.as_ref()), context.decided_at);
+            let facts = located.facts(BodyPrefix::known(context.body.as_ref()), context.decided_at);
             ReplayFacts {
                 decided: context.decided_at,
                 keys: record_keys(&located.route.limits, &facts, &self.0.seed),
@@ -133,7 +133,7 @@ fn values(head: RequestHead<'_>, context: &Context, limit: usize) -> Vec<String>
     let Some(located) = located_again(head, context) else {
         return Vec::new();
     };
-    let facts = || located.facts(Prefix::known(context.body.as_ref()), context.decided_at);
+    let facts = || located.facts(BodyPrefix::known(context.body.as_ref()), context.decided_at);
     key_values(located.limits().get(limit), facts, shown)
 }
 

@@ -25,7 +25,7 @@ use sluicegate_decide::request_head::RequestHead;
 
 /// The kind of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum AnswerKind {
     /// The content that was asked for, or the origin's other answer.
     Content,
     /// An origin's failure with the gateway's page: the origin knows how long it may be cached.
@@ -34,7 +34,7 @@ pub(super) enum Kind {
     Failure,
 }
 
-impl Kind {
+impl AnswerKind {
     /// Returns whether an edit of this field applies to such an answer: on a failure, fields that describe content or its
     /// lifetime do not apply.
     fn takes(self, name: &HeaderName) -> bool {
@@ -78,14 +78,20 @@ impl Context {
 /// Edits the fields of a request on its way to the origin.
 pub(super) fn edit_request(fields: &mut dyn FieldEdit, request: &ReceivedHead, context: &Context) {
     if let Some(shape) = context.shape() {
-        edit(fields, &shape.request, Kind::Content, request, context);
+        edit(
+            fields,
+            &shape.request,
+            AnswerKind::Content,
+            request,
+            context,
+        );
     }
 }
 
 /// Edits the fields of an answer on its way to the client, who sent `request`.
 pub(super) fn edit_answer(
     fields: &mut HeaderMap,
-    kind: Kind,
+    kind: AnswerKind,
     request: &ReceivedHead,
     context: &Context,
 ) {
@@ -209,7 +215,7 @@ pub(super) fn redirect(
 fn edit(
     fields: &mut dyn FieldEdit,
     edits: &FieldEdits,
-    kind: Kind,
+    kind: AnswerKind,
     request: &ReceivedHead,
     context: &Context,
 ) {

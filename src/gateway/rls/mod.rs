@@ -23,7 +23,7 @@ use self::answer::CallAnswer;
 use self::messages::{RateLimitDescriptor, RateLimitRequest};
 use super::Gateway;
 use super::answer::{FieldForm, OwnAnswer};
-use super::body::Prefix;
+use super::body::BodyPrefix;
 use super::context::Context;
 use super::forward_auth::ForwardAuthAnswer;
 use super::record::ClientResponse;
@@ -174,7 +174,7 @@ impl Gateway {
         let step = match step {
             Step::ReadBody(pending) => {
                 // A descriptor has none.
-                let body = Prefix::Whole(Bytes::new());
+                let body = BodyPrefix::Whole(Bytes::new());
                 self.decide_with_body(*pending, Ok(body), &head, &mut context)
             }
             Step::Limits(step) => step,

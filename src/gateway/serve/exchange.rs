@@ -29,7 +29,7 @@ use crate::body_end::BodyEnd;
 use crate::budgets::ClientAccount;
 use crate::failure::{ClientFailure, Result};
 use crate::gateway::answer::OwnAnswer;
-use crate::gateway::body::Prefix;
+use crate::gateway::body::BodyPrefix;
 use crate::gateway::context::Context;
 use crate::gateway::extended_connect::unopened_status;
 use crate::gateway::http_versions::has_streams;
@@ -232,15 +232,15 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         shared: &SharedState,
         max_body_bytes: u64,
         context: &mut Context,
-    ) -> Result<Result<Prefix, GatewayProblem>> {
+    ) -> Result<Result<BodyPrefix, GatewayProblem>> {
         if !self.body.is_over() && !body_is_read(&self.head.method, &self.head.headers) {
-            return Ok(Ok(Prefix::OfOtherKind));
+            return Ok(Ok(BodyPrefix::OfOtherKind));
         }
         let server = &context.snapshot.compiled.rules.server;
         let most = server.max_key_body_bytes;
         let patience = server.client_read_timeout;
         if (self.body.framing.length()).is_some_and(|bytes| bytes > most as u64) {
-            return Ok(Ok(Prefix::TooLarge));
+            return Ok(Ok(BodyPrefix::TooLarge));
         }
         if !self.body.is_over() {
             let bytes = self.body.framing.length().unwrap_or(most as u64);
@@ -260,7 +260,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         most: usize,
         max_body_bytes: u64,
         context: &mut Context,
-    ) -> Result<Result<Prefix, GatewayProblem>> {
+    ) -> Result<Result<BodyPrefix, GatewayProblem>> {
         // An announced body fits, so the copy for keys is as long as it.
         let announced = self.body.framing.length();
         let announced = announced.and_then(|bytes| usize::try_from(bytes).ok());
@@ -273,10 +273,10 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
                 return Ok(Err(GatewayProblem::BodyTooLarge));
             }
             if data.len() > most {
-                return Ok(Ok(Prefix::TooLarge));
+                return Ok(Ok(BodyPrefix::TooLarge));
             }
             if self.body.is_over() {
-                return Ok(Ok(Prefix::Whole(data.freeze())));
+                return Ok(Ok(BodyPrefix::Whole(data.freeze())));
             }
             let read = self.client.read_more(None).await?;
             if !self.body.end(read) {

@@ -25,7 +25,7 @@ use crate::failure::Result;
 use crate::gateway::attempts::AnswerUse;
 use crate::gateway::forwarded::OriginHead;
 use crate::gateway::intercept::{self, ReplacementPage};
-use crate::gateway::shape::{self, Kind};
+use crate::gateway::shape::{self, AnswerKind};
 use crate::gateway::{answer, attempts, unread};
 use crate::name_case::ReceivedNames;
 use crate::origin::{IdleCheck, OriginChannel, strip_hop_by_hop};
@@ -213,10 +213,10 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         let forwarded = &*self.forwarded;
         let context = &*self.context;
         let page = intercept::page(request, status, context).map(Box::new);
-        let mut kind = Kind::Content;
+        let mut kind = AnswerKind::Content;
         if let Some(page) = &page {
             intercept::relabel(fields, page);
-            kind = Kind::Intercepted;
+            kind = AnswerKind::Intercepted;
         }
         if let Some(transaction) = &forwarded.cached {
             transaction.write_status(fields);
