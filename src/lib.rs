@@ -45,7 +45,6 @@ pub mod snapshot;
 mod socket_poll;
 mod supervisor;
 mod task_waker;
-pub mod terminal_text;
 mod thread_buffer;
 mod timer;
 pub mod tls;
@@ -53,8 +52,6 @@ pub mod usage;
 
 pub mod acme;
 pub mod admin;
-mod admin_client;
-pub mod top;
 
 #[cfg(any(fuzzing, test))]
 pub mod fuzzing;

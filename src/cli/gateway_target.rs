@@ -9,10 +9,10 @@ use sluicegate_decide::route;
 
 use super::config_file::named_or_packaged;
 use super::exit_code::{FAILED, USAGE};
-use crate::admin_client::AdminClient;
 use crate::config;
 use crate::config::rules::{AdminTokens, Rules};
 use crate::listener::reachable;
+use sluicegate_top::admin_client::AdminClient;
 
 /// The URL of a gateway that listens where the default configuration says.
 const DEFAULT_URL: &str = "http://127.0.0.1:9180";

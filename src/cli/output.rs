@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::terminal_text::printable_lines;
+use sluicegate_telemetry::terminal_text::printable_lines;
 
 /// Writes a text to the standard output. Texts of clients and of other operators in it do not act on the terminal.
 pub(super) fn print(text: &str) -> std::io::Result<()> {

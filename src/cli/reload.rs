@@ -14,7 +14,7 @@ use super::config_file::ConfigFile;
 use super::exit_code::{CHANGES, FAILED, SUCCESS};
 use super::gateway_target::of_config;
 use super::output::tell;
-use crate::admin_client::{AdminClient, AdminError};
+use sluicegate_top::admin_client::{AdminClient, AdminError};
 
 /// The extra time beyond the gateway's own timeout for a reload.
 const MARGIN: Duration = Duration::from_secs(5);

@@ -13,7 +13,7 @@ use sluicegate_decide::temporary_rules::{RateFactor, RuleTarget};
 use super::exit_code::{FAILED, SUCCESS, USAGE};
 use super::gateway_target::{RunningGateway, TargetError, encoded, failed, send};
 use super::output::{print, tell};
-use crate::terminal_text::printable;
+use sluicegate_telemetry::terminal_text::printable;
 
 /// The timeout of each answer: the gateway writes a file.
 const PATIENCE: Duration = Duration::from_secs(5);

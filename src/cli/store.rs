@@ -11,7 +11,7 @@ use sluicegate_redis_link::check::Severity;
 
 use crate::config;
 use crate::store;
-use crate::terminal_text::printable;
+use sluicegate_telemetry::terminal_text::printable;
 
 /// Tests every server of the store, and prints the findings.
 pub(super) fn check(file: &Path) -> u8 {

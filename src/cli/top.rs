@@ -10,8 +10,10 @@ use sluicegate_base::clock;
 use super::exit_code::{FAILED, SUCCESS};
 use super::gateway_target::{TargetError, of_config, of_url};
 use super::output::{print, tell};
-use crate::admin_client::AdminClient;
-use crate::top::{ColorPalette, GatewayFeed, TopReport, TopState, run_screen, text};
+use sluicegate_top::admin_client::AdminClient;
+use sluicegate_top::{
+    ColorPalette, GatewayFeed, TopReport, TopState, run_screen, terminal_width, text,
+};
 
 /// The timeout of each answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -117,10 +119,7 @@ impl TopCommand {
 
 /// Returns the columns of the terminal, or a width that shows all columns.
 fn frame_width() -> u16 {
-    if std::io::stdout().is_terminal()
-        && let Ok((width, _)) = ratatui::crossterm::terminal::size()
-    {
-        return width;
-    }
-    FRAME_WIDTH
+    let is_terminal = std::io::stdout().is_terminal();
+    let width = is_terminal.then(terminal_width).flatten();
+    width.unwrap_or(FRAME_WIDTH)
 }

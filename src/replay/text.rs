@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::compare::{ConfigComparison, LimitDifference};
 use super::report::{KeyReport, LimitReport, LogSummary, OutcomeSummary, ReplayReport};
-use crate::terminal_text::printable;
 use sluicegate_explain::{count, counted, counted_with, span};
+use sluicegate_telemetry::terminal_text::printable;
 
 /// The verb of one and of several.
 pub(super) const WAS: [&str; 2] = ["was", "were"];

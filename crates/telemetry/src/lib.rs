@@ -38,6 +38,7 @@ pub mod per_thread;
 pub mod process;
 pub mod rfc3339;
 pub mod syslog;
+pub mod terminal_text;
 
 /// The example of the README, which compiles and runs as a test.
 #[cfg(doctest)]

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use sluicegate_telemetry::escape::is_hidden;
+use crate::escape::is_hidden;
 
 /// Returns a text on one line, with each character that would act on a terminal or hide as `\u202e`.
 #[must_use]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::terminal_text::printable;
+use sluicegate_telemetry::terminal_text::printable;
 
 /// Clients of each group that are shown.
 pub(super) const SHOWN_CLIENTS: usize = 5;

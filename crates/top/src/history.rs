@@ -219,7 +219,7 @@ pub(super) mod tests {
     use super::*;
 
     /// An hour with ten requests a second, a minute of rejections half an hour ago, and a refused reload.
-    pub(in crate::top) fn hour() -> PastHour {
+    pub(crate) fn hour() -> PastHour {
         let mut hour = PastHour::default();
         hour.take(answer(0..=360));
         hour

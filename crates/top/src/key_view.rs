@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sluicegate_decide::temporary_rules::written_key;
 
-use crate::terminal_text::printable;
+use sluicegate_telemetry::terminal_text::printable;
 
 /// The keys of a limit with the highest use, `/limits/NAME/top`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

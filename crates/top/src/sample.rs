@@ -287,7 +287,7 @@ pub(super) mod tests {
     use super::*;
 
     /// A gateway with two limits and one origin, after so many seconds and requests of each limit.
-    pub(in crate::top) fn sampled(seconds: u64, requests: f64) -> GatewaySample {
+    pub(crate) fn sampled(seconds: u64, requests: f64) -> GatewaySample {
         let status = r#"{
             "version": "0.1.0", "started": "2026-11-25T08:00:00.000Z", "uptime": 90061, "requests_in_flight": 3, "new": [1],
             "requests": { "all": 0, "rejected": REJECTED, "failed_by_gateway": FAILED, "failed_by_origins": SECONDS, "clients_gone": 4 },

@@ -19,6 +19,13 @@ use super::state::{KeyReaction, TopState};
 /// Milliseconds for which a keystroke is waited for before the next look at answers and signals.
 const POLL: u8 = 50;
 
+/// Returns the columns of the terminal; `None` where there is none.
+#[must_use]
+pub fn terminal_width() -> Option<u16> {
+    let (width, _) = ratatui::crossterm::terminal::size().ok()?;
+    Some(width)
+}
+
 /// Shows the gateway until the person quits, the terminal is closed, or a signal ends the process; a second signal ends it at once.
 ///
 /// # Errors

@@ -338,7 +338,7 @@ pub(super) mod tests {
     const NOW: Timestamp = Timestamp::from_secs(1_795_245_038);
 
     /// A state after two samples, with two keys of the limit `otp`.
-    pub(in crate::top) fn state() -> TopState {
+    pub(crate) fn state() -> TopState {
         let mut state = TopState::new("127.0.0.1:9180", ColorPalette::Plain);
         state.show(sampled(10, 100.0));
         let key = |key: &str, used, next: &str| NearKey {

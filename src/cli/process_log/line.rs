@@ -20,7 +20,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::terminal_text::printable_lines;
+use sluicegate_telemetry::terminal_text::printable_lines;
 
 /// The format of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
