@@ -78,7 +78,7 @@ pub use request_totals::RequestTotals;
 pub use route_metrics::RouteMetrics;
 pub use route_results::RouteResults;
 #[cfg(feature = "otlp")]
-pub use signal_export::{InstanceId, SignalExportService};
+pub use signal_export::{InstanceId, SignalExport};
 pub use store_calls::StoreCallCounts;
 pub use trace::TraceContext;
 pub use untrusted_forwarding::UntrustedForwarding;

@@ -1,4 +1,4 @@
-//! Runs the export of all signals as one background service, with the collector of the snapshot in force.
+//! Runs the export of all signals in one background task, with the collector of the snapshot in force.
 //!
 //! Each signal has an exporter and a connection of its own, so that a collector that rejects logs, say, still gets spans. Metrics are
 //! sampled here; spans and lines are written by the threads of requests.
@@ -6,10 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use http::HeaderMap;
-use pingora::server::ShutdownWatch;
-use pingora::services::background::BackgroundService;
 use sluicegate_base::clock;
 use sluicegate_decide::in_force::InForce;
 use sluicegate_decide::request_id::draw;
@@ -17,6 +14,7 @@ use sluicegate_decide::retry_after::retry_after;
 use sluicegate_telemetry::otlp::{
     CollectorAddress, ExportContext, ExportSettings, SoftwareName, TlsSettings, export,
 };
+use tokio::sync::watch;
 
 use super::export_queues::ExportQueues;
 use crate::config::rules::{OtlpRules, OtlpSignal};
@@ -27,8 +25,8 @@ const INSTANCE_ID: &str = "service.instance.id";
 /// The time between two checks whether a sample of the metrics is due: a reload may have changed their interval.
 const SAMPLE_CHECK: Duration = Duration::from_millis(250);
 
-/// The background service.
-pub struct SignalExportService {
+/// The export of all signals.
+pub struct SignalExport {
     /// The queues of all signals.
     pub queues: Arc<ExportQueues>,
     /// The collector in force; `None` where there is none.
@@ -61,9 +59,9 @@ impl InstanceId {
     }
 }
 
-#[async_trait]
-impl BackgroundService for SignalExportService {
-    async fn start(&self, shutdown: ShutdownWatch) {
+impl SignalExport {
+    /// Exports until `shutdown` announces the end.
+    pub async fn run(&self, shutdown: watch::Receiver<bool>) {
         tokio::join!(
             self.export_signal(OtlpSignal::Traces, shutdown.clone()),
             self.export_signal(OtlpSignal::Logs, shutdown.clone()),
@@ -71,10 +69,8 @@ impl BackgroundService for SignalExportService {
             self.sample_in_intervals(),
         );
     }
-}
 
-impl SignalExportService {
-    async fn export_signal(&self, signal: OtlpSignal, mut shutdown: ShutdownWatch) {
+    async fn export_signal(&self, signal: OtlpSignal, mut shutdown: watch::Receiver<bool>) {
         let context = SignalContext {
             signal,
             service: self,
@@ -109,7 +105,7 @@ impl SignalExportService {
 /// The export of one signal.
 struct SignalContext<'a> {
     signal: OtlpSignal,
-    service: &'a SignalExportService,
+    service: &'a SignalExport,
 }
 
 impl ExportContext for SignalContext<'_> {

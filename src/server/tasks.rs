@@ -16,7 +16,7 @@ use crate::origin::HealthChecks;
 use crate::process::watch::Reloads;
 use crate::process::{GatewayProcess, Maintenance, RuleService};
 #[cfg(feature = "otlp")]
-use crate::record::{InstanceId, SignalExportService};
+use crate::record::{InstanceId, SignalExport};
 use crate::reverse_dns::{CrawlerNames, LookUpService};
 use crate::store::SyncTask;
 use crate::supervisor::WatchdogService;
@@ -27,6 +27,18 @@ struct SyncService(SyncTask);
 
 #[async_trait]
 impl BackgroundService for SyncService {
+    async fn start(&self, shutdown: ShutdownWatch) {
+        self.0.run(shutdown).await;
+    }
+}
+
+/// The background service that sends signals to the collector in force.
+#[cfg(feature = "otlp")]
+struct ExportService(SignalExport);
+
+#[cfg(feature = "otlp")]
+#[async_trait]
+impl BackgroundService for ExportService {
     async fn start(&self, shutdown: ShutdownWatch) {
         self.0.run(shutdown).await;
     }
@@ -106,7 +118,7 @@ fn add_figures(server: &mut Server, process: &Arc<GatewayProcess>) {
     #[cfg(feature = "otlp")]
     server.add_service(background_service(
         "otlp",
-        SignalExportService {
+        ExportService(SignalExport {
             queues: Arc::clone(&process.shared.recorder.exports),
             collector: process
                 .shared
@@ -116,7 +128,7 @@ fn add_figures(server: &mut Server, process: &Arc<GatewayProcess>) {
                 move || export_metrics(&process)
             }),
             instance_id: InstanceId::draw(),
-        },
+        }),
     ));
 
     let watch = LoadWatch {
