@@ -21,7 +21,6 @@ pub mod server;
 pub mod gateway;
 pub mod listener;
 pub mod origin;
-pub mod record;
 
 pub mod cache;
 pub mod compression;
@@ -37,7 +36,6 @@ mod http_date;
 pub mod load;
 mod name_case;
 pub mod process;
-mod reading_window;
 pub mod replay;
 mod reusable_timeout;
 pub mod reverse_dns;

@@ -42,9 +42,9 @@ use crate::config::rules::Rules;
 use crate::history::MarkKind;
 use crate::listener::{AdminApp, Intake};
 use crate::process::{GatewayProcess, Phase};
-use crate::record::{AccessLog, AuditLog, RequestMetrics, RequestRecorder};
 use crate::supervisor;
 use sluicegate_decide::admission::KeySeed;
+use sluicegate_record::{AccessLog, AuditLog, RequestMetrics, RequestRecorder};
 
 /// The source of a gateway's listening sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

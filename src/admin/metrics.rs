@@ -16,7 +16,7 @@ use super::{
 };
 #[cfg(feature = "otlp")]
 use crate::process::GatewayProcess;
-use crate::record;
+use sluicegate_record::families as recorded;
 
 /// Returns the page of `/metrics`.
 pub(super) fn page(sampled: AdminSnapshot<'_>) -> AdminPage {
@@ -33,7 +33,7 @@ pub fn export_metrics(process: &GatewayProcess) {
 
 /// Returns the families of `/metrics`.
 fn families(sampled: AdminSnapshot<'_>) -> Vec<SampledFamily> {
-    let mut all = record::families::families(sampled.recorder);
+    let mut all = recorded::families(sampled.recorder);
     all.extend(connections::families(&sampled.connections));
     all.extend(tables(&sampled.limits));
     all.extend(pressure(&sampled.limits));

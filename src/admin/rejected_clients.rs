@@ -16,7 +16,7 @@ use sluicegate_limiter::Timestamp;
 use super::page::{AdminPage, is_reading, only_reading};
 use super::task::AdminTask;
 use crate::process::GatewayProcess;
-use crate::record::{ClientGroups, RejectedClientsView};
+use sluicegate_record::{ClientGroups, RejectedClientsView};
 
 /// The number of clients that are shown by default.
 const USUAL: usize = 20;

@@ -20,8 +20,8 @@ use super::problems::{self, OperatingProblem};
 use super::rules::RulesSection;
 use crate::config::MemoryPlan;
 use crate::process::GatewayProcess;
-use crate::record::RequestRecorder;
 use crate::store::{RemoteWriteStats, ReplicationStats};
+use sluicegate_record::RequestRecorder;
 
 /// The state of the gateway at one moment.
 pub(super) struct AdminSnapshot<'a> {

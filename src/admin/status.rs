@@ -21,8 +21,8 @@ use super::rules::RulesSection;
 use super::snapshot::AdminSnapshot;
 use super::store::StoreSection;
 use crate::config::MemoryPlan;
-use crate::record::access_log::AccessLogCounts;
-use crate::record::{RequestFigures, RequestTotals};
+use sluicegate_record::access_log::AccessLogCounts;
+use sluicegate_record::{RequestFigures, RequestTotals};
 
 /// Returns the page of `/status`, with these clients.
 pub(super) fn page(sampled: AdminSnapshot<'_>, clients: Vec<ClientSection>) -> AdminPage {

@@ -89,7 +89,7 @@ fn state_of(server: &ServerStatus) -> &'static str {
     }
 }
 
-/// Returns the metrics that are sampled from the link at a scrape; [`crate::record`] has its counters.
+/// Returns the metrics that are sampled from the link at a scrape; [`sluicegate_record`] has its counters.
 pub(super) fn families(view: Option<LinkStatus>) -> Vec<SampledFamily> {
     let Some(view) = view else {
         return Vec::new();

@@ -25,10 +25,10 @@ use crate::budgets::OpenFiles;
 use crate::config::rules::{AccessLogTarget, AdminTokens, LogRules};
 use crate::config::{no_review, parse};
 use crate::process::{Phase, ReloadReport, ReloadTrigger};
-use crate::record::RequestRecorder;
-use crate::record::access_log::AccessLog;
-use crate::record::metrics::RequestMetrics;
 use sluicegate_decide::admission::{ActiveLimit, KeySeed};
+use sluicegate_record::RequestRecorder;
+use sluicegate_record::access_log::AccessLog;
+use sluicegate_record::metrics::RequestMetrics;
 
 const STARTED: Timestamp = Timestamp::from_secs(1_795_245_038);
 

@@ -15,7 +15,7 @@ use sluicegate_base::bounds::HANDSHAKES;
 use super::client_accounts::{AccountCharge, ClientAccount, ClientAccounts, Resource};
 use super::tally::{BudgetCap, BudgetTallies, ResourceTally};
 use crate::config::rules::DefenceRules;
-use crate::record::HandshakeFailure;
+use sluicegate_record::HandshakeFailure;
 
 /// The TLS handshakes in progress.
 #[derive(Debug, Default)]

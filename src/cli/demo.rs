@@ -23,9 +23,9 @@ use super::exit_code::{FAILED, USAGE};
 use super::output::tell;
 use super::process_log::ProcessLog;
 use crate::config;
-use crate::record::live_view::ColorMode;
-use crate::record::{AccessLog, RequestRecorder};
 use crate::server::{self, ServerExtras, StartError, StartMode};
+use sluicegate_record::live_view::ColorMode;
+use sluicegate_record::{AccessLog, RequestRecorder};
 
 /// Names that are tried for the directory of the rules.
 const ATTEMPTS: u32 = 100;

@@ -21,7 +21,6 @@ use super::forward_auth::ForwardAuthAnswer;
 use super::forwarded::ForwardedRequest;
 use super::min_body_rate::UploadPace;
 use crate::budgets::BytesPermit;
-use crate::record::{InFlight, TraceContext};
 use crate::snapshot::{ActiveRoute, Snapshot};
 use sluicegate_decide::admission::{
     AdmissionReport, Admitted, ChargeTiming, FinalResponse, LimitNote, OriginContact, RequestEnd,
@@ -32,6 +31,7 @@ use sluicegate_decide::locate::{KnownClient, RequestRoute};
 use sluicegate_decide::rejection::{MissingKeys, Rejection};
 use sluicegate_decide::request_id::RequestId;
 use sluicegate_decide::url_scheme::UrlScheme;
+use sluicegate_record::{InFlight, TraceContext};
 
 /// The state of one request.
 pub struct Context {

@@ -22,7 +22,6 @@ use super::wait::{self, WaitEnd};
 use crate::failure::{ClientFailure, Result};
 use crate::origin::AdmittedPool;
 use crate::process::warn_of_overflow;
-use crate::record::TraceContext;
 use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
 use sluicegate_decide::admission::{Admission, KnownBody, LimitProgress, RouteLimits, evaluate};
 use sluicegate_decide::client::{AddressSource, TlsFacts, given_request_id};
@@ -32,6 +31,7 @@ use sluicegate_decide::locate::{
 use sluicegate_decide::rejection::Rejection;
 use sluicegate_decide::request_head::RequestHead;
 use sluicegate_decide::store::StoreFailure;
+use sluicegate_record::TraceContext;
 
 impl Gateway {
     /// Runs stages 2 to 4: finds the client and the route, and evaluates the limits.

@@ -19,8 +19,8 @@ use crate::failure::ResponseStage;
 use crate::origin::{
     AdmittedPool, AttemptFailure, AttemptWait, FailedServers, OriginServer, ServerPermit,
 };
-use crate::record::OriginUse;
 use crate::snapshot::ActiveRoute;
+use sluicegate_record::OriginUse;
 
 /// The choices of a route for a request to its origin.
 #[derive(Clone, Default)]

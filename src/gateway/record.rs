@@ -12,11 +12,11 @@ use super::body::BodyPrefix;
 use super::context::Context;
 use super::decide;
 use crate::config::rules::LoggedKeys;
-use crate::record::{OriginUse, Outcome, ReplayFacts};
 use sluicegate_decide::admission::{RejectedKey, key_values, record_keys, record_reserves};
 use sluicegate_decide::locate::{LocatedRequest, NormalForms};
 use sluicegate_decide::rejection::{LimitRejection, Rejection};
 use sluicegate_decide::request_head::RequestHead;
+use sluicegate_record::{OriginUse, Outcome, ReplayFacts};
 
 /// The response that the client got, for the record.
 pub(super) struct ClientResponse<'a> {

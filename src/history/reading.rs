@@ -7,8 +7,8 @@ use sluicegate_limiter::Timestamp;
 
 use crate::config::rules::Name;
 use crate::origin::{AttemptCounts, ServerPool};
-use crate::record::live_counts::{LimitAnswers, limit_answers};
-use crate::record::{RequestMetrics, RouteResults};
+use sluicegate_record::live_counts::{LimitAnswers, limit_answers};
+use sluicegate_record::{RequestMetrics, RouteResults};
 
 /// The counters of the gateway at one moment. They are kept apart by route and by server, since a reload that removes one of these takes
 /// its counts out of every sum.

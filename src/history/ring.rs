@@ -13,7 +13,7 @@ use sluicegate_limiter::Timestamp;
 use super::reading::CounterReading;
 use super::series::{SeriesTable, SeriesView};
 use crate::origin::AttemptCounts;
-use crate::record::{LatencyFigures, RequestTotals, RouteResults};
+use sluicegate_record::{LatencyFigures, RequestTotals, RouteResults};
 
 /// The growth of the gateway's counters within one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -8,7 +8,7 @@ use sluicegate_base::bounds::HISTORY_STEPS;
 use super::*;
 use crate::config::rules::Name;
 use crate::origin::AttemptCounts;
-use crate::record::{RequestTotals, RouteResults};
+use sluicegate_record::{RequestTotals, RouteResults};
 
 fn at(millis: u64) -> Timestamp {
     Timestamp::from_secs(1_800_000_000).saturating_add(Duration::from_millis(millis))

@@ -19,7 +19,7 @@ use tokio::io::AsyncReadExt;
 
 use crate::client_socket::ClientSocket;
 use crate::config::rules::ProxyProtocol;
-use crate::record::{ProxyHeaderCounts, ProxyHeaderResult};
+use sluicegate_record::{ProxyHeaderCounts, ProxyHeaderResult};
 
 const V1: &[u8] = b"PROXY ";
 /// The longest line of version 1, with its end.

@@ -10,8 +10,8 @@ use sluicegate_limiter::Timestamp;
 use crate::config::rules::Name;
 use crate::config::{LimitFigure, LoadFigure, OriginFigure};
 use crate::origin::{AttemptCounts, LatencyCounts, ServerPool};
-use crate::reading_window::ReadingWindow;
 use sluicegate_decide::admission::{ActiveLimit, KeySeed};
+use sluicegate_record::reading_window::ReadingWindow;
 
 /// The sources of figures, at one moment.
 pub struct LoadSources<'a> {

@@ -7,8 +7,8 @@ use sluicegate_limiter::{Ask, Cost, Seed, decide};
 
 use super::*;
 use crate::config;
-use crate::record::RequestMetrics;
 use crate::snapshot::Snapshot;
+use sluicegate_record::RequestMetrics;
 
 const RULES: &str = "
 listener = [{ address = '127.0.0.1:1' }]

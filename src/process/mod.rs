@@ -22,8 +22,8 @@ use sluicegate_decide::state::CounterStorage;
 
 use crate::budgets::OpenFiles;
 use crate::config::rules::Rules;
-use crate::record::RequestRecorder;
 use sluicegate_decide::admission::KeySeed;
+use sluicegate_record::RequestRecorder;
 
 pub use self::lifecycle::{Lifecycle, Phase};
 pub use self::maintenance::Maintenance;

@@ -25,11 +25,11 @@ use crate::config::AvailableMemory;
 use crate::config::rules::Rules;
 use crate::history::{CounterReading, GatewayHistory, MarkKind};
 use crate::origin::{HopName, OriginConnector};
-use crate::record::{Outcome, RequestRecorder};
 use crate::snapshot::Snapshot;
 use crate::tls::Certificates;
 use crate::usage::UsageSamples;
 use sluicegate_decide::admission::KeySeed;
+use sluicegate_record::{Outcome, RequestRecorder};
 
 /// Shared by all requests of the process.
 pub struct SharedState {

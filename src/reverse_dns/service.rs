@@ -23,7 +23,7 @@ use tracing::warn;
 use super::confirm::confirm;
 use super::system_servers::SystemServers;
 use super::transport::ask;
-use crate::record::LookUpDurations;
+use sluicegate_record::LookUpDurations;
 
 /// The pause after which a reload is noticed while nothing is to do.
 const LOOK: Duration = Duration::from_secs(1);

@@ -15,12 +15,12 @@ use crate::load::LoadWatch;
 use crate::origin::HealthChecks;
 use crate::process::watch::Reloads;
 use crate::process::{GatewayProcess, Maintenance, RuleService};
-#[cfg(feature = "otlp")]
-use crate::record::{InstanceId, SignalExport};
 use crate::reverse_dns::{CrawlerNames, LookUpService};
 use crate::store::SyncTask;
 use crate::supervisor::WatchdogService;
 use crate::usage::UsageSampler;
+#[cfg(feature = "otlp")]
+use sluicegate_record::{InstanceId, SignalExport};
 
 /// The background service that syncs with the store in force.
 struct SyncService(SyncTask);

@@ -66,8 +66,8 @@ mod tests {
 
     use super::*;
     use crate::config::{Environment, no_review, parse_in};
-    use crate::record::RequestMetrics;
     use sluicegate_decide::admission::KeySeed;
+    use sluicegate_record::RequestMetrics;
 
     /// A resolver that knows every name, or none.
     struct Resolver {

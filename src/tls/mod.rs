@@ -34,8 +34,8 @@ pub(crate) use stream::SecuredStream;
 pub use termination::Termination;
 
 use crate::client_socket::ClientSocket;
-use crate::record::{HandshakeCounts, HandshakeFailure, HandshakeKind, TlsVersion};
 use sluicegate_base::bounds;
+use sluicegate_record::{HandshakeCounts, HandshakeFailure, HandshakeKind, TlsVersion};
 
 /// The times that a client has for its handshake.
 #[derive(Clone, Copy, Debug)]

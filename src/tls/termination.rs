@@ -23,7 +23,7 @@ use sluicegate_decide::client::ClientCertPolicy;
 
 use super::certificates::{ACME_TLS, Certificates, ServedCertificates, SingleCertificate};
 use crate::config::rules::{Http2, Http3, ListenerRules, MinVersion, TlsRules};
-use crate::record::counting_provider;
+use sluicegate_record::counting_provider;
 
 /// The TLS termination of one listener.
 pub struct Termination {

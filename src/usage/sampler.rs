@@ -13,8 +13,8 @@ use sluicegate_decide::in_force::InForce;
 
 use super::{UsageSamples, lock};
 use crate::config::rules::Name;
-use crate::record::RequestMetrics;
 use sluicegate_decide::admission::ActiveLimit;
+use sluicegate_record::RequestMetrics;
 
 /// The background service. It has a runtime of its own, so a walk holds up nothing else.
 pub struct UsageSampler {

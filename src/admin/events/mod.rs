@@ -1,7 +1,7 @@
 //! Streams events to pages: `GET /events`, as `text/event-stream`.
 //!
 //! One task samples the gateway while at least one stream is open, and every stream gets the same bytes through a bounded channel. A
-//! request pays nothing for it but what [`RejectionTail`](crate::record::RejectionTail) says. A stream that reads too slowly loses the
+//! request pays nothing for it but what [`RejectionTail`](sluicegate_record::RejectionTail) says. A stream that reads too slowly loses the
 //! oldest events and is told how many; it never delays the task or another stream.
 //!
 //! | event | when | content |

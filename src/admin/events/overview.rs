@@ -19,9 +19,9 @@ use crate::admin::status::ConfigurationSection;
 use crate::admin::store::StoreSection;
 use crate::config::rules::ListenerRules;
 use crate::process::GatewayProcess;
-use crate::record::live_counts::counter_names;
 use crate::snapshot::Snapshot;
 use sluicegate_decide::admission::ActiveLimit;
+use sluicegate_record::live_counts::counter_names;
 
 /// The part that a reload changes.
 #[derive(Serialize)]

@@ -9,7 +9,7 @@ use super::event_of;
 use crate::admin::key_texts::KeyValuesForm;
 use crate::admin::rejected_clients::GroupNames;
 use crate::process::GatewayProcess;
-use crate::record::TailedRejection;
+use sluicegate_record::TailedRejection;
 
 /// Returns the event of the rejections since the previous call; `None` without any.
 pub(super) fn event(process: &GatewayProcess) -> Option<Bytes> {

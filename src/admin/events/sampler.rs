@@ -18,10 +18,10 @@ use crate::admin::problems::{self, ProblemList};
 use crate::config::rules::Name;
 use crate::history::HistoryPosition;
 use crate::process::GatewayProcess;
-use crate::record::live_counts::{LimitTotals, limit_totals};
-use crate::record::{LatencyFigures, RequestTotals};
 use crate::snapshot::Snapshot;
 use sluicegate_decide::admission::ActiveLimit;
+use sluicegate_record::live_counts::{LimitTotals, limit_totals};
+use sluicegate_record::{LatencyFigures, RequestTotals};
 
 /// Ticks after which a large state is sent again.
 const TICKS_OF_LARGE_STATE: u32 = 10 * bounds::EVENTS_TICKS_OF_COUNTERS;

@@ -14,8 +14,8 @@ use crate::admin::origin_view::{OriginView, ServerView};
 use crate::config::rules::BrokenFile;
 use crate::origin::{AttemptOutcome, ServerStatus};
 use crate::process::ReloadReport;
-use crate::record::RequestFigures;
 use crate::store::timestamp;
+use sluicegate_record::RequestFigures;
 
 /// Failed requests below which their share says nothing.
 const LEAST_FAILED: u64 = 3;
@@ -281,7 +281,7 @@ mod tests {
 
     use super::*;
     use crate::admin::origins::tests::seen;
-    use crate::record::RequestTotals;
+    use sluicegate_record::RequestTotals;
 
     fn seen_with(states: &[ServerStatus]) -> OriginView {
         let mut origin = seen().remove(0);

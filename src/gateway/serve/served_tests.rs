@@ -26,10 +26,10 @@ use crate::config::rules::{AccessLogTarget, ListenerProtocol, LogRules};
 use crate::config::{no_review, parse};
 use crate::failure::ClientFailure;
 use crate::process::{GatewayProcess, SharedState};
-use crate::record::RequestRecorder;
-use crate::record::access_log::AccessLog;
-use crate::record::metrics::RequestMetrics;
 use sluicegate_decide::admission::KeySeed;
+use sluicegate_record::RequestRecorder;
+use sluicegate_record::access_log::AccessLog;
+use sluicegate_record::metrics::RequestMetrics;
 
 const CONFIGURATION: &str = "
     listener = [{ address = '127.0.0.1:8080' }]

@@ -37,9 +37,9 @@ use crate::http2_floods::flood_limits;
 use crate::listener::http2::{StreamContext, StreamProtocol};
 use crate::listener::timer_keepalive;
 use crate::process::SharedState;
-use crate::record::HandshakeCounts;
 use crate::snapshot::Snapshot;
 use crate::tls::{self, ActiveListener};
+use sluicegate_record::HandshakeCounts;
 
 /// Errors of the socket behind one another that are taken for one that lasts.
 const ERRORS_IN_A_ROW: u32 = 16;

@@ -6,7 +6,7 @@ use quinn_proto::ConnectionError;
 use sluicegate_http3::RuleViolation;
 
 use crate::process::SharedState;
-use crate::record::HandshakeFailure;
+use sluicegate_record::HandshakeFailure;
 
 /// The code with which a handshake ends whose TLS sends the alert 0, RFC 9001 §4.8: that of another one is higher by its number.
 const CRYPTO_ERROR: u64 = 0x100;

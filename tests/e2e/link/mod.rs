@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluicegate::config::rules::StoreRules;
-use sluicegate::record::StoreCallCounts;
 use sluicegate::store::{SystemEnvironment, link_settings};
+use sluicegate_record::StoreCallCounts;
 use sluicegate_redis_link::{Call, ConnectionState, Link, Reply, StoreError};
 
 use crate::harness::eventually;

@@ -46,7 +46,7 @@ mod tests {
 
     /// The fields, each of which has to be in the operator's guide.
     fn fields(status: &CrawlerStatus) -> Value {
-        let guide = include_str!("../../docs/operations/logs.md");
+        let guide = include_str!("../../../docs/operations/logs.md");
         let mut bytes = b"{\"time\":0".to_vec();
         write(&mut bytes, status);
         bytes.push(b'}');

@@ -35,7 +35,7 @@ use super::route_metrics::{RouteCells, RouteCounts, RouteMetrics, totals};
 use super::route_results::RouteResults;
 use super::store_calls::StoreCallCounts;
 use super::untrusted_forwarding::UntrustedForwarding;
-use crate::config::rules::Name;
+use sluicegate_config::rules::Name;
 
 /// The counts of requests, and of what happens before there is one.
 #[derive(Debug, Default)]
@@ -255,7 +255,7 @@ impl RequestMetrics {
     }
 
     /// Returns the results of every route since its counters began, and those of requests without a route under an empty name.
-    pub(crate) fn route_results(&self) -> BTreeMap<Name, RouteResults> {
+    pub fn route_results(&self) -> BTreeMap<Name, RouteResults> {
         let unmatched = (Arc::from(""), RouteCells::results(&self.unmatched));
         let routes = read(&self.routes);
         let named =
@@ -264,7 +264,7 @@ impl RequestMetrics {
     }
 
     /// Returns the requests of all routes since the start, by disposition and code.
-    pub(crate) fn request_counts(&self) -> RequestCounts {
+    pub fn request_counts(&self) -> RequestCounts {
         let mut sums = [[0; CODES.len()]; DISPOSITIONS];
         let routes = read(&self.routes);
         let cells = routes.values().flat_map(|cells| cells.cells());
@@ -346,7 +346,7 @@ impl ReloadCounts {
     }
 
     /// Returns the reloads that succeeded and those that failed.
-    pub(crate) fn read(&self) -> [(&'static str, u64); 2] {
+    pub fn read(&self) -> [(&'static str, u64); 2] {
         [
             ("ok", self.succeeded.load(Ordering::Relaxed)),
             ("failed", self.failed.load(Ordering::Relaxed)),

@@ -20,8 +20,8 @@ use sluicegate_base::bounds::LOG_PLACES;
 use sluicegate_decide::outcome::RequestDisposition;
 
 use super::outcome::Outcome;
-use crate::config::LineFacts;
-use crate::config::rules::{LogRules, RefusedLines};
+use sluicegate_config::LineFacts;
+use sluicegate_config::rules::{LogRules, RefusedLines};
 
 /// Seconds between two lines in the process log about lines that are left out.
 const REMINDER: u32 = 60;
@@ -183,8 +183,8 @@ mod tests {
 
     use super::super::example::{Example, NOW, refused};
     use super::*;
-    use crate::config::OUTCOMES;
-    use crate::config::rules::AccessLogTarget;
+    use sluicegate_config::OUTCOMES;
+    use sluicegate_config::rules::AccessLogTarget;
 
     fn rules(refused: RefusedLines) -> LogRules {
         LogRules {

@@ -17,7 +17,7 @@ use super::super::example::{Example, NOW, refused, verdict_of};
 use super::super::metrics::RequestMetrics;
 use super::super::outcome::{OriginUse, Outcome};
 use super::*;
-use crate::config::rules::{AccessLogTarget, OnMissing, ValueSource};
+use sluicegate_config::rules::{AccessLogTarget, OnMissing, ValueSource};
 use sluicegate_decide::admission::{LimitEvent, LimitNote, ReportDetails};
 
 fn line(outcome: &Outcome<'_>) -> String {
@@ -119,7 +119,7 @@ fn a_barred_request_names_its_limit_its_wait_and_what_bars_it() {
         if let RejectionReason::Banned(_) = reason {
             assert_eq!(object["ban_key"], "000000000000000e");
         }
-        let guide = include_str!("../../docs/operations/logs.md");
+        let guide = include_str!("../../../docs/operations/logs.md");
         for field in object.as_object().expect("an object").keys() {
             assert!(guide.contains(&format!("| `{field}` |")), "{field}");
         }
@@ -298,7 +298,7 @@ fn the_handshake_is_in_the_line_and_bounded() {
 /// Goal: every field is documented. Method: look each key of the fullest lines up in the operator's guide.
 #[test]
 fn every_field_is_in_the_operators_guide() {
-    let guide = include_str!("../../docs/operations/logs.md");
+    let guide = include_str!("../../../docs/operations/logs.md");
     let (route, verdict) = refused();
     let id = HeaderValue::from_static("of-the-origin");
     let origin = OriginUse {
@@ -392,7 +392,7 @@ fn notes_are_written_with_the_names_of_their_limits() {
     };
     let text = line(&outcome.outcome());
     let line: Value = serde_json::from_str(&text).expect("a line is JSON");
-    let guide = include_str!("../../docs/operations/logs.md");
+    let guide = include_str!("../../../docs/operations/logs.md");
     for field in line.as_object().expect("an object").keys() {
         assert_eq!(
             text.matches(&format!("\"{field}\":")).count(),

@@ -13,7 +13,7 @@ use std::time::Duration;
 use sluicegate_base::bounds::AUDIT_LOG_BUFFER;
 use sluicegate_telemetry::line_log::{LineLog, LineLogCounts, LineLogSettings, LineTarget};
 
-use crate::config::rules::{AuditLogTarget, LogRules};
+use sluicegate_config::rules::{AuditLogTarget, LogRules};
 
 /// The log of changes by operators; the default has no stream. Dropping it writes what is buffered.
 #[derive(Debug, Default)]
@@ -114,7 +114,7 @@ fn line_target(target: Option<&AuditLogTarget>) -> LineTarget {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::rules::AccessLogTarget;
+    use sluicegate_config::rules::AccessLogTarget;
 
     fn rules(audit: Option<AuditLogTarget>) -> LogRules {
         LogRules {

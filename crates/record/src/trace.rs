@@ -16,8 +16,8 @@ use sluicegate_decide::client::{PeerTrust, hop};
 use sluicegate_decide::request_id::{RequestId, draw};
 use sluicegate_decide::trace_fields::{TRACEPARENT, TRACESTATE};
 
-use crate::config::Share;
-use crate::config::rules::{OtlpSignal, Rules};
+use sluicegate_config::Share;
+use sluicegate_config::rules::{OtlpSignal, Rules};
 
 /// A span of a trace: the gateway's own part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use sluicegate_limiter::{KeyHash, Timestamp};
 
 use super::outcome::Outcome;
 use super::rejected_clients::ClientGroups;
-use crate::config::rules::Name;
+use sluicegate_config::rules::Name;
 
 /// The sample of the present tick.
 #[derive(Debug, Default)]

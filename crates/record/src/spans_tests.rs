@@ -16,10 +16,10 @@ use sluicegate_telemetry::otlp::{SoftwareName, body, first_batch};
 
 use super::super::conventions::without_methods;
 use super::*;
-use crate::config::Share;
-use crate::record::RequestMetrics;
-use crate::record::example::{Example, NOW, verdict_of};
-use crate::record::trace::{FlagAuthority, SpanExport};
+use crate::RequestMetrics;
+use crate::example::{Example, NOW, verdict_of};
+use crate::trace::{FlagAuthority, SpanExport};
+use sluicegate_config::Share;
 
 const ENDED: Timestamp = Timestamp::from_secs(1_800_000_000);
 

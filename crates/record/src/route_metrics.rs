@@ -11,7 +11,7 @@ use super::limit_counters::LimitCells;
 use super::request_series::{CODES, DISPOSITIONS, DURATION_BOUNDS, RequestCounts};
 use super::request_totals::RequestTotals;
 use super::route_results::RouteResults;
-use crate::config::rules::Name;
+use sluicegate_config::rules::Name;
 
 /// One route's counters, resolved, with the names that log and metrics give it.
 #[derive(Clone, Debug)]

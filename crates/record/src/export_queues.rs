@@ -9,7 +9,7 @@ use sluicegate_telemetry::exposition::SampledFamily;
 use sluicegate_telemetry::otlp::{CallResult, ExportQueue, MetricTimes, RecordResult};
 use sluicegate_telemetry::per_thread::STRIPES;
 
-use crate::config::rules::{OtlpRules, OtlpSignal};
+use sluicegate_config::rules::{OtlpRules, OtlpSignal};
 
 /// The queues of all signals.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use sluicegate_limiter::Timestamp;
 
 /// Readings of one counter, the oldest first: one for each [`LOAD_READING`] of the last [`LOAD_WINDOW`].
 #[derive(Clone, Debug)]
-pub(crate) struct ReadingWindow<T> {
+pub struct ReadingWindow<T> {
     readings: VecDeque<(Timestamp, T)>,
 }
 
@@ -22,7 +22,7 @@ impl<T> Default for ReadingWindow<T> {
 impl<T: Clone> ReadingWindow<T> {
     /// Returns the reading that begins the window which ends with `reading` at `now`, and its time: the latest that is as old as the
     /// window, or the first of all. Keeps `reading` if it is due. A clock that went back begins a new window.
-    pub(crate) fn begin(&mut self, reading: &T, now: Timestamp) -> (Timestamp, T) {
+    pub fn begin(&mut self, reading: &T, now: Timestamp) -> (Timestamp, T) {
         if self.readings.back().is_some_and(|(at, _)| *at > now) {
             self.readings.clear();
         }

@@ -18,7 +18,7 @@ use super::conventions::{self, known_method, text, without_methods};
 use super::line_values::MAX_METHOD;
 use super::outcome::{OriginUse, Outcome};
 use super::trace::TraceContext;
-use crate::config::rules::OriginAddress;
+use sluicegate_config::rules::OriginAddress;
 
 /// Takes the spans of one request, where its trace is exported.
 pub(super) fn record(queue: &ExportQueue, outcome: &Outcome<'_>) {

@@ -17,7 +17,7 @@ use sluicegate_telemetry::otlp::{
 use tokio::sync::watch;
 
 use super::export_queues::ExportQueues;
-use crate::config::rules::{OtlpRules, OtlpSignal};
+use sluicegate_config::rules::{OtlpRules, OtlpSignal};
 
 /// The attribute by which series and lines of several gateways differ.
 const INSTANCE_ID: &str = "service.instance.id";

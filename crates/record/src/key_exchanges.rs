@@ -30,7 +30,7 @@ struct CountedGroup {
 }
 
 /// Returns the cryptography of listeners.
-pub(crate) fn counting_provider() -> CryptoProvider {
+pub fn counting_provider() -> CryptoProvider {
     let groups = GROUPS.iter().map(|group| group as &dyn SupportedKxGroup);
     CryptoProvider {
         kx_groups: groups.collect(),

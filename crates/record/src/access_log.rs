@@ -34,7 +34,7 @@ use super::live_view::{self, ColorMode};
 #[cfg(feature = "otlp")]
 use super::log_records;
 use super::outcome::Outcome;
-use crate::config::rules::{AccessLogTarget, LogRules, SyslogAddress, SyslogRules};
+use sluicegate_config::rules::{AccessLogTarget, LogRules, SyslogAddress, SyslogRules};
 
 /// Formats a line.
 type LineFormat = fn(&mut Vec<u8>, &mut TimeFormatter, &LogEntry<'_>);

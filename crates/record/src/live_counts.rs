@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use super::limit_counters::LimitCounter;
 use super::metrics::{LimitCounts, RequestMetrics};
-use crate::config::rules::Name;
+use sluicegate_config::rules::Name;
 
 /// The number of counters of a limit.
 const COUNTERS: usize = LimitCounter::ALL.len();
 
 /// The counts of one limit over all routes, in the order of [`counter_names`].
-pub(crate) type LimitTotals = [u64; COUNTERS];
+pub type LimitTotals = [u64; COUNTERS];
 
 /// The requests that a limit on a route admitted, rejected, and would have rejected in shadow.
-pub(crate) type LimitAnswers = [u64; 3];
+pub type LimitAnswers = [u64; 3];
 
 /// The counters of each of [`LimitAnswers`].
 const ANSWERS: [&[LimitCounter]; 3] = [
@@ -35,7 +35,7 @@ const ANSWERS: [&[LimitCounter]; 3] = [
 ];
 
 /// Returns the names of the counters of a limit: those of the metrics, without what they have in common.
-pub(crate) fn counter_names() -> [&'static str; COUNTERS] {
+pub fn counter_names() -> [&'static str; COUNTERS] {
     LimitCounter::ALL.map(|counter| {
         let name = counter.name();
         let name = name.split_once("_limit_").map_or(name, |(_, name)| name);
@@ -44,7 +44,7 @@ pub(crate) fn counter_names() -> [&'static str; COUNTERS] {
 }
 
 /// Returns the counts of every limit that a route uses.
-pub(crate) fn limit_totals(metrics: &RequestMetrics) -> BTreeMap<Name, LimitTotals> {
+pub fn limit_totals(metrics: &RequestMetrics) -> BTreeMap<Name, LimitTotals> {
     let mut totals: BTreeMap<Name, LimitTotals> = BTreeMap::new();
     for LimitCounts { limit, sums, .. } in metrics.read_limits() {
         let total = totals.entry(limit).or_insert([0; COUNTERS]);
@@ -56,7 +56,7 @@ pub(crate) fn limit_totals(metrics: &RequestMetrics) -> BTreeMap<Name, LimitTota
 }
 
 /// Returns the answers of each limit by route and limit.
-pub(crate) fn limit_answers(metrics: &RequestMetrics) -> BTreeMap<(Name, Name), LimitAnswers> {
+pub fn limit_answers(metrics: &RequestMetrics) -> BTreeMap<(Name, Name), LimitAnswers> {
     let counts = metrics.read_limits().into_iter().map(|limit| {
         let sum = |counters: &[LimitCounter]| {
             let counts = counters

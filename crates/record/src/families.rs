@@ -17,7 +17,7 @@ use super::store_calls::{ROUND_TRIP_BOUNDS, StoreCallCounts, label_of};
 use sluicegate_decide::store::DecisionSource;
 
 /// Returns the families of the recorder and of the process.
-pub(crate) fn families(recorder: &RequestRecorder) -> Vec<SampledFamily> {
+pub fn families(recorder: &RequestRecorder) -> Vec<SampledFamily> {
     let mut all = requests(&recorder.metrics);
     all.extend(store(&recorder.metrics.store));
     all.extend(recorder.metrics.handshakes.families());

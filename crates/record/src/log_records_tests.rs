@@ -11,9 +11,9 @@ use serde_json::Value;
 use sluicegate_base::received::ReceivedFields;
 
 use super::*;
-use crate::config::rules::{AccessLogTarget, LogFormat, LogRules};
-use crate::record::example::{Example, refused};
-use crate::record::outcome::Outcome;
+use crate::example::{Example, refused};
+use crate::outcome::Outcome;
+use sluicegate_config::rules::{AccessLogTarget, LogFormat, LogRules};
 
 /// Returns the record that a collector gets of an outcome, under rules with a field and another format.
 fn received(outcome: &Outcome<'_>) -> LogRecord {

@@ -3,13 +3,16 @@
 //! One [`Outcome`] per request feeds the access log, the metrics and the spans, so that they cannot disagree. A
 //! request pays for it with a few hundred nanoseconds: a line formatted into its thread's own buffer, and additions to its
 //! thread's own counters. Writing, adding up and naming happen elsewhere, in `sluicegate_telemetry`.
+#![forbid(unsafe_code)]
+// A test that unwraps fails where it should.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 use std::io;
 use std::sync::Arc;
 
 #[cfg(feature = "otlp")]
-use crate::config::rules::OtlpSignal;
-use crate::config::rules::Rules;
+use sluicegate_config::rules::OtlpSignal;
+use sluicegate_config::rules::Rules;
 
 mod accept_errors;
 pub mod access_log;
@@ -24,7 +27,7 @@ mod descriptor_fields;
 mod example;
 #[cfg(feature = "otlp")]
 mod export_queues;
-pub(crate) mod families;
+pub mod families;
 mod geo_lookups;
 mod handshakes;
 mod key_exchanges;
@@ -32,7 +35,7 @@ mod limit_counters;
 pub mod line;
 mod line_selection;
 mod line_values;
-pub(crate) mod live_counts;
+pub mod live_counts;
 pub mod live_view;
 #[cfg(feature = "otlp")]
 mod log_records;
@@ -41,6 +44,7 @@ pub mod metrics;
 mod notices;
 pub mod outcome;
 mod proxy_headers;
+pub mod reading_window;
 mod recent_requests;
 mod rejected_clients;
 mod rejection_tail;
@@ -64,7 +68,7 @@ pub use descriptor_fields::{IgnoredField, IgnoredFields};
 #[cfg(feature = "otlp")]
 pub use export_queues::ExportQueues;
 pub use handshakes::{HandshakeCounts, HandshakeFailure, HandshakeKind, TlsVersion};
-pub(crate) use key_exchanges::counting_provider;
+pub use key_exchanges::counting_provider;
 pub use look_up_durations::LookUpDurations;
 pub use metrics::{InFlight, RequestMetrics};
 pub use notices::NoticeThrottle;

@@ -18,7 +18,7 @@ use sluicegate_limiter::{Decision, KeyHash, KeyPlacement, Timestamp, Verdict};
 use super::replay_facts::ReplayFacts;
 use super::route_metrics::RouteMetrics;
 use super::trace::TraceContext;
-use crate::config::rules::OriginAddress;
+use sluicegate_config::rules::OriginAddress;
 use sluicegate_decide::admission::{LimitEvent, ReportDetails};
 
 /// The facts of one request that log, metrics and spans need.

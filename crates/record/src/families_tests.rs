@@ -7,7 +7,7 @@ use super::super::example::{Example, limit};
 use super::super::metrics::RequestMetrics;
 use super::super::route_metrics::RouteMetrics;
 use super::*;
-use crate::config::rules::{AccessLogTarget, LogRules, Name};
+use sluicegate_config::rules::{AccessLogTarget, LogRules, Name};
 use sluicegate_limiter::{Ask, Cost, Seed, decide};
 use sluicegate_telemetry::exposition;
 

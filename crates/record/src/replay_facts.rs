@@ -56,7 +56,7 @@ mod tests {
     use sluicegate_limiter::{Cost, KeyHash};
 
     use super::*;
-    use crate::config::rules::{KeyPart, KeyTemplate};
+    use sluicegate_config::rules::{KeyPart, KeyTemplate};
 
     /// Goal: replay reads what is written here. Method: a hash, the reason for a missing key, a reserve, and a route
     /// without limits.

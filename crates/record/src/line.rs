@@ -20,7 +20,7 @@ use sluicegate_limiter::{KeyPlacement, Verdict};
 use sluicegate_telemetry::escape::{ValueTruncation, escape_cut};
 use sluicegate_telemetry::rfc3339::TimeFormatter;
 
-use crate::config::rules::{LogFormat, LogRules, OriginAddress};
+use sluicegate_config::rules::{LogFormat, LogRules, OriginAddress};
 use sluicegate_decide::admission::LimitEvent;
 
 use super::line_values::{
