@@ -108,6 +108,16 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// The folders with the sources of the crates, the program's first.
+fn folders_of_crates() -> Vec<String> {
+    let mut folders = vec!["src".to_owned()];
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let name = entry.unwrap().file_name().to_string_lossy().into_owned();
+        folders.push(format!("crates/{name}/src"));
+    }
+    folders
+}
+
 /// Every file below these folders whose name ends so.
 fn files(folders: &[&str], ending: &str) -> Vec<Source> {
     let mut found = Vec::new();
@@ -498,7 +508,9 @@ fn every_metric_is_explained_and_every_explained_metric_exists() {
         )
     });
     let invented = mentioned.difference(&registered).map(|name| {
-        format!("docs/operations: sluicegate_{name} does not exist in the code; remove or rename it")
+        format!(
+            "docs/operations: sluicegate_{name} does not exist in the code; remove or rename it"
+        )
     });
     assert_none(missing.chain(invented).collect());
 }

@@ -3,9 +3,8 @@
 //! An import of a name is one of the file that defines it: a module that hands the name on is passed over.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 
-use super::{Complaints, Source, assert_none, files, root};
+use super::{Complaints, Source, assert_none, files, folders_of_crates};
 
 /// The most files that may import each other, directly or around.
 const MAX_CIRCLE: usize = 4;
@@ -270,13 +269,8 @@ fn circles(imports: &BTreeMap<String, BTreeSet<String>>) -> Vec<Vec<&str>> {
 fn circles_of_files_are_short() {
     // Goal: a file can be read after those that it imports. Method: every path of the shipped code, `super::` among them, up to the file
     // that defines the name.
-    let mut folders = vec!["src".to_owned()];
-    for entry in fs::read_dir(root().join("crates")).unwrap() {
-        let name = entry.unwrap().file_name().to_string_lossy().into_owned();
-        folders.push(format!("crates/{name}/src"));
-    }
     let mut complaints = Complaints::new();
-    for folder in folders {
+    for folder in folders_of_crates() {
         let sources = files(&[&folder], ".rs");
         let sources: Vec<Source> = sources.into_iter().filter(Source::is_shipped).collect();
         let modules = Modules::new(&folder, &sources);
