@@ -47,6 +47,7 @@ mod thread_buffer;
 mod timer;
 pub mod tls;
 pub mod usage;
+mod usage_sampler;
 
 pub mod acme;
 pub mod admin;

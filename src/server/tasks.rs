@@ -18,7 +18,7 @@ use crate::process::{GatewayProcess, Maintenance, RuleService};
 use crate::reverse_dns::{CrawlerNames, LookUpService};
 use crate::store::SyncTask;
 use crate::supervisor::WatchdogService;
-use crate::usage::UsageSampler;
+use crate::usage_sampler::UsageSampler;
 #[cfg(feature = "otlp")]
 use sluicegate_record::{InstanceId, SignalExport};
 

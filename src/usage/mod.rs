@@ -1,6 +1,6 @@
 //! Samples how much of each limit its keys use: for each key the largest use of the last day, which the number of a limit is chosen by.
 //!
-//! No request does anything for it. A background service walks the tables of the limits ([`UsageSampler`]) and keeps the largest use of
+//! No request does anything for it. A background service walks the tables of the limits and keeps the largest use of
 //! each key that it finds ([`UsageSamples`]). The counters of windows say what a key used right after its latest charge, also when that has
 //! expired, so a walk need not come at the right moment: a peak is missed only if the key was charged again in a later window, or lost its
 //! slot, before the next walk.
@@ -28,10 +28,10 @@ mod key_sample;
 mod limit_sample;
 mod page;
 mod rate_usage;
-mod sampler;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use sluicegate_base::usage_share::UsageShare;
 use sluicegate_limiter::Timestamp;
@@ -41,7 +41,6 @@ use limit_sample::LimitSample;
 pub use limit_sample::UsageView;
 pub use page::{PeakCount, RatePage, SharedCounters, UsagePage};
 pub use rate_usage::{KeyEstimate, RateUsage};
-pub use sampler::UsageSampler;
 use sluicegate_decide::admission::ActiveLimit;
 
 /// The samples of all limits.
@@ -92,6 +91,16 @@ impl UsageSamples {
         sample.view(active, now)
     }
 
+    /// Walks the limit, if it is due. Returns the duration, zero if nothing was read.
+    pub fn walk_due(&self, active: &ActiveLimit, events: u64, now: Timestamp) -> Duration {
+        let sample = self.sample(active, now);
+        let mut sample = lock(&sample);
+        match sample.is_due(now) {
+            true => sample.walk(active, events, now),
+            false => Duration::ZERO,
+        }
+    }
+
     /// Returns the sample of the limit; a new one, if it has none or its rules have changed.
     fn sample(&self, active: &ActiveLimit, now: Timestamp) -> SharedSample {
         let mut limits = lock(&self.limits);
@@ -104,13 +113,13 @@ impl UsageSamples {
     }
 
     /// Forgets the limits that are not among these.
-    fn retain<T>(&self, limits: &BTreeMap<Name, T>) {
+    pub fn retain<T>(&self, limits: &BTreeMap<Name, T>) {
         let samples = &mut lock(&self.limits).samples;
         samples.retain(|name, _| limits.contains_key(name));
     }
 
     /// Divides the memory for samples among so many tables.
-    fn divide(&self, tables: u64) {
+    pub fn divide(&self, tables: u64) {
         let share = UsageShare::of(tables);
         let mut limits = lock(&self.limits);
         if (limits.share.keys, limits.share.heaviest) == (share.keys, share.heaviest) {

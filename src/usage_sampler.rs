@@ -1,8 +1,6 @@
 //! Walks the limits in the background, one after the other, at a bounded cost.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use pingora::server::ShutdownWatch;
@@ -11,13 +9,13 @@ use sluicegate_base::bounds::{USAGE_WALK_GAP, USAGE_WALK_PAUSE};
 use sluicegate_base::clock;
 use sluicegate_decide::in_force::InForce;
 
-use super::{UsageSamples, lock};
-use crate::config::rules::Name;
 use sluicegate_decide::admission::ActiveLimit;
 use sluicegate_record::RequestMetrics;
 
+use crate::usage::UsageSamples;
+
 /// The background service. It has a runtime of its own, so a walk holds up nothing else.
-pub struct UsageSampler {
+pub(crate) struct UsageSampler {
     /// The samples.
     pub samples: Arc<UsageSamples>,
     /// The limits in force. A round lasts long where tables are large; it must not keep those alive that a reload removes.
@@ -50,25 +48,15 @@ impl UsageSampler {
             });
             self.samples.divide(tables.sum());
             for active in limits {
-                let took = active.upgrade().map(|active| self.walk(&active, &events));
+                let took = active.upgrade().map(|active| {
+                    let events = events.get(&active.name).copied().unwrap_or(0);
+                    self.samples.walk_due(&active, events, clock::now())
+                });
                 if let Some(took) = took.filter(|took| !took.is_zero()) {
                     tokio::time::sleep(took * USAGE_WALK_PAUSE).await;
                 }
             }
             tokio::time::sleep(*USAGE_WALK_GAP.start()).await;
-        }
-    }
-
-    /// Walks the limit, if it is due. Returns the duration, zero if nothing was read.
-    fn walk(&self, active: &ActiveLimit, events: &BTreeMap<Name, u64>) -> Duration {
-        let now = clock::now();
-        let sample = self.samples.sample(active, now);
-        let mut sample = lock(&sample);
-        let events = events.get(&active.name).copied().unwrap_or(0);
-        if sample.is_due(now) {
-            sample.walk(active, events, now)
-        } else {
-            Duration::ZERO
         }
     }
 }
