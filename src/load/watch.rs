@@ -8,9 +8,10 @@ use pingora::services::background::BackgroundService;
 use sluicegate_base::bounds::LOAD_LOOK;
 use sluicegate_base::clock;
 use sluicegate_decide::activation::ActivationChange;
+use sluicegate_decide::load_monitor::{ActivationEvent, LoadMonitor, LoadSources};
 use tracing::info;
 
-use super::monitor::{ActivationEvent, LoadMonitor, LoadSources};
+use super::origin_readings::OriginReadings;
 use crate::process::SharedState;
 
 /// The background service.
@@ -32,26 +33,33 @@ impl BackgroundService for LoadWatch {
 impl LoadWatch {
     async fn look_in_rounds(&self) {
         let mut monitor = LoadMonitor::default();
+        let mut origins = OriginReadings::default();
         loop {
-            for event in self.look(&mut monitor) {
+            for event in self.look(&mut monitor, &mut origins) {
                 report(&event);
             }
             tokio::time::sleep(LOAD_LOOK).await;
         }
     }
 
-    fn look(&self, monitor: &mut LoadMonitor) -> Vec<ActivationEvent> {
+    fn look(
+        &self,
+        monitor: &mut LoadMonitor,
+        origins: &mut OriginReadings,
+    ) -> Vec<ActivationEvent> {
         let shared = &self.shared;
         let now = clock::now();
         shared.recorder.metrics.look(now);
         let snapshot = shared.snapshot();
-        monitor.look(&LoadSources {
+        let sources = LoadSources {
             limits: &snapshot.compiled.limits,
-            pools: &snapshot.pools,
             rejections: &|name| shared.recorder.metrics.rejections_of(name),
             connections: shared.connection_limiter.tallies().held,
             seed: &shared.seed,
             now,
+        };
+        monitor.look(&sources, |figures| {
+            origins.values(figures, &snapshot.pools, now)
         })
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use sluicegate_limiter::Timestamp;
 
 use super::failure::AttemptOutcome;
-use sluicegate_record::reading_window::ReadingWindow;
+use sluicegate_decide::reading_window::ReadingWindow;
 
 /// Failures below which a share of failed attempts says nothing of a server.
 const LEAST_FAILURES: u64 = 3;

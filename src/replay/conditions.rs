@@ -3,16 +3,14 @@
 //! A log shows what limits used and rejected, so these figures are those that the gateway would have had. It does not show the load of an
 //! origin: [`super::coverage`] leaves out limits whose conditions compare that.
 
-use std::collections::BTreeMap;
-
 use sluicegate_base::bounds::LOAD_LOOK;
 use sluicegate_limiter::Timestamp;
 
 use super::limit_counts::LimitTally;
 use crate::config::rules::Name;
-use crate::load::{LoadMonitor, LoadSources};
 use sluicegate_decide::admission::KeySeed;
 use sluicegate_decide::compiled_rules::CompiledRules;
+use sluicegate_decide::load_monitor::{LoadMonitor, LoadSources};
 
 /// Most looks between two requests. In a longer pause of the log they are farther apart than [`LOAD_LOOK`].
 const MOST_LOOKS: u32 = 64;
@@ -51,14 +49,16 @@ impl LoggedConditions {
             tally.map_or(0, |(_, tally)| tally.rejected - tally.blocked)
         };
         while *next <= now {
-            _ = self.monitor.look(&LoadSources {
+            let sources = LoadSources {
                 limits: &compiled.limits,
-                pools: &BTreeMap::new(),
                 rejections: &rejections,
                 connections: 0,
                 seed,
                 now: *next,
-            });
+            };
+            _ = self
+                .monitor
+                .look(&sources, |figures| vec![None; figures.len()]);
             *next = next.saturating_add(step);
         }
     }

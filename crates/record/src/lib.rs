@@ -44,7 +44,6 @@ pub mod metrics;
 mod notices;
 pub mod outcome;
 mod proxy_headers;
-pub mod reading_window;
 mod recent_requests;
 mod rejected_clients;
 mod rejection_tail;

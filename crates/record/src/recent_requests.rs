@@ -7,12 +7,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 use sluicegate_base::bounds::LOAD_READING;
+use sluicegate_decide::reading_window::ReadingWindow;
 use sluicegate_limiter::Timestamp;
 use sluicegate_telemetry::histogram::HistogramSum;
 
 use super::request_series::DURATION_BOUNDS;
 use super::request_totals::RequestTotals;
-use crate::reading_window::ReadingWindow;
 
 /// The durations of requests that were not rejected. A rejection takes microseconds, so in an attack rejections would hide all others.
 pub(super) type RequestDurations = HistogramSum<{ DURATION_BOUNDS.len() }>;

@@ -1,14 +1,11 @@
-//! Figures follow what is counted, and limits follow the figures.
+//! Limits follow the figures, and figures what is counted.
 
 use std::time::Duration;
 
-use sluicegate_decide::state::CounterStorage;
 use sluicegate_limiter::{Ask, Cost, Seed, decide};
 
 use super::*;
-use crate::config;
-use crate::snapshot::Snapshot;
-use sluicegate_record::RequestMetrics;
+use crate::compiled_rules::CompiledRules;
 
 const RULES: &str = "
 listener = [{ address = '127.0.0.1:1' }]
@@ -38,9 +35,10 @@ when = 'connections > 10'
 ";
 
 struct Fixture {
-    snapshot: Snapshot,
+    compiled: CompiledRules,
     seed: KeySeed,
     monitor: LoadMonitor,
+    latency: Option<u64>,
     rejections: u64,
     connections: u64,
 }
@@ -51,15 +49,14 @@ fn at(millis: u64) -> Timestamp {
 
 impl Fixture {
     fn new() -> Self {
-        let rules = config::parse("gateway.toml", RULES, config::no_review);
+        let rules = sluicegate_config::parse("gateway.toml", RULES, sluicegate_config::no_review);
         let rules = rules.expect("a configuration").rules;
         let seed = KeySeed::from_seed(Seed::from_bytes([7; 16]));
-        let metrics = RequestMetrics::new();
-        let storage = &CounterStorage::MEMORY;
         Self {
-            snapshot: Snapshot::compile(rules, None, storage, &metrics, &seed, at(0)),
+            compiled: CompiledRules::alone(rules, &seed, at(0)),
             seed,
             monitor: LoadMonitor::default(),
+            latency: None,
             rejections: 0,
             connections: 0,
         }
@@ -68,54 +65,43 @@ impl Fixture {
     /// Looks, and returns the names of the limits that changed, with the figures.
     fn look(&mut self, millis: u64) -> Vec<(String, String)> {
         let rejections = self.rejections;
-        let events = self.monitor.look(&LoadSources {
-            limits: &self.snapshot.compiled.limits,
-            pools: &self.snapshot.pools,
+        let sources = LoadSources {
+            limits: &self.compiled.limits,
             rejections: &|name| if **name == *"site" { rejections } else { 0 },
             connections: self.connections,
             seed: &self.seed,
             now: at(millis),
+        };
+        let latency = self.latency;
+        let events = self.monitor.look(&sources, |figures| {
+            let figures = figures.iter();
+            let values = figures.map(|(origin, figure)| {
+                assert_eq!((&***origin, *figure), ("app", OriginFigure::P90));
+                latency
+            });
+            values.collect()
         });
         let event = |event: ActivationEvent| (event.limit.to_string(), event.figures);
         events.into_iter().map(event).collect()
     }
-
-    fn answers(&self, times: u64, took: u64) {
-        for _ in 0..times {
-            self.snapshot.pools["app"]
-                .latency
-                .record(|| Duration::from_millis(took));
-        }
-    }
 }
 
-/// Goal: a percentile is that of the last ten seconds, of enough answers. Method: slow answers, too few and then enough; fast ones after
-/// which the slow ones leave the window.
+/// Goal: a limit follows a figure of an origin, and stays active for its time. Method: values above the bound, then below it.
 #[test]
-fn a_percentile_is_over_the_window() {
+fn a_limit_follows_the_figure_of_an_origin() {
     let mut fixture = Fixture::new();
     assert_eq!(fixture.look(0), []);
-    fixture.answers(19, 500);
-    assert_eq!(fixture.look(250), [], "19 answers say nothing");
-    fixture.answers(1, 1);
-    let changed = fixture.look(500);
-    assert_eq!(changed.len(), 1);
-    assert_eq!(changed[0].0, "slow");
-    assert!(
-        changed[0].1.starts_with("origin.app.p90 is 5"),
-        "{changed:?}"
+    fixture.latency = Some(500_000);
+    let changed = fixture.look(250);
+    assert_eq!(
+        changed,
+        [("slow".to_owned(), "origin.app.p90 is 500ms".to_owned())]
     );
-    fixture.answers(100, 1);
-    assert_eq!(fixture.look(1_000), [], "a sixth of all is slow");
-    for look in 5..=43 {
-        assert_eq!(fixture.look(look * 250), [], "{look}");
-    }
-    // The first reading behind the slow answers is that of one second, which begins the window from eleven on.
-    fixture.answers(40, 1);
-    assert_eq!(fixture.look(11_000), []);
-    let changed = fixture.look(12_000);
-    assert_eq!(changed.len(), 1, "{changed:?}");
-    assert!(!fixture.snapshot.compiled.limits["slow"].is_active());
+    fixture.latency = Some(1_000);
+    assert_eq!(fixture.look(500), []);
+    assert_eq!(fixture.look(1_000), []);
+    assert_eq!(fixture.look(2_000).len(), 1);
+    assert!(!fixture.compiled.limits["slow"].is_active());
 }
 
 /// Goal: the use of a limit is that of its fullest rate, and rejections are a rate per second. Method: charge the only key up to the
@@ -123,7 +109,7 @@ fn a_percentile_is_over_the_window() {
 #[test]
 fn a_limit_has_its_use_and_its_rejections() {
     let mut fixture = Fixture::new();
-    let site = Arc::clone(&fixture.snapshot.compiled.limits["site"]);
+    let site = Arc::clone(&fixture.compiled.limits["site"]);
     let key = fixture.seed.hash_parts(std::iter::empty());
     let charge = |units| {
         let ask = Ask {
@@ -163,20 +149,8 @@ fn a_limit_has_its_use_and_its_rejections() {
 fn readings_of_figures_that_nothing_compares_are_dropped() {
     let mut fixture = Fixture::new();
     fixture.look(0);
-    assert_eq!(
-        (
-            fixture.monitor.latency.len(),
-            fixture.monitor.rejections.len()
-        ),
-        (1, 1)
-    );
-    fixture.snapshot.compiled.limits.clear();
+    assert_eq!(fixture.monitor.rejections.len(), 1);
+    fixture.compiled.limits.clear();
     fixture.look(250);
-    assert_eq!(
-        (
-            fixture.monitor.latency.len(),
-            fixture.monitor.rejections.len()
-        ),
-        (0, 0)
-    );
+    assert_eq!(fixture.monitor.rejections.len(), 0);
 }
