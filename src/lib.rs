@@ -46,7 +46,6 @@ mod task_waker;
 mod thread_buffer;
 mod timer;
 pub mod tls;
-pub mod usage;
 mod usage_sampler;
 
 pub mod acme;

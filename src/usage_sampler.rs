@@ -12,7 +12,7 @@ use sluicegate_decide::in_force::InForce;
 use sluicegate_decide::admission::ActiveLimit;
 use sluicegate_record::RequestMetrics;
 
-use crate::usage::UsageSamples;
+use sluicegate_usage::UsageSamples;
 
 /// The background service. It has a runtime of its own, so a walk holds up nothing else.
 pub(crate) struct UsageSampler {

@@ -1,7 +1,7 @@
 //! Serves `/limits/NAME/usage`: how many keys of a limit used how much of it, from which its number is chosen.
 //!
-//! The uses are those of the sample that is kept in the background (`crate::usage`). A request for the page walks the limit's table first
-//! where the last walk is long enough ago, so that the page is as fresh as the bound on walks allows.
+//! The uses are those of the sample that is kept in the background (`sluicegate_usage`). A request for the page walks the limit's table
+//! first where the last walk is long enough ago, so that the page is as fresh as the bound on walks allows.
 
 use http::StatusCode;
 use http::request::Parts;
@@ -12,7 +12,7 @@ use super::operator::Operator;
 use super::page::{AdminPage, JSON, is_reading, only_reading};
 use super::task::{AdminAction, AdminTask};
 use crate::process::GatewayProcess;
-use crate::usage::UsagePage;
+use sluicegate_usage::UsagePage;
 
 /// A parsed query: the limit's name.
 #[derive(Clone, Debug, PartialEq, Eq)]

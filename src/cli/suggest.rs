@@ -19,7 +19,7 @@ use crate::replay::{
     LimitSuggestion, ReplayConfig, ReplayReport, ReplayRun, SuggestError, SuggestLogs,
     SuggestQuestion, suggest, suggest_config,
 };
-use crate::usage::UsagePage;
+use sluicegate_usage::UsagePage;
 
 /// The timeout of a gateway's answer.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -27,9 +27,9 @@ use crate::history::{CounterReading, GatewayHistory, MarkKind};
 use crate::origin::{HopName, OriginConnector};
 use crate::snapshot::Snapshot;
 use crate::tls::Certificates;
-use crate::usage::UsageSamples;
 use sluicegate_decide::admission::KeySeed;
 use sluicegate_record::{Outcome, RequestRecorder};
+use sluicegate_usage::UsageSamples;
 
 /// Shared by all requests of the process.
 pub struct SharedState {

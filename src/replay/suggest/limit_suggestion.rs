@@ -14,9 +14,9 @@ use super::numbers::KeyUses;
 use super::report::{PeriodSuggestion, SampleConfidence, useful};
 use super::text::write_periods;
 use super::{NoSuggestion, quoted, written_parts};
-use crate::usage::{RatePage, SharedCounters, UsagePage};
 use sluicegate_decide::admission::ScaledRates;
 use sluicegate_explain::{count, counted, counted_with, span};
+use sluicegate_usage::{RatePage, SharedCounters, UsagePage};
 
 /// The longest wait in a leaky bucket without `max_wait`, and the longest that may be written, in seconds.
 const MAX_WAIT: u64 = 10;
@@ -390,7 +390,7 @@ impl fmt::Display for LimitSuggestion {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage::PeakCount;
+    use sluicegate_usage::PeakCount;
 
     /// A page of a limit in shadow with these uses of so many keys, under `20 per 1m`, over two days.
     fn page(uses: &[(u32, u64)]) -> UsagePage {

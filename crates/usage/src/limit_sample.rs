@@ -15,7 +15,7 @@ use sluicegate_limiter::{
 
 use super::generation::Generation;
 use super::rate_usage::{RateUsage, ShownRate};
-use crate::config::rules::KeyTemplate;
+use sluicegate_config::rules::KeyTemplate;
 use sluicegate_decide::admission::ActiveLimit;
 
 /// Time by which a peak may be older than it says: words hold seconds, and threads may have older readings of the clock.

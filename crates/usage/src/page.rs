@@ -5,7 +5,7 @@ use sluicegate_base::clock;
 use sluicegate_decide::rfc3339;
 
 use super::{RateUsage, UsageView};
-use crate::config::algorithm_name;
+use sluicegate_config::algorithm_name;
 use sluicegate_decide::admission::{ActiveLimit, RateScaling, ScaledRates};
 
 /// The caveat of every page.

@@ -21,6 +21,9 @@
 //!
 //! # Concurrency
 //! A walk holds the lock of its limit's sample and a handle of the limit; it keeps no snapshot alive and blocks no charge.
+#![forbid(unsafe_code)]
+// A test that unwraps fails where it should.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod generation;
 mod heaviest_keys;
@@ -36,11 +39,11 @@ use std::time::Duration;
 use sluicegate_base::usage_share::UsageShare;
 use sluicegate_limiter::Timestamp;
 
-use crate::config::rules::Name;
 use limit_sample::LimitSample;
 pub use limit_sample::UsageView;
 pub use page::{PeakCount, RatePage, SharedCounters, UsagePage};
 pub use rate_usage::{KeyEstimate, RateUsage};
+use sluicegate_config::rules::Name;
 use sluicegate_decide::admission::ActiveLimit;
 
 /// The samples of all limits.
