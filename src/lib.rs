@@ -36,7 +36,6 @@ mod http_date;
 pub mod load;
 mod name_case;
 pub mod process;
-pub mod replay;
 mod reusable_timeout;
 pub mod reverse_dns;
 pub mod snapshot;

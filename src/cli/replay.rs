@@ -13,7 +13,7 @@ use super::exit_code::{FAILED, SUCCESS, USAGE};
 use super::output::{print, tell};
 use super::progress::ProgressBar;
 use crate::config;
-use crate::replay::{DecisionLog, HtmlReport, ReplayConfig, ReplayRun};
+use sluicegate_replay::{DecisionLog, HtmlReport, ReplayConfig, ReplayRun};
 
 /// The lines of usage.
 pub(super) const USAGE_LINES: &str = "sluicegate replay [OPTIONS] [FILE] <LOG>...\n       \

@@ -15,7 +15,7 @@ use super::output::{print, tell};
 use super::progress::ProgressBar;
 use crate::config;
 use crate::config::rules::Rules;
-use crate::replay::{
+use sluicegate_replay::{
     LimitSuggestion, ReplayConfig, ReplayReport, ReplayRun, SuggestError, SuggestLogs,
     SuggestQuestion, suggest, suggest_config,
 };

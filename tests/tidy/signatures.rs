@@ -23,12 +23,12 @@ const FLAGS: &[(&str, &str)] = &[
     ("src/gateway/serve/mod.rs", "decide_stream"),
     ("src/gateway/serve/received.rs", "of_stream"),
     ("src/gateway/upgrade_header.rs", "is_to_websocket"),
-    ("src/replay/coverage.rs", "missing_part"),
-    ("src/replay/coverage.rs", "of"),
-    ("src/replay/coverage.rs", "unmatched"),
-    ("src/replay/key_counts.rs", "add"),
-    ("src/replay/suggest/limit_suggestion.rs", "at_limit"),
-    ("src/replay/timeline.rs", "add"),
+    ("crates/replay/src/coverage.rs", "missing_part"),
+    ("crates/replay/src/coverage.rs", "of"),
+    ("crates/replay/src/coverage.rs", "unmatched"),
+    ("crates/replay/src/key_counts.rs", "add"),
+    ("crates/replay/src/suggest/limit_suggestion.rs", "at_limit"),
+    ("crates/replay/src/timeline.rs", "add"),
 ];
 
 /// A function of shipped code.

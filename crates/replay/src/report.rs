@@ -15,8 +15,8 @@ use super::limit_counts::LimitTally;
 use super::route_tallies::RouteTally;
 use super::skipped_lines::SkippedLines;
 use super::timeline::EventTimeline;
-use crate::config::algorithm_name;
-use crate::config::rules::LimitRules;
+use sluicegate_config::algorithm_name;
+use sluicegate_config::rules::LimitRules;
 use sluicegate_explain::{count, counted, counted_with, span};
 
 /// Keys that a report lists of each kind.

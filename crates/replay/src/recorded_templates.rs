@@ -4,7 +4,7 @@ use sluicegate_access_log::{FieldKind, LogFacts, LoggedRequest};
 use sluicegate_decide::rejection::MissingReason;
 use sluicegate_limiter::KeyHash;
 
-use crate::config::rules::{KeyTemplate, Rules};
+use sluicegate_config::rules::{KeyTemplate, Rules};
 use sluicegate_decide::admission::RecordedKey;
 
 /// The templates of the configuration whose keys the log has as hashes.

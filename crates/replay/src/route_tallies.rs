@@ -8,7 +8,7 @@ use super::key_text::key_text;
 use super::limit_counts::{CountedDecision, LimitTally};
 use super::prepare::{BatchKeys, KeyedRequest};
 use super::route_decisions::RouteDecisions;
-use crate::config::rules::Name;
+use sluicegate_config::rules::Name;
 use sluicegate_decide::admission::{AdmissionReport, LimitEvent, LimitNote, RequestFacts};
 
 /// The counts of all limits and routes.

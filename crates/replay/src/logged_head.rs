@@ -6,7 +6,7 @@ use http::{HeaderName, HeaderValue, Method};
 use sluicegate_access_log::{FieldKind, LogFacts, LoggedRequest};
 use sluicegate_base::received::ReceivedFields;
 
-use crate::config::rules::ForwardedSource;
+use sluicegate_config::rules::ForwardedSource;
 use sluicegate_decide::compiled_rules::CompiledRules;
 use sluicegate_decide::request_head::RequestHead;
 

@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderValue};
 use sluicegate_access_log::{FieldKind, LoggedRequest};
 use sluicegate_limiter::Cost;
 
-use crate::config::rules::Name;
+use sluicegate_config::rules::Name;
 use sluicegate_decide::admission::{
     ActiveLimit, LoggedCost, RecordedReserve, RouteLimits, SettlementRule,
 };

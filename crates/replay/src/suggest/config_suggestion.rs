@@ -12,10 +12,10 @@ use sluicegate_limiter::{Period, Policy, Rate, Rates};
 use super::report::SuggestedNumbers;
 use super::sample::{LogSample, SampledLimit, SampledLog, sample, uncounted_part};
 use super::{NoSuggestion, SuggestError, SuggestLogs, quoted};
-use crate::config::rules::{LimitRules, Name, Rules};
-use crate::config::{Action, algorithm_name};
-use crate::replay::coverage::UnjudgedLimit;
-use crate::replay::report::{ReplayReport, rates};
+use crate::coverage::UnjudgedLimit;
+use crate::report::{ReplayReport, rates};
+use sluicegate_config::rules::{LimitRules, Name, Rules};
+use sluicegate_config::{Action, algorithm_name};
 
 /// The suggestions for all limits of a configuration.
 #[derive(Clone, Debug, Serialize)]

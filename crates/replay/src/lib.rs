@@ -9,6 +9,9 @@
 //! The tables of the limits have the size that the configuration gives them. Each limit's counts by key are exact for
 //! `MAX_KEYS` keys; later keys are counted together. At most
 //! `MAX_IN_FLIGHT` requests wait for their end.
+#![forbid(unsafe_code)]
+// A test that unwraps fails where it should.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod compare;
 mod conditions;

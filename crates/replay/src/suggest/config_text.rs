@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::config_suggestion::{ConfigSuggestion, ReplayedLimit, SuggestedLimit};
 use super::text::{write_periods, write_uncounted, write_unread};
-use crate::replay::text::share;
+use crate::text::share;
 use sluicegate_explain::{count, counted};
 
 impl fmt::Display for ConfigSuggestion {

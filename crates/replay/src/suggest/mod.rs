@@ -18,12 +18,11 @@ use std::path::PathBuf;
 use ipnet::IpNet;
 use sluicegate_access_log::{LogFormat, OpenError};
 
-use crate::config;
-use crate::config::rules::Rules;
 pub use config_suggestion::{ConfigSuggestion, SuggestedLimit, suggest_config};
 pub use limit_suggestion::{LimitSuggestion, UsedPeriod};
 pub use report::{PeriodSuggestion, SampleConfidence, SuggestReport};
 use sample::{LogSample, sample};
+use sluicegate_config::rules::Rules;
 
 /// The question to a log: which numbers a limit should have.
 #[derive(Clone, Debug)]
@@ -80,7 +79,7 @@ impl SuggestQuestion {
         let parts = self.parts();
         let can_be_absent = parts
             .iter()
-            .any(|part| config::key_part_can_be_absent(part));
+            .any(|part| sluicegate_config::key_part_can_be_absent(part));
         let missing = match can_be_absent {
             true => "on_missing = \"ip\"\n",
             false => "",
@@ -107,7 +106,8 @@ impl SuggestQuestion {
             _ => format!("[[route]]\nname = \"other-requests\"\npath = \"/*\"\n{respond}"),
         };
         let text = format!("{listener}{limited}{respond}{others}");
-        let loaded = config::parse("the suggestion", &text, config::no_review);
+        let loaded =
+            sluicegate_config::parse("the suggestion", &text, sluicegate_config::no_review);
         loaded
             .map(|loaded| loaded.rules)
             .map_err(|problems| NoSuggestion(problems.to_string()))

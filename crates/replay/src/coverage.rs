@@ -9,11 +9,11 @@ use std::num::NonZeroU64;
 use serde::Serialize;
 use sluicegate_access_log::{LogFacts, LogReader, OpenError};
 
-use crate::config::rules::{
+use sluicegate_config::rules::{
     ActivationRules, CostRules, CostSource, KeyPart, LimitRules, MeasuredCost, Name, ReserveRules,
     RouteRules, Rules, SharedMode, ValueSource,
 };
-use crate::config::{Action, LoadCondition, LoadFigure};
+use sluicegate_config::{Action, LoadCondition, LoadFigure};
 
 /// A limit that the log cannot judge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -369,11 +369,10 @@ fn unmatched(route: &RouteRules, facts: &LogFacts, has_host: bool) -> Option<Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config;
 
     fn rules(text: &str) -> Rules {
         let text = format!("[[listener]]\naddress = \"127.0.0.1:1\"\n{text}");
-        let loaded = config::parse("gateway.toml", &text, config::no_review);
+        let loaded = sluicegate_config::parse("gateway.toml", &text, sluicegate_config::no_review);
         loaded.expect("a configuration").rules
     }
 

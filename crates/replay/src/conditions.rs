@@ -7,7 +7,7 @@ use sluicegate_base::bounds::LOAD_LOOK;
 use sluicegate_limiter::Timestamp;
 
 use super::limit_counts::LimitTally;
-use crate::config::rules::Name;
+use sluicegate_config::rules::Name;
 use sluicegate_decide::admission::KeySeed;
 use sluicegate_decide::compiled_rules::CompiledRules;
 use sluicegate_decide::load_monitor::{LoadMonitor, LoadSources};

@@ -14,14 +14,14 @@ use super::key_maxima::{HitsAt, KeyMaxima};
 use super::{NoSuggestion, SuggestError, SuggestLogs};
 use sluicegate_decide::admission::{ActiveLimit, KeySeed, KnownBody, RequestFacts, limit_keys};
 
-use crate::config::rules::{CostRules, CountedRequests, LimitRules, Name, Rules};
-use crate::replay::coverage::{LogCoverage, survey_for};
-use crate::replay::key_text::key_text;
-use crate::replay::logged_client::{early_end, locate_logged};
-use crate::replay::logged_head::LoggedHeads;
-use crate::replay::recorded_templates::RecordedTemplates;
-use crate::replay::run::selected_fields;
-use crate::replay::skipped_lines::SkippedLines;
+use crate::coverage::{LogCoverage, survey_for};
+use crate::key_text::key_text;
+use crate::logged_client::{early_end, locate_logged};
+use crate::logged_head::LoggedHeads;
+use crate::recorded_templates::RecordedTemplates;
+use crate::run::selected_fields;
+use crate::skipped_lines::SkippedLines;
+use sluicegate_config::rules::{CostRules, CountedRequests, LimitRules, Name, Rules};
 use sluicegate_decide::compiled_rules::CompiledRules;
 
 /// Requests between two reports of progress.

@@ -14,7 +14,7 @@ use super::decision_log::DecisionLog;
 use super::engine::ReplayEngine;
 use super::prepare::MAX_BATCH;
 use super::report::{LogSummary, ReplayReport, ReplayedSpan};
-use crate::config::rules::Rules;
+use sluicegate_config::rules::Rules;
 use sluicegate_decide::admission::KeySeed;
 use sluicegate_decide::compiled_rules;
 

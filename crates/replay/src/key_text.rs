@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::rules::{KeyPart, LoggedKeys};
+use sluicegate_config::rules::{KeyPart, LoggedKeys};
 use sluicegate_decide::admission::{ActiveLimit, RequestFacts, key_values};
 
 /// Returns the values of the key of a request for `limit`; empty where the log has only the hash of them.

@@ -21,7 +21,7 @@ use super::prepare::{
 };
 use super::route_decisions::{read_rejection, read_report, undecided};
 use super::route_tallies::{RouteTallies, RouteTally, count_decisions, count_report};
-use crate::config::rules::{Name, Rules};
+use sluicegate_config::rules::{Name, Rules};
 use sluicegate_decide::admission::{
     Admission, Admitted, ChargeTiming, KeySeed, RequestEnd, ResponseSource, evaluate,
 };
