@@ -27,23 +27,16 @@ pub mod compression;
 
 pub use sluicegate_config as config;
 pub use sluicegate_store as store;
-mod body_end;
 pub mod client_socket;
 pub mod failure;
 pub mod history;
-mod http2_floods;
 mod http_date;
 pub mod load;
 mod name_case;
 pub mod process;
-mod reusable_timeout;
 pub mod reverse_dns;
 pub mod snapshot;
-mod socket_poll;
 mod supervisor;
-mod task_waker;
-mod thread_buffer;
-mod timer;
 pub mod tls;
 mod usage_sampler;
 

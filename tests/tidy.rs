@@ -40,7 +40,7 @@ const LONG_FILES: &[(&str, usize)] = &[];
 const PURE_STAGES: &[&str] = &["src/admission"];
 /// The only files that read a clock: the gateway's, and that of tokio's timers, which tests pause.
 const CLOCK: &str = "crates/base/src/clock.rs";
-const TIMER_CLOCK: &str = "src/timer.rs";
+const TIMER_CLOCK: &str = "crates/transport/src/timer.rs";
 const CLOCK_READS: &[&str] = &["SystemTime::now", "Instant::now", "clock_gettime"];
 /// Reads one too, where `Instant` is the standard library's; the limiter, whose filters have a method of that name, has no such thing.
 const ELAPSED: &str = ".elapsed()";

@@ -18,8 +18,8 @@ use sluicegate_base::bounds;
 
 use crate::budgets::DelayedRequests;
 use crate::budgets::delay_queue::{Delayed, Departure};
-use crate::timer;
 use sluicegate_decide::admission::QueuePlace;
+use sluicegate_transport::timer;
 
 /// One delayed request.
 struct QueueWaiter<'a> {

@@ -17,9 +17,9 @@ use tokio::time::timeout;
 
 use super::grpc_health::ServingStatus;
 use super::http2::Http2Stream;
-use crate::body_end::BodyEnd;
 use crate::failure::ClientFailure;
 use crate::gateway::{ConnectionFacts, Gateway, RequestClient};
+use sluicegate_transport::body_end::BodyEnd;
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";

@@ -24,7 +24,7 @@ use tokio::time::{Instant, Sleep};
 use super::client_stream::ClientStream;
 use crate::client_socket::ClientSocket;
 use crate::gateway::worth;
-use crate::timer;
+use sluicegate_transport::timer;
 
 /// A stream that bounds writes.
 pub(super) struct GuardedStream {

@@ -28,9 +28,9 @@ use crate::config::rules::{Http2, ListenerProtocol};
 use crate::gateway::{ConnectionFacts, ConnectionState, Gateway, ServingCourse, UnreadableHead};
 use crate::process::SharedState;
 use crate::snapshot::Snapshot;
-use crate::thread_buffer::read_through;
 use crate::tls::{self, ActiveListener, HandshakeTimes};
 use sluicegate_record::HandshakeFailure;
+use sluicegate_transport::thread_buffer::read_through;
 
 /// The first bytes of every HTTP/2 connection, RFC 9113 §3.4.
 const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -19,11 +19,13 @@ use tokio::time::Instant;
 
 use super::idle::{ConnectionHome, IdleCheck, IdleConnection};
 use super::origin_stream::{OriginStream, Received};
-use crate::body_end::BodyEnd;
 use crate::failure::{OriginFailure, OriginTimeout, RequestFailure, Result};
-use crate::reusable_timeout::ReusableTimeout;
-use crate::thread_buffer::{THREAD_BUFFER, give_read_buffer, poll_read_through, take_read_buffer};
-use crate::timer;
+use sluicegate_transport::body_end::BodyEnd;
+use sluicegate_transport::reusable_timeout::ReusableTimeout;
+use sluicegate_transport::thread_buffer::{
+    THREAD_BUFFER, give_read_buffer, poll_read_through, take_read_buffer,
+};
+use sluicegate_transport::timer;
 
 /// Bytes asked for in one read of a response.
 const RESPONSE_READ: usize = THREAD_BUFFER;

@@ -42,7 +42,7 @@ use tokio::time::Instant;
 use super::idle::{IdleConnection, IdleList};
 use super::pending_queue::{AttemptWait, OriginQueues};
 use super::waiting_order::QueueTicket;
-use crate::timer;
+use sluicegate_transport::timer;
 
 /// Time for which a refused request waits, once, for a connection that is being released, which takes microseconds.
 const SETTLING: Duration = Duration::from_millis(20);

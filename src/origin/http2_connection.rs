@@ -21,10 +21,12 @@ use tokio::time::timeout;
 
 use super::origin_streams::ResponseStreams;
 use crate::failure::{HeadFailure, OriginFailure, StreamFailure};
-use crate::http2_floods::flood_limits;
-use crate::socket_poll::SocketPoll;
-use crate::task_waker::TaskWaker;
-use crate::thread_buffer::{THREAD_BUFFER, give_read_buffer, poll_read_through, take_read_buffer};
+use sluicegate_transport::http2_floods::flood_limits;
+use sluicegate_transport::socket_poll::SocketPoll;
+use sluicegate_transport::task_waker::TaskWaker;
+use sluicegate_transport::thread_buffer::{
+    THREAD_BUFFER, give_read_buffer, poll_read_through, take_read_buffer,
+};
 
 /// Bytes of requests that wait for the socket.
 const OUTPUT_BYTES: usize = 64 * 1024;

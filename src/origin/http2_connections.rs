@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use super::http2_connection::{Http2Connection, OriginDriver};
 use super::idle::{IdleConnections, IdleSlot, PoolGeneration, SWEEP_INTERVAL};
 use super::stream_window;
-use crate::timer;
+use sluicegate_transport::timer;
 
 /// The connections to one server.
 #[derive(Default)]

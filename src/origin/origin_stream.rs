@@ -13,8 +13,8 @@ use sluicegate_http2::{ErrorCode, FieldLines, RequestPseudoFields, ResponseHead,
 
 use super::http2_connections::StreamPlace;
 use super::origin_streams::ReceivedResponse;
-use crate::body_end::BodyEnd;
 use crate::failure::{OriginFailure, RequestFailure, Result, StreamFailure};
+use sluicegate_transport::body_end::BodyEnd;
 
 /// A stream for one request.
 pub(super) struct OriginStream {

@@ -7,7 +7,7 @@ use sluicegate_http2::{FieldLines, ResponseHead, StreamEnd, StreamId};
 
 use super::interim::InterimHeads;
 use crate::failure::{HeadFailure, OriginFailure};
-use crate::task_waker::TaskWaker;
+use sluicegate_transport::task_waker::TaskWaker;
 
 /// The streams of the requests of one connection.
 #[derive(Debug, Default)]

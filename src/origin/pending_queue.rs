@@ -29,7 +29,7 @@ use tokio::time::Instant;
 use super::pick_result::PickResult;
 use super::waiting_order::{QueueTicket, WaitingOrder};
 use crate::config::rules::CircuitBreakerRules;
-use crate::timer;
+use sluicegate_transport::timer;
 
 /// The queues of one origin: one for each configuration whose requests are in flight.
 #[derive(Debug, Default)]

@@ -21,7 +21,7 @@ use tokio::time::timeout_at;
 use tokio_rustls::TlsConnector;
 
 use crate::config::rules::{OriginRules, Verify};
-use crate::timer;
+use sluicegate_transport::timer;
 
 /// The settings of TLS to the servers of an origin.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use sluicegate_base::bounds::{DNS_SERVERS, RESOLV_CONF_EVERY};
 use tokio::time::Instant;
 
-use crate::timer;
+use sluicegate_transport::timer;
 
 const FILE: &str = "/etc/resolv.conf";
 /// RFC 1035 §4.2.

@@ -19,7 +19,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("crates/telemetry/src/exposition.rs", "from"),
     ("crates/telemetry/src/otlp/json_members.rs", "visit_bool"),
     ("crates/decide/src/admission/json.rs", "visit_bool"),
-    ("src/body_end.rs", "here_if"),
+    ("crates/transport/src/body_end.rs", "here_if"),
     ("src/gateway/serve/mod.rs", "decide_stream"),
     ("src/gateway/serve/received.rs", "of_stream"),
     ("src/gateway/upgrade_header.rs", "is_to_websocket"),

@@ -1,4 +1,4 @@
-//! Reads the clock; no other file does, but for that of tokio's timers in `src/timer.rs`.
+//! Reads the clock; no other file does, but for that of tokio's timers in `crates/transport/src/timer.rs`.
 //!
 //! Without a state directory time is the wall clock at the start of the process plus the monotonic time since: windows are
 //! aligned to the Unix epoch, yet a step of the wall clock (NTP, an operator) neither refills nor blocks anything while the

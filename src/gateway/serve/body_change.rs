@@ -6,9 +6,9 @@ use sluicegate_http1::BodyFraming;
 use super::cached::ClientPart;
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
-use crate::body_end::BodyEnd;
 use crate::gateway::intercept::ReplacementPage;
 use crate::gateway::shape::ChargedEncoder;
+use sluicegate_transport::body_end::BodyEnd;
 
 /// The changes of a response's body on its way to the client.
 pub(super) struct BodyChange {

@@ -24,7 +24,6 @@ use super::response_head::{FinalHead, LentHead, standard_reason, status_of, stre
 use super::response_split::{MappedFields, mapped_fields};
 use super::session::ProxySession;
 use super::stream_request::StreamRequest;
-use crate::body_end::BodyEnd;
 use crate::failure::{ClientFailure, HeadFailure, OriginFailure, RequestFailure, Result};
 use crate::gateway::extended_connect::check_accept;
 use crate::gateway::forwarded::ForwardedRequest;
@@ -33,7 +32,8 @@ use crate::origin::{
     FieldChanges, FieldEdit, InterimHeads, OriginChannel, OriginEvent, ProtocolNeed, UploadPart,
     remove_hop_by_hop, strip_hop_by_hop,
 };
-use crate::thread_buffer::WriteBuffer;
+use sluicegate_transport::body_end::BodyEnd;
+use sluicegate_transport::thread_buffer::WriteBuffer;
 
 /// The status of a response after which the connection carries another protocol.
 const SWITCHING_PROTOCOLS: u16 = StatusCode::SWITCHING_PROTOCOLS.as_u16();

@@ -11,7 +11,7 @@ use sluicegate_base::bounds;
 
 use super::client::RequestClient;
 use crate::failure::ClientFailure;
-use crate::timer;
+use sluicegate_transport::timer;
 
 /// Returns the output of `work`.
 ///

@@ -13,12 +13,12 @@ use super::response_head::FinalHead;
 use super::response_start::{JudgedResponse, PassedResponse};
 use super::session::ProxySession;
 use super::trailers;
-use crate::body_end::BodyEnd;
 use crate::failure::Result;
 use crate::gateway::intercept::ReplacementPage;
 use crate::gateway::unread::{self, UntakenPiece};
 use crate::origin::{OriginChannel, OriginEvent};
-use crate::thread_buffer::WriteBuffer;
+use sluicegate_transport::body_end::BodyEnd;
+use sluicegate_transport::thread_buffer::WriteBuffer;
 
 impl<C: RequestClient> ProxySession<'_, '_, C> {
     /// Judges the head, whose bytes were read, and passes the response on.

@@ -18,7 +18,6 @@ use super::response_body::{ContentWriter, ResponseBody};
 use super::response_head::{FinalHead, standard_reason, stated_length};
 use super::response_split::{FieldHandling, MappedFields};
 use super::session::ProxySession;
-use crate::body_end::BodyEnd;
 use crate::cache::freshness::BodyState;
 use crate::config::rules::HeaderCase;
 use crate::failure::Result;
@@ -29,7 +28,8 @@ use crate::gateway::shape::{self, AnswerKind};
 use crate::gateway::{answer, attempts, unread};
 use crate::name_case::ReceivedNames;
 use crate::origin::{IdleCheck, OriginChannel, strip_hop_by_hop};
-use crate::thread_buffer::WriteBuffer;
+use sluicegate_transport::body_end::BodyEnd;
+use sluicegate_transport::thread_buffer::WriteBuffer;
 
 /// A response whose head was judged.
 pub(super) enum JudgedResponse {

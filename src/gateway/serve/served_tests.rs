@@ -20,7 +20,6 @@ use tokio::sync::watch;
 use super::super::client::ConnectionFacts;
 use super::super::head_writer::AnswerHead;
 use super::*;
-use crate::body_end::BodyEnd;
 use crate::budgets::{ClientAccount, OpenFiles};
 use crate::config::rules::{AccessLogTarget, ListenerProtocol, LogRules};
 use crate::config::{no_review, parse};
@@ -30,6 +29,7 @@ use sluicegate_decide::admission::KeySeed;
 use sluicegate_record::RequestRecorder;
 use sluicegate_record::access_log::AccessLog;
 use sluicegate_record::metrics::RequestMetrics;
+use sluicegate_transport::body_end::BodyEnd;
 
 const CONFIGURATION: &str = "
     listener = [{ address = '127.0.0.1:8080' }]

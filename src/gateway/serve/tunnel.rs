@@ -20,7 +20,7 @@ use super::client::RequestClient;
 use super::session::ProxySession;
 use crate::failure::{ClientFailure, OriginFailure, RequestFailure, Result};
 use crate::origin::OriginChannel;
-use crate::thread_buffer::read_through;
+use sluicegate_transport::thread_buffer::read_through;
 
 /// Bytes asked for in one read.
 const TUNNEL_READ: usize = 16 * 1024;

@@ -9,7 +9,7 @@ use sluicegate_http2::StreamEnd;
 
 use super::stream_io::BodyRead;
 use crate::failure::ClientFailure;
-use crate::task_waker::TaskWaker;
+use sluicegate_transport::task_waker::TaskWaker;
 
 /// The body of a request, as far as it came.
 #[derive(Debug)]

@@ -32,10 +32,12 @@ use crate::listener::connection::IDLE_AFTER;
 use crate::listener::grpc;
 use crate::listener::guarded_stream::GuardedStream;
 use crate::process::SharedState;
-use crate::reusable_timeout::ReusableTimeout;
-use crate::socket_poll::SocketPoll;
-use crate::thread_buffer::{THREAD_BUFFER, give_read_buffer, poll_read_through, take_read_buffer};
-use crate::timer;
+use sluicegate_transport::reusable_timeout::ReusableTimeout;
+use sluicegate_transport::socket_poll::SocketPoll;
+use sluicegate_transport::thread_buffer::{
+    THREAD_BUFFER, give_read_buffer, poll_read_through, take_read_buffer,
+};
+use sluicegate_transport::timer;
 
 /// The task of one connection.
 pub(super) struct ConnectionDriver {

@@ -43,8 +43,8 @@ use crate::budgets::{
 };
 use crate::config::rules::{ListenerProtocol, ServerRules};
 use crate::gateway::{ConnectionFacts, Gateway};
-use crate::http2_floods::flood_limits;
 use crate::process::SharedState;
+use sluicegate_transport::http2_floods::flood_limits;
 
 pub(super) use body_input::{BodyInput, ReceivedBody, gone};
 use driver::ConnectionDriver;

@@ -12,12 +12,12 @@ use super::StreamContext;
 use super::receive_window::BodyWindow;
 use super::stream::Http2Stream;
 use super::stream_io::StreamIo;
-use crate::body_end::BodyEnd;
 use crate::budgets::{ClientAccount, StreamPermit};
 use crate::gateway::{
     AnsweredRequest, DecidedRequest, RequestClient, ServingCourse, UnreadableHead,
 };
-use crate::thread_buffer::WriteBuffer;
+use sluicegate_transport::body_end::BodyEnd;
+use sluicegate_transport::thread_buffer::WriteBuffer;
 
 /// The problem of a head that breaks a rule of HTTP/2 or HTTP/3.
 pub(in crate::listener) const MALFORMED: GatewayProblem =

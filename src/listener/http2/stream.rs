@@ -18,10 +18,10 @@ use tokio::time::timeout;
 use super::receive_window::BodyWindow;
 use super::stream_handle::StreamHandle;
 use super::stream_io::{BodyRead, StreamIo};
-use crate::body_end::BodyEnd;
 use crate::budgets::ClientAccount;
 use crate::failure::ClientFailure;
 use crate::gateway::{AnswerHead, FieldSink, RequestClient};
+use sluicegate_transport::body_end::BodyEnd;
 
 /// A stream whose head was taken.
 pub(in crate::listener) struct Http2Stream<S: StreamIo = StreamHandle> {

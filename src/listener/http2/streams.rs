@@ -18,7 +18,7 @@ use tokio::io::AsyncWrite;
 
 use super::body_input::{BodyInput, ReceivedBody};
 use super::stream_handle::StreamHandle;
-use crate::task_waker::TaskWaker;
+use sluicegate_transport::task_waker::TaskWaker;
 
 /// The streams of one connection.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sluicegate_http3::StreamId;
 use tokio::time::Instant;
 
-use crate::timer;
+use sluicegate_transport::timer;
 
 /// Streams that are not searched for such as have begun.
 const FEW_STREAMS: usize = 16;

@@ -25,9 +25,9 @@ use super::{quic_now, report};
 use crate::budgets::{BytesPermit, ClientConnectionPermit};
 use crate::gateway::UnreadableHead;
 use crate::listener::http2::{MALFORMED, StreamContext, StreamIo, received_head};
-use crate::reusable_timeout::ReusableTimeout;
-use crate::timer;
 use sluicegate_record::{HandshakeFailure, HandshakeKind, InFlight, TlsVersion};
+use sluicegate_transport::reusable_timeout::ReusableTimeout;
+use sluicegate_transport::timer;
 
 /// Transmissions after which other tasks of the thread have their turn.
 const TRANSMISSIONS_A_TURN: usize = 32;

@@ -33,13 +33,13 @@ use super::transport::{idle_timeout, server_config};
 use crate::budgets::{BytesPermit, ClientAccount, ClientConnectionPermit, ClientHandshake};
 use crate::config::rules::ListenerProtocol;
 use crate::gateway::{ConnectionFacts, Gateway};
-use crate::http2_floods::flood_limits;
 use crate::listener::http2::{StreamContext, StreamProtocol};
 use crate::listener::timer_keepalive;
 use crate::process::SharedState;
 use crate::snapshot::Snapshot;
 use crate::tls::{self, ActiveListener};
 use sluicegate_record::HandshakeCounts;
+use sluicegate_transport::http2_floods::flood_limits;
 
 /// Errors of the socket behind one another that are taken for one that lasts.
 const ERRORS_IN_A_ROW: u32 = 16;

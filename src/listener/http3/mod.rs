@@ -50,7 +50,7 @@ pub(crate) use connection_ids::{QuicIdentity, ThreadPlace};
 pub(crate) use datagram_routes::relay;
 pub(crate) use endpoint::{Http3Endpoint, ThreadSockets};
 
-use crate::timer;
+use sluicegate_transport::timer;
 
 /// Returns the time for the state machine of QUIC, whose timers are waited for.
 fn quic_now() -> Instant {

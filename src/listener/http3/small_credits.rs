@@ -10,7 +10,7 @@ use sluicegate_base::bounds;
 use sluicegate_http3::StreamId;
 use tokio::time::Instant;
 
-use crate::timer;
+use sluicegate_transport::timer;
 
 /// The answers of one connection that wait.
 #[derive(Debug, Default)]

@@ -25,8 +25,8 @@ use super::quic_now;
 use super::small_credits::SmallCredits;
 use super::transport::error_code;
 use crate::listener::http2::{BodyInput, ReceivedBody};
-use crate::task_waker::TaskWaker;
-use crate::timer;
+use sluicegate_transport::task_waker::TaskWaker;
+use sluicegate_transport::timer;
 
 /// Bytes that are read from QUIC at once: half of [`bounds::HTTP3_BODY_AHEAD`].
 const PIECE: usize = 16 * 1024;

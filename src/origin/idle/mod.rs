@@ -43,8 +43,8 @@ use pingora::protocols::Stream;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::Instant;
 
-use crate::reusable_timeout::ReusableTimeout;
-use crate::timer;
+use sluicegate_transport::reusable_timeout::ReusableTimeout;
+use sluicegate_transport::timer;
 
 pub(super) mod process;
 pub(super) mod server_list;

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::server_list::{IdleList, Registration};
 use super::{IdleConnection, SWEEP_INTERVAL};
-use crate::timer;
+use sluicegate_transport::timer;
 
 /// The slots of idle connections, and the lists that have some.
 pub(in crate::origin) struct IdleConnections {

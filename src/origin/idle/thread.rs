@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::process::IdleConnections;
 use super::{BUSY_USES, IdleConnection, SWEEP_INTERVAL, TakeFrom, ThreadNumber};
-use crate::timer;
+use sluicegate_transport::timer;
 
 thread_local! {
     static NUMBER: ThreadNumber = next_number();

@@ -15,13 +15,13 @@ use super::super::response_body::{ContentWriter, JOINED_PIECE};
 use super::super::session::ProxySession;
 use super::ClientPart;
 use super::transaction::StoredValidation;
-use crate::body_end::BodyEnd;
 use crate::cache::memory_storage::StoredResponse;
 use crate::cache::moment;
 use crate::failure::Result;
 use crate::gateway::answer;
-use crate::thread_buffer::WriteBuffer;
 use sluicegate_decide::admission::ResponseSource;
+use sluicegate_transport::body_end::BodyEnd;
+use sluicegate_transport::thread_buffer::WriteBuffer;
 
 impl<C: RequestClient> ProxySession<'_, '_, C> {
     /// Sends a stored response, and settles the charges by it.

@@ -2,7 +2,7 @@
 
 /// The result of a poll of the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SocketPoll {
+pub enum SocketPoll {
     /// It may take or give more at once.
     Progressed,
     /// It will wake the task.

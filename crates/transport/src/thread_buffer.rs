@@ -14,7 +14,7 @@ use sluicegate_base::bounds::LARGEST_READ;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Bytes of the buffer of a thread, the most that one read returns.
-pub(crate) const THREAD_BUFFER: usize = LARGEST_READ;
+pub const THREAD_BUFFER: usize = LARGEST_READ;
 
 /// Bytes of a read that are not copied: they keep the buffer of the thread, of which they fill half.
 const KEPT_READ: usize = THREAD_BUFFER / 2;
@@ -27,7 +27,7 @@ thread_local! {
 ///
 /// # Errors
 /// Those of `stream`.
-pub(crate) async fn read_through<S: AsyncRead + Unpin>(
+pub async fn read_through<S: AsyncRead + Unpin>(
     stream: &mut S,
     into: &mut BytesMut,
     most: usize,
@@ -36,7 +36,7 @@ pub(crate) async fn read_through<S: AsyncRead + Unpin>(
 }
 
 /// Polls for a read, as [`read_through`] does. While `into` waits for bytes it holds no memory of a large read.
-pub(crate) fn poll_read_through<S: AsyncRead + Unpin>(
+pub fn poll_read_through<S: AsyncRead + Unpin>(
     stream: &mut S,
     context: &mut Context<'_>,
     into: &mut BytesMut,
@@ -79,12 +79,12 @@ thread_local! {
 }
 
 /// Returns an empty buffer for bytes that are read.
-pub(crate) fn take_read_buffer() -> BytesMut {
+pub fn take_read_buffer() -> BytesMut {
     SPARE_READS.with_borrow_mut(Vec::pop).unwrap_or_default()
 }
 
 /// Keeps a buffer in its thread, unless it is large. Its bytes are dropped.
-pub(crate) fn give_read_buffer(mut buffer: BytesMut) {
+pub fn give_read_buffer(mut buffer: BytesMut) {
     buffer.clear();
     // One that was consumed in part, or of which others use parts, gets its memory back here if it is the only part.
     if buffer.try_reclaim(THREAD_BUFFER) {
@@ -105,11 +105,11 @@ pub(crate) fn give_read_buffer(mut buffer: BytesMut) {
 
 /// A buffer for the bytes of a write, which goes back to its thread.
 #[derive(Debug)]
-pub(crate) struct WriteBuffer(Vec<u8>);
+pub struct WriteBuffer(Vec<u8>);
 
 impl WriteBuffer {
     /// Returns an empty one.
-    pub(crate) fn take() -> Self {
+    pub fn take() -> Self {
         let spare = SPARE.with_borrow_mut(Vec::pop);
         Self(spare.unwrap_or_else(|| Vec::with_capacity(WRITE_BUFFER)))
     }

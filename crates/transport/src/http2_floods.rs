@@ -4,7 +4,7 @@ use sluicegate_base::bounds;
 use sluicegate_http2::FloodLimits;
 
 /// Returns the bounds of a connection whose peer may cancel so many requests.
-pub(crate) fn flood_limits(cancelled_streams: u32) -> FloodLimits {
+pub fn flood_limits(cancelled_streams: u32) -> FloodLimits {
     FloodLimits {
         control_frames: bounds::CONTROL_FRAMES,
         control_frames_per_second: bounds::CONTROL_FRAMES_PER_SECOND,

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 /// Returns the time `patience` from now, as an instant of tokio's timers.
 #[must_use]
-pub(crate) fn deadline(patience: Duration) -> Instant {
+pub fn deadline(patience: Duration) -> Instant {
     let now = Instant::now();
     // A time that the clock cannot represent becomes now: a wait ends early rather than never.
     now.checked_add(patience).unwrap_or(now)

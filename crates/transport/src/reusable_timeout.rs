@@ -14,7 +14,7 @@ use crate::timer;
 
 /// A reusable timeout for the waits of one connection.
 #[derive(Default)]
-pub(crate) struct ReusableTimeout {
+pub struct ReusableTimeout {
     timer: Option<Pin<Box<Sleep>>>,
     /// The waker of the task that the timer wakes.
     waker: Option<Waker>,
@@ -22,7 +22,7 @@ pub(crate) struct ReusableTimeout {
 
 impl ReusableTimeout {
     /// Returns the output of `read`; `None` when it takes longer than `patience`.
-    pub(crate) async fn wait<F: Future>(
+    pub async fn wait<F: Future>(
         &mut self,
         read: Pin<&mut F>,
         patience: Duration,
@@ -32,7 +32,7 @@ impl ReusableTimeout {
 
     /// Waits as [`wait`](Self::wait) does. Sets `deadline` to the end of the wait if the future has to wait, so that another wait may have
     /// the same end.
-    pub(crate) async fn wait_until<F: Future>(
+    pub async fn wait_until<F: Future>(
         &mut self,
         mut read: Pin<&mut F>,
         patience: Duration,
@@ -53,7 +53,7 @@ impl ReusableTimeout {
     }
 
     /// Returns whether this deadline has passed. Before that the task that asks is woken at the deadline.
-    pub(crate) fn is_over(&mut self, deadline: Instant, context: &mut Context<'_>) -> bool {
+    pub fn is_over(&mut self, deadline: Instant, context: &mut Context<'_>) -> bool {
         if self.is_set(deadline, context.waker()) {
             return false;
         }

@@ -4,11 +4,11 @@ use std::task::{Context, Waker};
 
 /// The waker of the task that waits, if one does.
 #[derive(Debug, Default)]
-pub(crate) struct TaskWaker(Option<Waker>);
+pub struct TaskWaker(Option<Waker>);
 
 impl TaskWaker {
     /// Notes the task that waits from now on.
-    pub(crate) fn wait(&mut self, context: &Context<'_>) {
+    pub fn wait(&mut self, context: &Context<'_>) {
         let waker = context.waker();
         if !self.0.as_ref().is_some_and(|own| own.will_wake(waker)) {
             self.0 = Some(waker.clone());
@@ -16,14 +16,14 @@ impl TaskWaker {
     }
 
     /// Wakes the task, which then waits no longer.
-    pub(crate) fn wake(&mut self) {
+    pub fn wake(&mut self) {
         if let Some(waker) = self.0.take() {
             waker.wake();
         }
     }
 
     /// Wakes the task, which still waits.
-    pub(crate) fn wake_again(&self) {
+    pub fn wake_again(&self) {
         if let Some(waker) = &self.0 {
             waker.wake_by_ref();
         }
