@@ -14,7 +14,6 @@
 // A test that unwraps fails where it should.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
-pub mod budgets;
 pub mod cli;
 pub mod server;
 

@@ -36,13 +36,13 @@ use self::sockets::{ListenerMap, ListenerSockets};
 pub(crate) use self::start_error::NO_UPGRADE_SOCKET;
 pub use self::start_error::StartError;
 use self::upgrade::{InheritedState, PendingTakeover, SocketClaim, UpgradeServer};
-use crate::budgets::{OpenFiles, OwnFiles};
 use crate::config::MemoryPlan;
 use crate::config::rules::Rules;
 use crate::history::MarkKind;
 use crate::listener::{AdminApp, Intake};
 use crate::process::{GatewayProcess, Phase};
 use crate::supervisor;
+use sluicegate_budgets::{OpenFiles, OwnFiles};
 use sluicegate_decide::admission::KeySeed;
 use sluicegate_record::{AccessLog, AuditLog, RequestMetrics, RequestRecorder};
 

@@ -16,12 +16,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use sluicegate::budgets::OpenFiles;
 use sluicegate::client_socket::ClientSocket;
 use sluicegate::config::rules::{AccessLogTarget, LogRules};
 use sluicegate::config::{no_review, parse};
 use sluicegate::listener::{ConnectionApp, Intake};
 use sluicegate::process::GatewayProcess;
+use sluicegate_budgets::OpenFiles;
 use sluicegate_decide::admission::KeySeed;
 use sluicegate_decide::state::{CounterStorage, PersistenceMode};
 use sluicegate_record::{AccessLog, RequestMetrics, RequestRecorder};

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::budgets::{ClientAccount, ClientAccounts, Resource};
+use sluicegate_budgets::{ClientAccount, ClientAccounts, Resource};
 
 /// The most clients that are shown.
 const SHOWN: usize = 10;

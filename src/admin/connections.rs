@@ -2,12 +2,12 @@
 
 use sluicegate_telemetry::exposition::SampledFamily;
 
-use crate::budgets::{
+use crate::config::rules::Rules;
+use crate::process::SharedState;
+use sluicegate_budgets::{
     BudgetCap, BudgetTallies, ClientStreams, ConnectionCaps, ConnectionLimiter, ReclaimedWait,
     RequestCap, RequestCaps, StreamCaps, TlsHandshakes,
 };
-use crate::config::rules::Rules;
-use crate::process::SharedState;
 
 /// Connections of clients, as an operator sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,10 +14,10 @@ use super::config_file::ConfigFile;
 use super::exit_code::{CHANGES, FAILED, SUCCESS, USAGE};
 use super::gateway_target::TargetError;
 use super::output::{print, tell};
-use crate::budgets::OpenFiles;
 use crate::config::rules::{AccessLogTarget, AuditLogTarget, Rules};
 use crate::config::{self, Loaded, MADE_BY_UNIT, MemoryPlan, Problem, Problems, Severity};
 use crate::server;
+use sluicegate_budgets::OpenFiles;
 use sluicegate_explain::counted;
 
 /// The name of the standard input in reports.

@@ -6,7 +6,7 @@ use std::fmt;
 use sluicegate_decide::own_failure::OwnFailure;
 use sluicegate_decide::response::GatewayProblem;
 
-use crate::budgets::{BudgetCap, RequestCap};
+use sluicegate_budgets::{BudgetCap, RequestCap};
 
 /// A failure of the gateway.
 #[derive(Debug)]

@@ -22,7 +22,6 @@ use sluicegate_limiter::Timestamp;
 use super::cause::Cause;
 use super::context::Context;
 use super::forwarded::ForwardedRequest;
-use crate::budgets::RequestPermit;
 use crate::failure::{
     FailureKind, GatewayFailure, OriginFailure, RequestFailure, ResponseStage, Result,
     StreamFailure,
@@ -33,6 +32,7 @@ use crate::origin::{
     UploadPart, cookie_for, tag_in,
 };
 use crate::process::SharedState;
+use sluicegate_budgets::RequestPermit;
 
 /// The parts of a request that decide about its attempts.
 #[derive(Clone, Copy)]

@@ -20,8 +20,8 @@ use super::decision::{DecisionResult, RequestDecision};
 use super::forward_auth::ForwardAuthAnswer;
 use super::forwarded::ForwardedRequest;
 use super::min_body_rate::UploadPace;
-use crate::budgets::BytesPermit;
 use crate::snapshot::{ActiveRoute, Snapshot};
+use sluicegate_budgets::BytesPermit;
 use sluicegate_decide::admission::{
     AdmissionReport, Admitted, ChargeTiming, FinalResponse, LimitNote, OriginContact, RequestEnd,
     ResponseSource,

@@ -13,13 +13,13 @@ use sluicegate_base::reported_cost::CostReader;
 use sluicegate_limiter::Timestamp;
 
 use super::serve::CacheTransaction;
-use crate::budgets::{BytesPermit, ClientAccount};
 use crate::config::rules::OriginAddress;
 use crate::failure::ResponseStage;
 use crate::origin::{
     AdmittedPool, AttemptFailure, AttemptWait, FailedServers, OriginServer, ServerPermit,
 };
 use crate::snapshot::ActiveRoute;
+use sluicegate_budgets::{BytesPermit, ClientAccount};
 use sluicegate_record::OriginUse;
 
 /// The choices of a route for a request to its origin.

@@ -4,13 +4,13 @@
 //! what its body may hold, with the buffer that it is read into: what is announced, or else the maximum that is read; once the body is
 //! here, what it holds.
 //!
-//! [`ClientBytes`]: crate::budgets::ClientBytes
+//! [`ClientBytes`]: sluicegate_budgets::ClientBytes
 
 use super::body::with_read_buffer;
 use super::context::Context;
-use crate::budgets::ClientAccount;
 use crate::failure::{GatewayFailure, Result};
 use crate::process::SharedState;
+use sluicegate_budgets::ClientAccount;
 
 /// Copies of a body that are held: one for the keys, one for the origin.
 const COPIES: u64 = 2;

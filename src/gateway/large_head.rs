@@ -6,7 +6,7 @@
 //! # Limits
 //! Heads of at most [`HEAD_READ`] bytes count nowhere: the bounds on connections and streams are bounds on them.
 //!
-//! [`ClientBytes`]: crate::budgets::ClientBytes
+//! [`ClientBytes`]: sluicegate_budgets::ClientBytes
 
 use std::borrow::Cow;
 
@@ -14,9 +14,9 @@ use sluicegate_base::bounds::HEAD_READ;
 use sluicegate_base::received::ReceivedHead;
 
 use super::context::Context;
-use crate::budgets::{BytesPermit, ClientAccount};
 use crate::failure::{GatewayFailure, Result};
 use crate::process::SharedState;
+use sluicegate_budgets::{BytesPermit, ClientAccount};
 
 /// Acquires a permit for this head, from the account of its client; `None` for one that needs none.
 ///

@@ -3,13 +3,13 @@
 //! A body comes as slowly as its client sends it, and what is kept stays until an answer begins. Without room nothing is kept, and the
 //! request is sent once: a request that its first server answers does not need the copy.
 //!
-//! [`ClientBytes`]: crate::budgets::ClientBytes
+//! [`ClientBytes`]: sluicegate_budgets::ClientBytes
 
 use super::body::with_read_buffer;
 use super::context::Context;
 use super::forwarded::ForwardedRequest;
-use crate::budgets::BytesPermit;
 use crate::process::SharedState;
+use sluicegate_budgets::BytesPermit;
 
 /// Acquires a permit for so many bytes, and the buffer that they are read into; `None` where there is no room.
 pub(super) fn reserve(

@@ -16,11 +16,11 @@ use sluicegate_decide::response::{GatewayProblem, cors};
 use tracing::warn;
 
 use super::context::Context;
-use crate::budgets::BytesPermit;
 use crate::compression::compressor::BodyCompressor;
 use crate::compression::encoder_size::EncoderSize;
 use crate::config::rules::{FieldEdits, RedirectRules, ShapeRules};
 use crate::origin::FieldEdit;
+use sluicegate_budgets::BytesPermit;
 use sluicegate_decide::request_head::RequestHead;
 
 /// The kind of an answer.

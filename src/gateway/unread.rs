@@ -6,7 +6,7 @@
 //! one the answer is sent uncompressed. A small answer, a stored one and one of the gateway's own acquire a permit while a piece of them
 //! waits.
 //!
-//! [`ClientBytes`]: crate::budgets::ClientBytes
+//! [`ClientBytes`]: sluicegate_budgets::ClientBytes
 
 use std::net::IpAddr;
 
@@ -19,9 +19,9 @@ use sluicegate_base::bounds::{
 use super::context::Context;
 use super::forwarded::ForwardedRequest;
 use super::http_versions::has_streams;
-use crate::budgets::BytesPermit;
 use crate::failure::{GatewayFailure, Result};
 use crate::process::SharedState;
+use sluicegate_budgets::BytesPermit;
 
 /// Acquires the permit of an origin's answer that has content, for a client of this version, if it announces its length.
 ///

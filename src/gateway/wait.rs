@@ -5,7 +5,7 @@
 //! to the origin or a next request on the connection. So the kernel is polled instead: a connection that the client has closed
 //! is no longer in the established state.
 //!
-//! When a request leaves, those behind it move up: [`crate::budgets::delay_queue`] keeps the order.
+//! When a request leaves, those behind it move up: [`sluicegate_budgets::delay_queue`] keeps the order.
 //!
 //! # Concurrency
 //! One lock for all delayed requests, held for a few instructions when one enters, leaves, or has its turn. A request leaves by
@@ -16,8 +16,8 @@ use std::time::Duration;
 use sluicegate_base::address::AddressPrefix;
 use sluicegate_base::bounds;
 
-use crate::budgets::DelayedRequests;
-use crate::budgets::delay_queue::{Delayed, Departure};
+use sluicegate_budgets::DelayedRequests;
+use sluicegate_budgets::delay_queue::{Delayed, Departure};
 use sluicegate_decide::admission::QueuePlace;
 use sluicegate_transport::timer;
 

@@ -22,13 +22,13 @@ use super::accept::ConnectionApp;
 use super::client_stream::ClientStream;
 use super::connection::{BegunHead, Http1Connection, NextHead};
 use super::{http2, proxy_protocol, timer_keepalive};
-use crate::budgets::{ClientAccount, ClientConnectionPermit, RefusedHandshake, TlsHandshakes};
 use crate::client_socket::ClientSocket;
 use crate::config::rules::{Http2, ListenerProtocol};
 use crate::gateway::{ConnectionFacts, ConnectionState, Gateway, ServingCourse, UnreadableHead};
 use crate::process::SharedState;
 use crate::snapshot::Snapshot;
 use crate::tls::{self, ActiveListener, HandshakeTimes};
+use sluicegate_budgets::{ClientAccount, ClientConnectionPermit, RefusedHandshake, TlsHandshakes};
 use sluicegate_record::HandshakeFailure;
 use sluicegate_transport::thread_buffer::read_through;
 

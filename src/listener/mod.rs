@@ -15,9 +15,9 @@ mod timer_keepalive;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::budgets::ClientAccount;
 use crate::config::rules::ListenerProtocol;
 use crate::gateway::ConnectionFacts;
+use sluicegate_budgets::ClientAccount;
 
 pub use accept::ConnectionApp;
 pub(crate) use accept::{Acceptor, QueuedConnections};

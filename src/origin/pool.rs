@@ -27,9 +27,9 @@ use super::retry_budget::RetryBudget;
 use super::server::{OriginServer, ServerPermit};
 use super::server_state::ServerState;
 use super::server_status::ServerStatus;
-use crate::budgets::OriginShare;
 use crate::config::rules::{Name, OriginAddress, OriginRules};
 use crate::failure::FailureKind;
+use sluicegate_budgets::OriginShare;
 use sluicegate_decide::admission::KeySeed;
 
 use server_set::ServerSet;

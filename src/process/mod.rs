@@ -20,8 +20,8 @@ use std::sync::Arc;
 use sluicegate_base::clock;
 use sluicegate_decide::state::CounterStorage;
 
-use crate::budgets::OpenFiles;
 use crate::config::rules::Rules;
+use sluicegate_budgets::OpenFiles;
 use sluicegate_decide::admission::KeySeed;
 use sluicegate_record::RequestRecorder;
 

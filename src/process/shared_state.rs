@@ -16,10 +16,6 @@ use tokio::sync::Semaphore;
 
 use super::cut_off::CutOff;
 use crate::acme::AcmeState;
-use crate::budgets::{
-    CapCounts, ClientAccounts, ClientBytes, ClientStreams, ConnectionLimiter, DelayedRequests,
-    FileShares, OpenFiles, OriginRequests, Resource, TlsHandshakes,
-};
 use crate::cache::ResponseCache;
 use crate::config::AvailableMemory;
 use crate::config::rules::Rules;
@@ -27,6 +23,10 @@ use crate::history::{CounterReading, GatewayHistory, MarkKind};
 use crate::origin::{HopName, OriginConnector};
 use crate::snapshot::Snapshot;
 use crate::tls::Certificates;
+use sluicegate_budgets::{
+    CapCounts, ClientAccounts, ClientBytes, ClientStreams, ConnectionLimiter, DelayedRequests,
+    FileShares, OpenFiles, OriginRequests, Resource, TlsHandshakes,
+};
 use sluicegate_decide::admission::KeySeed;
 use sluicegate_record::{Outcome, RequestRecorder};
 use sluicegate_usage::UsageSamples;

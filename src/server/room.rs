@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use tracing::{info, warn};
 
-use crate::budgets::{ConnectionCaps, OpenFiles, OwnFiles, RequestCaps};
 use crate::config::rules::Rules;
+use sluicegate_budgets::{ConnectionCaps, OpenFiles, OwnFiles, RequestCaps};
 
 use super::start_error::StartError;
 

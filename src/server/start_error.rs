@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use sluicegate_decide::state::CounterStorageError;
 
-use crate::budgets::OpenFiles;
+use sluicegate_budgets::OpenFiles;
 
 /// The cure where no upgrade is possible.
 pub(crate) const NO_UPGRADE_SOCKET: &str = "there is no socket to hand over by; write [server] \

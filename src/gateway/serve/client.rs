@@ -13,9 +13,9 @@ use sluicegate_decide::client::{PeerAddress, TlsFacts};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::head_writer::AnswerHead;
-use crate::budgets::ClientAccount;
 use crate::config::rules::ListenerProtocol;
 use crate::failure::ClientFailure;
+use sluicegate_budgets::ClientAccount;
 use sluicegate_transport::body_end::BodyEnd;
 
 /// The facts of a client's connection that its requests share.

@@ -25,7 +25,6 @@ use super::head_writer::{
 use super::received::{RequestWire, awaits_empty_end};
 use super::request_body::RequestBody;
 use super::response_head::standard_reason;
-use crate::budgets::ClientAccount;
 use crate::failure::{ClientFailure, Result};
 use crate::gateway::answer::OwnAnswer;
 use crate::gateway::body::BodyPrefix;
@@ -35,6 +34,7 @@ use crate::gateway::http_versions::has_streams;
 use crate::gateway::{key_body, unread};
 use crate::name_case::ReceivedNames;
 use crate::process::SharedState;
+use sluicegate_budgets::ClientAccount;
 use sluicegate_decide::admission::body_is_read;
 use sluicegate_transport::body_end::BodyEnd;
 use sluicegate_transport::thread_buffer::WriteBuffer;

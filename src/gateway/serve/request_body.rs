@@ -18,7 +18,6 @@ use sluicegate_http1::{BodyFraming, BodyPiece, BodyReader, LAST_CHUNK, LINE_END,
 use sluicegate_limiter::Timestamp;
 
 use super::chunk_limits::CHUNK_LIMITS;
-use crate::budgets::BytesPermit;
 use crate::config::rules::ServerRules;
 use crate::failure::{ClientFailure, Result};
 use crate::gateway::body::with_read_buffer;
@@ -26,6 +25,7 @@ use crate::gateway::context::Context;
 use crate::gateway::forwarded::ForwardedRequest;
 use crate::gateway::min_body_rate::MinBodyRate;
 use crate::origin::OriginChannel;
+use sluicegate_budgets::BytesPermit;
 
 /// The body of one request.
 pub(super) struct RequestBody {

@@ -25,13 +25,13 @@ use super::stream_handle::StreamHandle;
 use super::stream_io::StreamIo;
 use super::streams::{ConnectionStreams, Standing, StreamEvent};
 use super::{StreamContext, report};
-use crate::budgets::{BytesPermit, ClientConnectionPermit};
 use crate::config::rules::ListenerProtocol;
 use crate::gateway::UnreadableHead;
 use crate::listener::connection::IDLE_AFTER;
 use crate::listener::grpc;
 use crate::listener::guarded_stream::GuardedStream;
 use crate::process::SharedState;
+use sluicegate_budgets::{BytesPermit, ClientConnectionPermit};
 use sluicegate_transport::reusable_timeout::ReusableTimeout;
 use sluicegate_transport::socket_poll::SocketPoll;
 use sluicegate_transport::thread_buffer::{

@@ -38,12 +38,12 @@ use tokio::time::timeout;
 use super::client_stream::ClientStream;
 use super::connection::read_pace;
 use super::guarded_stream::GuardedStream;
-use crate::budgets::{
-    BudgetCap, ClientAccount, ClientConnectionPermit, ClientStreams, StreamCaps, StreamPermit,
-};
 use crate::config::rules::{ListenerProtocol, ServerRules};
 use crate::gateway::{ConnectionFacts, Gateway};
 use crate::process::SharedState;
+use sluicegate_budgets::{
+    BudgetCap, ClientAccount, ClientConnectionPermit, ClientStreams, StreamCaps, StreamPermit,
+};
 use sluicegate_transport::http2_floods::flood_limits;
 
 pub(super) use body_input::{BodyInput, ReceivedBody, gone};

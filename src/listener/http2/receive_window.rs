@@ -19,7 +19,7 @@ use sluicegate_base::bounds::{
 };
 
 use super::stream_protocol::StreamProtocol;
-use crate::budgets::{BudgetCap, BytesPermit, ClientAccount, ClientBytes, NamedBytes};
+use sluicegate_budgets::{BudgetCap, BytesPermit, ClientAccount, ClientBytes, NamedBytes};
 
 /// The receive window of one connection.
 #[derive(Debug)]
@@ -135,9 +135,9 @@ impl Drop for BodyWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budgets::{ClientAccounts, Resource};
     use crate::config::rules::ClientRules;
     use crate::config::{no_review, parse};
+    use sluicegate_budgets::{ClientAccounts, Resource};
 
     /// Goal: bodies of one connection reserve what they may hold, and no more than its window. Method: bodies of several lengths that
     /// begin and end, beside the statistics of the budget.

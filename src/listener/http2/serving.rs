@@ -12,10 +12,10 @@ use super::StreamContext;
 use super::receive_window::BodyWindow;
 use super::stream::Http2Stream;
 use super::stream_io::StreamIo;
-use crate::budgets::{ClientAccount, StreamPermit};
 use crate::gateway::{
     AnsweredRequest, DecidedRequest, RequestClient, ServingCourse, UnreadableHead,
 };
+use sluicegate_budgets::{ClientAccount, StreamPermit};
 use sluicegate_transport::body_end::BodyEnd;
 use sluicegate_transport::thread_buffer::WriteBuffer;
 

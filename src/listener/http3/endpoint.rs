@@ -30,7 +30,6 @@ use super::quic_now;
 use super::socket::DatagramSocket;
 use super::streams::QuicStreams;
 use super::transport::{idle_timeout, server_config};
-use crate::budgets::{BytesPermit, ClientAccount, ClientConnectionPermit, ClientHandshake};
 use crate::config::rules::ListenerProtocol;
 use crate::gateway::{ConnectionFacts, Gateway};
 use crate::listener::http2::{StreamContext, StreamProtocol};
@@ -38,6 +37,7 @@ use crate::listener::timer_keepalive;
 use crate::process::SharedState;
 use crate::snapshot::Snapshot;
 use crate::tls::{self, ActiveListener};
+use sluicegate_budgets::{BytesPermit, ClientAccount, ClientConnectionPermit, ClientHandshake};
 use sluicegate_record::HandshakeCounts;
 use sluicegate_transport::http2_floods::flood_limits;
 

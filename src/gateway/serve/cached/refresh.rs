@@ -24,7 +24,6 @@ use super::super::head_writer::{AnswerHead, ConnectionPersistence};
 use super::super::received::RequestWire;
 use super::super::session::ProxySession;
 use super::transaction::{CacheTransaction, RequestSender};
-use crate::budgets::ClientAccount;
 use crate::cache::fill_lock::FillPermit;
 use crate::cache::request_directives::RequestCacheControl;
 use crate::failure::ClientFailure;
@@ -32,6 +31,7 @@ use crate::gateway::Gateway;
 use crate::gateway::context::Context;
 use crate::gateway::forwarded::{ForwardedRequest, OriginRoute};
 use crate::origin::AdmittedPool;
+use sluicegate_budgets::ClientAccount;
 use sluicegate_decide::admission::Admitted;
 use sluicegate_transport::body_end::BodyEnd;
 

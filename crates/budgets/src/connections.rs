@@ -31,7 +31,7 @@ use super::open_connections::{
 };
 use super::open_files::{OpenFiles, OwnFiles};
 use super::tally::{BudgetCap, BudgetTallies, ResourceTally};
-use crate::config::rules::{DefenceRules, Rules};
+use sluicegate_config::rules::{DefenceRules, Rules};
 
 /// Limits the open connections, in all and of one client.
 #[derive(Debug)]
@@ -313,7 +313,7 @@ pub(super) fn at_least_one(count: u32) -> Concurrency {
 mod tests {
     use super::super::ClientAccounts;
     use super::*;
-    use crate::config::{no_review, parse};
+    use sluicegate_config::{no_review, parse};
 
     fn rules(lines: &str) -> Rules {
         let text = format!(

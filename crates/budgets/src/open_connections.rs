@@ -407,7 +407,7 @@ impl ConnectionPlace {
 mod tests {
     use super::super::ClientAccounts;
     use super::*;
-    use crate::config::{no_review, parse};
+    use sluicegate_config::{no_review, parse};
 
     /// Registers a connection of the client with this account, or one without a PROXY header.
     fn register(open: &OpenConnections, account: Option<&ClientAccount>) {

@@ -20,7 +20,7 @@ use sluicegate_limiter::KeyHash;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::config::rules::Name;
+use sluicegate_config::rules::Name;
 use sluicegate_decide::admission::QueuePlace;
 
 /// The delayed requests of the process, in their queues.
@@ -29,7 +29,7 @@ pub struct DelayedRequests(Mutex<DelayQueues>);
 
 impl DelayedRequests {
     /// Locks the queues.
-    pub(crate) fn queues(&self) -> MutexGuard<'_, DelayQueues> {
+    pub fn queues(&self) -> MutexGuard<'_, DelayQueues> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -42,7 +42,7 @@ impl DelayedRequests {
 
 /// The queues of delayed requests.
 #[derive(Debug, Default)]
-pub(crate) struct DelayQueues {
+pub struct DelayQueues {
     all: usize,
     of_limit: HashMap<Name, usize>,
     of_client: HashMap<AddressPrefix, usize>,
@@ -62,17 +62,17 @@ struct Queue {
 
 /// One delayed request.
 #[derive(Debug)]
-pub(crate) struct Delayed {
+pub struct Delayed {
     number: u64,
     client: AddressPrefix,
     places: Vec<(QueuePlace, Instant)>,
     /// Notifies that its turn may have changed.
-    pub(crate) moved: Arc<Notify>,
+    pub moved: Arc<Notify>,
 }
 
 /// The way in which a request leaves its queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Departure {
+pub enum Departure {
     /// It is forwarded; the next one keeps its distance.
     Admitted,
     /// It has left, and its charge is refunded.
@@ -81,12 +81,12 @@ pub(crate) enum Departure {
 
 impl DelayQueues {
     /// Returns the number of requests.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.all
     }
 
     /// Adds a request of this client to its queues; `None` at the maximum.
-    pub(crate) fn enter(
+    pub fn enter(
         &mut self,
         client: AddressPrefix,
         places: Vec<QueuePlace>,
@@ -130,7 +130,7 @@ impl DelayQueues {
     }
 
     /// Returns the current turn of a request.
-    pub(crate) fn turn(&self, request: &Delayed) -> Option<Instant> {
+    pub fn turn(&self, request: &Delayed) -> Option<Instant> {
         let turn = |(place, turn): &(QueuePlace, Instant)| {
             let queue = self.queues.get(&queue_of(place));
             let first = queue.filter(|queue| queue.is_first((*turn, request.number)));
@@ -140,7 +140,7 @@ impl DelayQueues {
     }
 
     /// Removes a request from its queues.
-    pub(crate) fn leave(&mut self, request: &Delayed, departure: Departure) {
+    pub fn leave(&mut self, request: &Delayed, departure: Departure) {
         self.all -= 1;
         subtract(&mut self.of_client, &request.client);
         for (place, turn) in &request.places {

@@ -8,7 +8,7 @@ use sluicegate_base::bounds::{
     FILES_OF_THREAD, LOOK_UPS_IN_FLIGHT, OTHER_FILES,
 };
 
-use crate::config::rules::{Http3, LimitRules, OriginRules, Rules};
+use sluicegate_config::rules::{Http3, LimitRules, OriginRules, Rules};
 
 /// The limit of open files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +158,7 @@ impl Default for OpenFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{no_review, parse};
+    use sluicegate_config::{no_review, parse};
 
     /// Goal: every use of descriptors is counted. Method: the minimum of a small configuration, and of one with more of each
     /// kind.

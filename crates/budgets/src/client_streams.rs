@@ -13,7 +13,7 @@ use sluicegate_base::bounds::{CLIENT_STREAMS, STREAMS_OF_CLIENT};
 
 use super::client_accounts::{AccountCharge, ClientAccount, Resource};
 use super::tally::{BudgetCap, BudgetTallies, ResourceTally};
-use crate::config::rules::ServerRules;
+use sluicegate_config::rules::ServerRules;
 
 /// The open streams of clients.
 #[derive(Debug, Default)]

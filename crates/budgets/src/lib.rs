@@ -4,12 +4,15 @@
 //!
 //! Each budget has a maximum for the whole process and a share per client, which is a number of the client's account
 //! ([`ClientAccount`]). A permit takes from a budget and returns to it when it is dropped.
+#![forbid(unsafe_code)]
+// A test that unwraps fails where it should.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod client_accounts;
 mod client_bytes;
 mod client_streams;
 mod connections;
-pub(crate) mod delay_queue;
+pub mod delay_queue;
 mod open_connections;
 mod open_files;
 mod origin_requests;

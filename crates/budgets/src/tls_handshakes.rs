@@ -14,7 +14,7 @@ use sluicegate_base::bounds::HANDSHAKES;
 
 use super::client_accounts::{AccountCharge, ClientAccount, ClientAccounts, Resource};
 use super::tally::{BudgetCap, BudgetTallies, ResourceTally};
-use crate::config::rules::DefenceRules;
+use sluicegate_config::rules::DefenceRules;
 use sluicegate_record::HandshakeFailure;
 
 /// The TLS handshakes in progress.
@@ -119,7 +119,7 @@ impl Display for RefusedHandshake<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{no_review, parse};
+    use sluicegate_config::{no_review, parse};
 
     /// Goal: one client leaves room for others, and a handshake that ends makes room. Method: three clients that take what they get, one
     /// after the other; the text of a refusal names the first.

@@ -25,7 +25,7 @@ use sluicegate_base::address::{AddressPrefix, PrefixBits, prefix};
 use sluicegate_base::bounds::ACCOUNT_SHARDS;
 use sluicegate_decide::client::{PeerTrust, hop};
 
-use crate::config::rules::ClientRules;
+use sluicegate_config::rules::ClientRules;
 
 /// One address of either family.
 const ONE_ADDRESS: PrefixBits = PrefixBits { v4: 32, v6: 128 };
@@ -376,7 +376,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::config::{no_review, parse};
+    use sluicegate_config::{no_review, parse};
 
     fn rules(lines: &str) -> ClientRules {
         let text = format!(

@@ -27,7 +27,7 @@ use super::client_accounts::{AccountCharge, ClientAccount, Resource};
 use super::connections::at_least_one;
 use super::open_files::{OpenFiles, OwnFiles};
 use super::tally::{BudgetCap, BudgetTallies, ResourceTally};
-use crate::config::rules::Rules;
+use sluicegate_config::rules::Rules;
 
 /// The descriptors for connections to origins, by use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

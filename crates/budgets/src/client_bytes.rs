@@ -177,8 +177,8 @@ impl Drop for BytesPermit {
 mod tests {
     use super::super::ClientAccounts;
     use super::*;
-    use crate::config::rules::Rules;
-    use crate::config::{no_review, parse};
+    use sluicegate_config::rules::Rules;
+    use sluicegate_config::{no_review, parse};
 
     /// The bytes of a reservation.
     const PIECE: u64 = 1_000;
