@@ -119,6 +119,26 @@ async fn a_module_has_a_level_of_its_own() {
 }
 
 #[tokio::test]
+async fn a_part_that_is_a_crate_goes_by_the_name_of_a_module() {
+    // Goal: who reads a name in a line can set its level by that name, whatever a crate is. Method: the level of origins alone, and an
+    // origin that nothing listens for.
+    let gateway = Setup::new()
+        .variable("SLUICEGATE_LOG", "off,sluicegate::origin=warn")
+        .servers("gone", &[free_address()])
+        .rules("[[route]]\npath = \"/*\"\norigin = \"gone\"\n")
+        .start()
+        .await;
+    assert_eq!(gateway.get("/").await.status, 502);
+    let modules = eventually("the failure is logged", async || {
+        let modules = modules(&gateway);
+        (!modules.is_empty()).then_some(modules)
+    })
+    .await;
+    let is_of_origins = |module: &String| module.starts_with("sluicegate::origin::");
+    assert!(modules.iter().all(is_of_origins), "{modules:?}");
+}
+
+#[tokio::test]
 async fn more_of_the_gateway_is_not_more_of_its_libraries() {
     // Goal: lines of libraries do not hide those of the gateway. Method: all levels, a request by
     // HTTP/2, and a broken frame.

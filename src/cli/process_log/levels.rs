@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A level without a module is that of every module that has none of its own; without one the command decides. A directive applies
-//! to the modules below its own; where two apply, the longer name wins. The language of `tracing-subscriber` has more (spans,
+//! to the modules below its own; where two apply, the longer name wins. A part of the gateway that is a crate, such as `sluicegate_origin`,
+//! goes by the name of a module, `sluicegate::origin`, as in the lines. The language of `tracing-subscriber` has more (spans,
 //! fields), and takes a word that is no level for the name of a module at level `trace`: `SLUICEGATE_LOG=inof` would then write
 //! nothing, so it is an error here.
 
@@ -17,8 +18,8 @@ use tracing_subscriber::filter::{Directive, EnvFilter, LevelFilter};
 
 /// The maximum levels of libraries, unless the operator names them, or sets a lower level for all.
 ///
-/// The gateway itself logs a client's errors, rarely and with the address (`record::Notices`), and the result of a request is in
-/// the access log. The libraries log both too, as errors, once for each occurrence, so any client can cause lines:
+/// The gateway itself logs a client's errors, rarely and with the address (`sluicegate_record::NoticeThrottle`), and the result of a
+/// request is in the access log. The libraries log both too, as errors, once for each occurrence, so any client can cause lines:
 /// - `pingora_core::apps` and `::protocols`: every failed handshake of HTTP/2, every answer that a client does not read.
 /// - `pingora_core::connectors`: idle connections to origins that are requested while they are checked, which costs a new
 ///   connection and nothing else, and connections that were closed, without the name of their server.
@@ -94,7 +95,10 @@ pub(super) fn directives(text: &str, usual: LevelFilter) -> Result<EnvFilter, Ba
             }
             Some((module, wanted)) => {
                 let wanted = level(wanted).ok_or_else(|| bad(part, LevelError::UnknownLevel))?;
-                modules.push((module.trim(), wanted));
+                let module = module.trim();
+                modules.push((module.to_owned(), wanted));
+                let part = module.strip_prefix("sluicegate::");
+                modules.extend(part.map(|part| (format!("sluicegate_{part}"), wanted)));
             }
         }
     }
@@ -102,16 +106,16 @@ pub(super) fn directives(text: &str, usual: LevelFilter) -> Result<EnvFilter, Ba
     let is_named = |library: &str| {
         modules
             .iter()
-            .any(|(module, _)| library.starts_with(module))
+            .any(|(module, _)| library.starts_with(&**module))
     };
     let libraries = LIBRARIES
         .into_iter()
         .filter(|(library, _)| !is_named(library))
-        .map(|(library, most)| (library, most.min(rest)));
+        .map(|(library, most)| (library.to_owned(), most.min(rest)));
     let filter = EnvFilter::builder()
         .with_default_directive(rest.into())
         .parse_lossy("");
-    let each = libraries.chain(modules.iter().copied());
+    let each = libraries.chain(modules.iter().cloned());
     Ok(each.fold(filter, |filter, (module, level)| {
         match format!("{module}={level}").parse::<Directive>() {
             Ok(directive) => filter.add_directive(directive),
@@ -200,6 +204,18 @@ mod tests {
         );
         assert!(filter("error").contains(&"pingora=error".to_owned()));
         assert!(filter("off").contains(&"pingora=off".to_owned()));
+    }
+
+    /// Goal: a part of the gateway has one name, whether it is a module or a crate. Method: the directives of one.
+    #[test]
+    fn a_crate_goes_by_the_name_of_a_module() {
+        let all = filter("warn,sluicegate::origin::pool=debug");
+        for directive in [
+            "sluicegate::origin::pool=debug",
+            "sluicegate_origin::pool=debug",
+        ] {
+            assert!(all.contains(&directive.to_owned()), "{all:?}");
+        }
     }
 
     /// Goal: every error is reported with the part of the text. Method: one of each kind.

@@ -9,6 +9,7 @@
 //! characters are escaped, so that bytes from clients cannot control a terminal. There are no colors. As JSON it is always one
 //! line. Fields that a library adds follow the message, or are members of the object beside it.
 
+use std::borrow::Cow;
 use std::fmt::{self, Debug};
 
 use serde_json::{Map, Value};
@@ -47,7 +48,7 @@ where
         event.record(&mut parts);
         let level = *event.metadata().level();
         let target = parts.target.as_deref();
-        let target = target.unwrap_or_else(|| event.metadata().target());
+        let target = shown_target(target.unwrap_or_else(|| event.metadata().target()));
         match self.0 {
             ProcessLogFormat::Text => {
                 write!(into, "[{} {level:<5} {target}] ", now())?;
@@ -60,9 +61,17 @@ where
             ProcessLogFormat::Json => {
                 let fields = parts.fields.into_iter();
                 let fields = fields.map(|(name, value)| (name.to_owned(), Value::from(value)));
-                writeln!(into, "{}", object(level, target, &parts.message, fields))
+                writeln!(into, "{}", object(level, &target, &parts.message, fields))
             }
         }
+    }
+}
+
+/// Returns the name of a module, `sluicegate::origin::pool`, where the part of the gateway is a crate, `sluicegate_origin`.
+fn shown_target(target: &str) -> Cow<'_, str> {
+    match target.strip_prefix("sluicegate_") {
+        Some(part) => format!("sluicegate::{part}").into(),
+        None => target.into(),
     }
 }
 
