@@ -19,7 +19,6 @@ pub mod server;
 
 pub mod gateway;
 pub mod listener;
-pub mod origin;
 
 pub mod cache;
 pub mod compression;
@@ -27,7 +26,6 @@ pub mod compression;
 pub use sluicegate_config as config;
 pub use sluicegate_store as store;
 pub mod client_socket;
-pub mod failure;
 pub mod history;
 mod http_date;
 pub mod load;

@@ -16,12 +16,12 @@ use crate::config::rules::{
     FixedResponse, HeaderCase, Name, Protocol, RedirectRules, RouteAction, RouteCacheRules,
     RouteRules, Rules,
 };
-use crate::origin::ServerPool;
 use crate::store::{Store, SystemEnvironment};
 use crate::tls::{self, Certificates, Listeners};
 use sluicegate_decide::admission::{KeySeed, KeyTextRules, LimitEnvironment};
 use sluicegate_decide::compiled_rules::{CompiledRoute, CompiledRules};
 use sluicegate_decide::store::CountingStore;
+use sluicegate_origin::ServerPool;
 use sluicegate_record::{RequestMetrics, RouteMetrics};
 
 pub use self::addresses::keep_addresses;

@@ -3,8 +3,8 @@
 use sluicegate_telemetry::exposition::{SampleValue, SampledFamily};
 
 use super::origin_view::{OriginView, ServerView};
-use crate::failure::FailureKind;
-use crate::origin::{AttemptOutcome, ServerStatus};
+use sluicegate_origin::request_failure::FailureKind;
+use sluicegate_origin::{AttemptOutcome, ServerStatus};
 
 /// Returns the metrics of origins.
 pub(super) fn families(origins: &[OriginView]) -> impl Iterator<Item = SampledFamily> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use sluicegate_limiter::Timestamp;
 
 use crate::config::rules::{Name, OriginAddress, Role, Weight};
-use crate::failure::FailureKind;
-use crate::origin::{
+use sluicegate_origin::request_failure::FailureKind;
+use sluicegate_origin::{
     AttemptCounts, AttemptOutcome, LatestFailure, OriginServer, ServerPool, ServerSilence,
     ServerStatus,
 };

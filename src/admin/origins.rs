@@ -23,8 +23,8 @@ use super::task::AdminTask;
 use super::token::change_refusal;
 use crate::config::rules::{OriginAddress, Role};
 use crate::history::MarkKind;
-use crate::origin::LatestFailure;
 use crate::process::GatewayProcess;
+use sluicegate_origin::LatestFailure;
 
 /// The page of `/origins`.
 pub(super) fn page(process: &GatewayProcess) -> AdminPage {
@@ -321,8 +321,8 @@ pub(super) mod tests {
 
     use super::*;
     use crate::config::rules::Weight;
-    use crate::failure::FailureKind;
-    use crate::origin::{AttemptCounts, AttemptOutcome, ServerStatus};
+    use sluicegate_origin::request_failure::FailureKind;
+    use sluicegate_origin::{AttemptCounts, AttemptOutcome, ServerStatus};
 
     /// One origin with a server in use and one that fails its checks.
     pub(in crate::admin) fn seen() -> Vec<OriginView> {

@@ -22,17 +22,17 @@ use sluicegate_limiter::Timestamp;
 use super::cause::Cause;
 use super::context::Context;
 use super::forwarded::ForwardedRequest;
-use crate::failure::{
+use crate::process::SharedState;
+use sluicegate_budgets::RequestPermit;
+use sluicegate_origin::request_failure::{
     FailureKind, GatewayFailure, OriginFailure, RequestFailure, ResponseStage, Result,
     StreamFailure,
 };
-use crate::origin::{
+use sluicegate_origin::{
     AttemptExcuse, AttemptFailure, AttemptWait, ChannelSecurity, ConnectError, FieldEdit,
     LatestFailure, LimitRefusal, OriginServer, PickRequest, PickResult, ServerPermit, ServerPool,
     UploadPart, cookie_for, tag_in,
 };
-use crate::process::SharedState;
-use sluicegate_budgets::RequestPermit;
 
 /// The parts of a request that decide about its attempts.
 #[derive(Clone, Copy)]

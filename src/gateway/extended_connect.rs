@@ -12,7 +12,7 @@ use sluicegate_base::received::ReceivedHead;
 use sluicegate_http1::ResponseHead;
 use sluicegate_http2::FieldLines;
 
-use crate::failure::HeadFailure;
+use sluicegate_origin::request_failure::HeadFailure;
 
 /// The name of the field with the key.
 const KEY: &[u8] = b"sec-websocket-key";

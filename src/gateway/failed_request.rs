@@ -8,8 +8,8 @@ use super::Gateway;
 use super::answer::{self, OwnAnswer};
 use super::cause::Cause;
 use super::context::Context;
-use crate::failure::{GatewayFailure, RequestFailure};
 use sluicegate_decide::admission::ResponseSource;
+use sluicegate_origin::request_failure::{GatewayFailure, RequestFailure};
 
 impl Gateway {
     /// Notes the failure of a request, and its cause.

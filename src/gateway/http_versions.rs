@@ -10,8 +10,8 @@ use sluicegate_base::received::ReceivedHead;
 use sluicegate_decide::challenge::{ChallengeCookies, SiteCookies};
 use sluicegate_http1::{is_framing_lookalike, raw_query};
 
-use crate::failure::{RequestFailure, Result};
-use crate::origin::FieldEdit;
+use sluicegate_origin::FieldEdit;
+use sluicegate_origin::request_failure::{RequestFailure, Result};
 
 /// Returns whether a request of this version has a stream of its own, whose end ends its body.
 pub(super) fn has_streams(version: Version) -> bool {

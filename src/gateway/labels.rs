@@ -4,8 +4,8 @@ use sluicegate_base::received::ReceivedFields;
 use sluicegate_decide::trace_fields::{TRACEPARENT, TRACESTATE};
 
 use super::context::Context;
-use crate::origin::FieldEdit;
 use sluicegate_decide::admission::OriginMark;
+use sluicegate_origin::FieldEdit;
 
 /// Writes the trace fields for the origin, after the received ones.
 pub(super) fn trace(fields: &mut dyn FieldEdit, received: &ReceivedFields, context: &Context) {

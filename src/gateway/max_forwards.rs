@@ -4,7 +4,7 @@ use http::Method;
 use http::header::{HeaderName, HeaderValue, MAX_FORWARDS};
 use sluicegate_base::received::{FieldValue, ReceivedFields};
 
-use crate::origin::FieldEdit;
+use sluicegate_origin::FieldEdit;
 
 const NAME: HeaderName = MAX_FORWARDS;
 

@@ -7,7 +7,7 @@ use sluicegate_decide::client::ClientAddress;
 use super::context::Context;
 use super::forwarded::ForwardedRequest;
 use super::{Gateway, labels, max_forwards, shape};
-use crate::origin::{CDN_LOOP, ClientHeaders, FieldEdit, set_client_headers};
+use sluicegate_origin::{CDN_LOOP, ClientHeaders, FieldEdit, set_client_headers};
 
 impl Gateway {
     /// Makes of the received fields the fields that the origin gets.

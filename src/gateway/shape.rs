@@ -19,9 +19,9 @@ use super::context::Context;
 use crate::compression::compressor::BodyCompressor;
 use crate::compression::encoder_size::EncoderSize;
 use crate::config::rules::{FieldEdits, RedirectRules, ShapeRules};
-use crate::origin::FieldEdit;
 use sluicegate_budgets::BytesPermit;
 use sluicegate_decide::request_head::RequestHead;
+use sluicegate_origin::FieldEdit;
 
 /// The kind of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use sluicegate_base::clock;
 
 use super::context::Context;
 use super::forwarded::ForwardedRequest;
-use crate::failure::{OriginFailure, OriginTimeout};
+use sluicegate_origin::request_failure::{OriginFailure, OriginTimeout};
 
 /// The side whose next step an upload waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

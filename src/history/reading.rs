@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sluicegate_limiter::Timestamp;
 
 use crate::config::rules::Name;
-use crate::origin::{AttemptCounts, ServerPool};
+use sluicegate_origin::{AttemptCounts, ServerPool};
 use sluicegate_record::live_counts::{LimitAnswers, limit_answers};
 use sluicegate_record::{RequestMetrics, RouteResults};
 

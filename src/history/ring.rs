@@ -12,7 +12,7 @@ use sluicegate_limiter::Timestamp;
 
 use super::reading::CounterReading;
 use super::series::{SeriesTable, SeriesView};
-use crate::origin::AttemptCounts;
+use sluicegate_origin::AttemptCounts;
 use sluicegate_record::{LatencyFigures, RequestTotals, RouteResults};
 
 /// The growth of the gateway's counters within one step.

@@ -7,7 +7,7 @@ use sluicegate_base::bounds::HISTORY_STEPS;
 
 use super::*;
 use crate::config::rules::Name;
-use crate::origin::AttemptCounts;
+use sluicegate_origin::AttemptCounts;
 use sluicegate_record::{RequestTotals, RouteResults};
 
 fn at(millis: u64) -> Timestamp {

@@ -17,8 +17,8 @@ use tokio::time::timeout;
 
 use super::grpc_health::ServingStatus;
 use super::http2::Http2Stream;
-use crate::failure::ClientFailure;
 use crate::gateway::{ConnectionFacts, Gateway, RequestClient};
+use sluicegate_origin::request_failure::ClientFailure;
 use sluicegate_transport::body_end::BodyEnd;
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";

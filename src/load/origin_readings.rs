@@ -13,7 +13,7 @@ use sluicegate_decide::load_monitor::FigureOfOrigin;
 use sluicegate_decide::reading_window::ReadingWindow;
 use sluicegate_limiter::Timestamp;
 
-use crate::origin::{AttemptCounts, LatencyCounts, ServerPool};
+use sluicegate_origin::{AttemptCounts, LatencyCounts, ServerPool};
 
 /// The readings of the last seconds. It lives as long as the process: a reload changes which figures are compared, not what was counted.
 #[derive(Debug, Default)]

@@ -20,7 +20,6 @@ use crate::cache::ResponseCache;
 use crate::config::AvailableMemory;
 use crate::config::rules::Rules;
 use crate::history::{CounterReading, GatewayHistory, MarkKind};
-use crate::origin::{HopName, OriginConnector};
 use crate::snapshot::Snapshot;
 use crate::tls::Certificates;
 use sluicegate_budgets::{
@@ -28,6 +27,7 @@ use sluicegate_budgets::{
     FileShares, OpenFiles, OriginRequests, Resource, TlsHandshakes,
 };
 use sluicegate_decide::admission::KeySeed;
+use sluicegate_origin::{HopName, OriginConnector};
 use sluicegate_record::{Outcome, RequestRecorder};
 use sluicegate_usage::UsageSamples;
 

@@ -12,13 +12,13 @@ use crate::acme::{CertificateOrders, RenewalService};
 use crate::admin::export_metrics;
 use crate::admin::{FleetUnbanService, HistoryWatch};
 use crate::load::LoadWatch;
-use crate::origin::HealthChecks;
 use crate::process::watch::Reloads;
 use crate::process::{GatewayProcess, Maintenance, RuleService};
 use crate::reverse_dns::{CrawlerNames, LookUpService};
 use crate::store::SyncTask;
 use crate::supervisor::WatchdogService;
 use crate::usage_sampler::UsageSampler;
+use sluicegate_origin::HealthChecks;
 #[cfg(feature = "otlp")]
 use sluicegate_record::{InstanceId, SignalExport};
 

@@ -2,7 +2,7 @@
 
 use super::Snapshot;
 use crate::config::rules::{OriginAddress, OriginRules, Rules};
-use crate::origin::ServerPool;
+use sluicegate_origin::ServerPool;
 
 /// Gives the servers without an address in `rules` the addresses of the same names in `before`, of whichever origin.
 ///

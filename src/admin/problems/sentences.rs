@@ -12,9 +12,9 @@ use crate::acme::RenewalStatus;
 use crate::admin::certificates::{CertificateEnd, CertificateView};
 use crate::admin::origin_view::{OriginView, ServerView};
 use crate::config::rules::BrokenFile;
-use crate::origin::{AttemptOutcome, ServerStatus};
 use crate::process::ReloadReport;
 use crate::store::timestamp;
+use sluicegate_origin::{AttemptOutcome, ServerStatus};
 use sluicegate_record::RequestFigures;
 
 /// Failed requests below which their share says nothing.

@@ -14,9 +14,9 @@ use super::max_object;
 use crate::cache::freshness::{self, BodyState, CacheAudience, FreshnessLifetime, OriginResponse};
 use crate::cache::moment;
 use crate::cache::stored_head::StoredHead;
-use crate::failure::Result;
 use crate::gateway::Context;
 use crate::snapshot::ActiveRoute;
+use sluicegate_origin::request_failure::Result;
 
 /// Fields that are for one client or one connection: RFC 9111 §3.1, and those that the gateway adds for each client.
 const SAID_TO_ONE: [&str; 10] = [

@@ -7,9 +7,9 @@ use sluicegate_http1::BodyFraming;
 
 use super::attempt_io::patience;
 use super::response_body::{ContentWriter, ResponseBody};
-use crate::failure::Result;
 use crate::gateway::forwarded::ForwardedRequest;
-use crate::origin::{OriginChannel, OriginEvent, OriginPatience};
+use sluicegate_origin::request_failure::Result;
+use sluicegate_origin::{OriginChannel, OriginEvent, OriginPatience};
 
 /// The decision over a connection to an origin after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,11 +7,11 @@ use super::client::RequestClient;
 use super::exchange::{ClientExchange, check_client_read};
 use super::leaving;
 use super::session::ProxySession;
-use crate::failure::{ClientFailure, OriginFailure, OriginTimeout, Result};
 use crate::gateway::attempts::{self, AttemptRequest};
 use crate::gateway::forwarded::ForwardedRequest;
 use crate::gateway::stalled_upload::UploadWait;
-use crate::origin::{OriginChannel, OriginEvent, OriginPatience, OriginWait, UploadPart};
+use sluicegate_origin::request_failure::{ClientFailure, OriginFailure, OriginTimeout, Result};
+use sluicegate_origin::{OriginChannel, OriginEvent, OriginPatience, OriginWait, UploadPart};
 use sluicegate_transport::body_end::BodyEnd;
 use sluicegate_transport::thread_buffer::WriteBuffer;
 

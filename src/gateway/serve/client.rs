@@ -14,8 +14,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::head_writer::AnswerHead;
 use crate::config::rules::ListenerProtocol;
-use crate::failure::ClientFailure;
 use sluicegate_budgets::ClientAccount;
+use sluicegate_origin::request_failure::ClientFailure;
 use sluicegate_transport::body_end::BodyEnd;
 
 /// The facts of a client's connection that its requests share.

@@ -25,7 +25,6 @@ use super::head_writer::{
 use super::received::{RequestWire, awaits_empty_end};
 use super::request_body::RequestBody;
 use super::response_head::standard_reason;
-use crate::failure::{ClientFailure, Result};
 use crate::gateway::answer::OwnAnswer;
 use crate::gateway::body::BodyPrefix;
 use crate::gateway::context::Context;
@@ -36,6 +35,7 @@ use crate::name_case::ReceivedNames;
 use crate::process::SharedState;
 use sluicegate_budgets::ClientAccount;
 use sluicegate_decide::admission::body_is_read;
+use sluicegate_origin::request_failure::{ClientFailure, Result};
 use sluicegate_transport::body_end::BodyEnd;
 use sluicegate_transport::thread_buffer::WriteBuffer;
 

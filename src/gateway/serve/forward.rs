@@ -24,11 +24,13 @@ use super::response_head::{FinalHead, LentHead, standard_reason, status_of, stre
 use super::response_split::{MappedFields, mapped_fields};
 use super::session::ProxySession;
 use super::stream_request::StreamRequest;
-use crate::failure::{ClientFailure, HeadFailure, OriginFailure, RequestFailure, Result};
 use crate::gateway::extended_connect::check_accept;
 use crate::gateway::forwarded::ForwardedRequest;
 use crate::gateway::{attempts, http_versions, replay_bytes, stalled_upload};
-use crate::origin::{
+use sluicegate_origin::request_failure::{
+    ClientFailure, HeadFailure, OriginFailure, RequestFailure, Result,
+};
+use sluicegate_origin::{
     FieldChanges, FieldEdit, InterimHeads, OriginChannel, OriginEvent, ProtocolNeed, UploadPart,
     remove_hop_by_hop, strip_hop_by_hop,
 };

@@ -6,7 +6,7 @@ use sluicegate_http1::{
 };
 
 use super::chunk_limits::CHUNK_LIMITS;
-use crate::failure::HeadFailure;
+use sluicegate_origin::request_failure::HeadFailure;
 
 /// Checks the chunks that came with the head of a response to `method`: a malformed one is a failure of which the client gets 502, since
 /// nothing was sent yet.

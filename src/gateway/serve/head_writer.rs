@@ -6,7 +6,7 @@ use sluicegate_http1::BodyFraming;
 
 use super::field_sink::FieldSink;
 use crate::http_date::with_http_date;
-use crate::origin::FieldChanges;
+use sluicegate_origin::FieldChanges;
 
 /// The fields by which a request asks for a WebSocket, RFC 6455 §4.1.
 const WEBSOCKET_UPGRADE: &[u8] = b"connection: Upgrade\r\nupgrade: websocket\r\n";

@@ -10,7 +10,7 @@ use std::task::Poll;
 use sluicegate_base::bounds;
 
 use super::client::RequestClient;
-use crate::failure::ClientFailure;
+use sluicegate_origin::request_failure::ClientFailure;
 use sluicegate_transport::timer;
 
 /// Returns the output of `work`.

@@ -12,7 +12,7 @@ use sluicegate_http1::{BodyFraming, ConnectionOptions, HttpVersion, RequestHead,
 use super::head_writer::ConnectionPersistence;
 use crate::config::rules::ClientRules;
 use crate::gateway::{http_versions, upgrade_header};
-use crate::origin::{CDN_LOOP, named_by_connection};
+use sluicegate_origin::{CDN_LOOP, named_by_connection};
 
 /// A request whose head was received.
 pub(super) struct ReceivedRequest {

@@ -13,10 +13,10 @@ use super::response_head::FinalHead;
 use super::response_start::{JudgedResponse, PassedResponse};
 use super::session::ProxySession;
 use super::trailers;
-use crate::failure::Result;
 use crate::gateway::intercept::ReplacementPage;
 use crate::gateway::unread::{self, UntakenPiece};
-use crate::origin::{OriginChannel, OriginEvent};
+use sluicegate_origin::request_failure::Result;
+use sluicegate_origin::{OriginChannel, OriginEvent};
 use sluicegate_transport::body_end::BodyEnd;
 use sluicegate_transport::thread_buffer::WriteBuffer;
 

@@ -19,13 +19,13 @@ use sluicegate_limiter::Timestamp;
 
 use super::chunk_limits::CHUNK_LIMITS;
 use crate::config::rules::ServerRules;
-use crate::failure::{ClientFailure, Result};
 use crate::gateway::body::with_read_buffer;
 use crate::gateway::context::Context;
 use crate::gateway::forwarded::ForwardedRequest;
 use crate::gateway::min_body_rate::MinBodyRate;
-use crate::origin::OriginChannel;
 use sluicegate_budgets::BytesPermit;
+use sluicegate_origin::OriginChannel;
+use sluicegate_origin::request_failure::{ClientFailure, Result};
 
 /// The body of one request.
 pub(super) struct RequestBody {

@@ -7,8 +7,8 @@ use sluicegate_http1::{BodyFraming, BodyPiece, BodyReader, RuleViolation};
 use super::cached::BodyTap;
 use super::chunk_limits::CHUNK_LIMITS;
 use super::request_body::{write_last_chunk, write_piece};
-use crate::failure::{OriginFailure, RequestFailure, Result};
 use crate::gateway::shape::ChargedEncoder;
+use sluicegate_origin::request_failure::{OriginFailure, RequestFailure, Result};
 
 /// Bytes of a piece of a body that are written together with the head or the lines around them; a larger piece is written from where it was
 /// read.

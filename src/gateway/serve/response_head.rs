@@ -16,9 +16,9 @@ use super::field_sink::FieldSink;
 use super::response_split::{
     FieldHandling, MappedFields, ResponseLine, mapped_fields, parsed_lines, write_others,
 };
-use crate::failure::{RequestFailure, Result};
 use crate::gateway::http_versions::has_streams;
 use crate::name_case::ReceivedNames;
+use sluicegate_origin::request_failure::{RequestFailure, Result};
 
 /// Heads that a thread keeps.
 const SPARE_HEADS: usize = 16;

@@ -10,7 +10,7 @@ use sluicegate_http1::{ConnectionOptions, HeaderField, KnownField, ResponseHead}
 use super::field_sink::FieldSink;
 use crate::gateway::context::Context;
 use crate::gateway::forwarded::ForwardedRequest;
-use crate::origin::passes_upgrade;
+use sluicegate_origin::passes_upgrade;
 
 /// The fields of a response that become a header map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,14 +20,14 @@ use super::response_split::{FieldHandling, MappedFields};
 use super::session::ProxySession;
 use crate::cache::freshness::BodyState;
 use crate::config::rules::HeaderCase;
-use crate::failure::Result;
 use crate::gateway::attempts::AnswerUse;
 use crate::gateway::forwarded::OriginHead;
 use crate::gateway::intercept::{self, ReplacementPage};
 use crate::gateway::shape::{self, AnswerKind};
 use crate::gateway::{answer, attempts, unread};
 use crate::name_case::ReceivedNames;
-use crate::origin::{IdleCheck, OriginChannel, strip_hop_by_hop};
+use sluicegate_origin::request_failure::Result;
+use sluicegate_origin::{IdleCheck, OriginChannel, strip_hop_by_hop};
 use sluicegate_transport::body_end::BodyEnd;
 use sluicegate_transport::thread_buffer::WriteBuffer;
 

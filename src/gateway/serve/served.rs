@@ -7,9 +7,9 @@ use super::Gateway;
 use super::client::RequestClient;
 use super::connection_state::ConnectionState;
 use super::exchange::ClientExchange;
-use crate::failure::{GatewayFailure, RequestFailure};
 use crate::gateway::context::Context;
 use crate::gateway::forwarded::ForwardedRequest;
+use sluicegate_origin::request_failure::{GatewayFailure, RequestFailure};
 
 /// A request that is served. It is recorded at [`end`](Self::end), or where it is dropped before.
 pub(super) struct ServedRequest<'a, C: RequestClient> {

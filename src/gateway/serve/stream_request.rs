@@ -7,8 +7,8 @@ use sluicegate_http1::BodyFraming;
 use sluicegate_http2::RequestPseudoFields;
 
 use super::head_writer::RequestParts;
-use crate::failure::{ClientFailure, Result};
-use crate::origin::FieldEdit;
+use sluicegate_origin::FieldEdit;
+use sluicegate_origin::request_failure::{ClientFailure, Result};
 
 /// The only value of `TE` that HTTP/2 has, RFC 9113 §8.2.2. gRPC servers require it.
 const TRAILERS: &[u8] = b"trailers";
@@ -103,7 +103,7 @@ mod tests {
     use sluicegate_decide::response::GatewayProblem;
 
     use super::*;
-    use crate::origin::FieldChanges;
+    use sluicegate_origin::FieldChanges;
 
     const NAME: HeaderName = HeaderName::from_static("x-a");
     const ADDED: HeaderName = HeaderName::from_static("x-b");

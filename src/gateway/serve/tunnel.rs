@@ -18,8 +18,8 @@ use tokio::time::{sleep, timeout};
 
 use super::client::RequestClient;
 use super::session::ProxySession;
-use crate::failure::{ClientFailure, OriginFailure, RequestFailure, Result};
-use crate::origin::OriginChannel;
+use sluicegate_origin::OriginChannel;
+use sluicegate_origin::request_failure::{ClientFailure, OriginFailure, RequestFailure, Result};
 use sluicegate_transport::thread_buffer::read_through;
 
 /// Bytes asked for in one read.

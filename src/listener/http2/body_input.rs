@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use sluicegate_http2::StreamEnd;
 
 use super::stream_io::BodyRead;
-use crate::failure::ClientFailure;
+use sluicegate_origin::request_failure::ClientFailure;
 use sluicegate_transport::task_waker::TaskWaker;
 
 /// The body of a request, as far as it came.

@@ -18,9 +18,9 @@ use tokio::time::timeout;
 use super::receive_window::BodyWindow;
 use super::stream_handle::StreamHandle;
 use super::stream_io::{BodyRead, StreamIo};
-use crate::failure::ClientFailure;
 use crate::gateway::{AnswerHead, FieldSink, RequestClient};
 use sluicegate_budgets::ClientAccount;
+use sluicegate_origin::request_failure::ClientFailure;
 use sluicegate_transport::body_end::BodyEnd;
 
 /// A stream whose head was taken.

@@ -10,8 +10,8 @@ use sluicegate_http2::{ErrorCode, StreamEnd, StreamGone, StreamId};
 use super::body_input::{ReceivedBody, gone};
 use super::stream_io::{BodyRead, StreamIo};
 use super::streams::ConnectionStreams;
-use crate::failure::ClientFailure;
 use crate::gateway::FieldSink;
+use sluicegate_origin::request_failure::ClientFailure;
 
 /// A stream that is not over.
 #[derive(Debug)]

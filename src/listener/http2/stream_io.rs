@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 use bytes::BytesMut;
 use sluicegate_http2::StreamEnd;
 
-use crate::failure::ClientFailure;
 use crate::gateway::FieldSink;
+use sluicegate_origin::request_failure::ClientFailure;
 
 /// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

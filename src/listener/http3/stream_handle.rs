@@ -9,9 +9,9 @@ use sluicegate_base::bounds;
 use sluicegate_http3::{ErrorCode, StreamEnd, StreamGone, StreamId};
 
 use super::streams::{OutputRoom, QuicState, QuicStreams};
-use crate::failure::ClientFailure;
 use crate::gateway::FieldSink;
 use crate::listener::http2::{BodyRead, ReceivedBody, StreamIo, gone};
+use sluicegate_origin::request_failure::ClientFailure;
 
 /// A stream of HTTP/3 that is not over.
 pub(super) struct Http3Handle {

@@ -15,11 +15,11 @@ use super::transaction::{CacheProgress, CacheTransaction};
 use crate::cache::freshness::BodyState;
 use crate::cache::status::ForwardReason;
 use crate::cache::{moment, vary};
-use crate::failure::Result;
 use crate::gateway::context::Context;
 use crate::gateway::{Gateway, cache};
 use crate::name_case::ReceivedNames;
 use crate::snapshot::ActiveRoute;
+use sluicegate_origin::request_failure::Result;
 
 impl<C: RequestClient> ProxySession<'_, '_, C> {
     /// Decides whether the stored response is sent instead of the origin's, whose status, fields and names these are: after a 304, or

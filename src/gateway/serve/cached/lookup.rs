@@ -20,8 +20,8 @@ use crate::cache::memory_storage::{MemoryStorage, StoredResponse};
 use crate::cache::request_directives::{FreshnessLeft, RequestCacheControl, StoredUse};
 use crate::cache::status::ForwardReason;
 use crate::cache::{moment, vary};
-use crate::failure::{ClientFailure, Result};
 use crate::gateway::cache;
+use sluicegate_origin::request_failure::{ClientFailure, Result};
 
 /// Lookups of one request: the first one, and one after each of two waits.
 const LOOKS: usize = 3;

@@ -28,9 +28,9 @@ use super::client::RequestClient;
 use super::session::ProxySession;
 use crate::cache::memory_storage::StoredResponse;
 use crate::cache::moment;
-use crate::failure::{RequestFailure, Result};
 use crate::gateway::cache;
 use sluicegate_decide::admission::ResponseSource;
+use sluicegate_origin::request_failure::{RequestFailure, Result};
 
 pub(super) use part::ClientPart;
 pub(super) use question::{ask_for_whole, sent_method};

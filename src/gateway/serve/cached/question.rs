@@ -7,7 +7,7 @@ use sluicegate_base::received::ReceivedHead;
 use super::transaction::OriginQuestion;
 use crate::gateway::cache::CONDITIONS;
 use crate::gateway::forwarded::ForwardedRequest;
-use crate::origin::FieldEdit;
+use sluicegate_origin::FieldEdit;
 
 /// Returns the method with which the origin gets the request.
 pub(in super::super) fn sent_method<'a>(

@@ -26,13 +26,13 @@ use super::super::session::ProxySession;
 use super::transaction::{CacheTransaction, RequestSender};
 use crate::cache::fill_lock::FillPermit;
 use crate::cache::request_directives::RequestCacheControl;
-use crate::failure::ClientFailure;
 use crate::gateway::Gateway;
 use crate::gateway::context::Context;
 use crate::gateway::forwarded::{ForwardedRequest, OriginRoute};
-use crate::origin::AdmittedPool;
 use sluicegate_budgets::ClientAccount;
 use sluicegate_decide::admission::Admitted;
+use sluicegate_origin::AdmittedPool;
+use sluicegate_origin::request_failure::ClientFailure;
 use sluicegate_transport::body_end::BodyEnd;
 
 /// The client of a refresh, which gets nothing.

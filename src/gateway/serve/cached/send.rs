@@ -17,9 +17,9 @@ use super::ClientPart;
 use super::transaction::StoredValidation;
 use crate::cache::memory_storage::StoredResponse;
 use crate::cache::moment;
-use crate::failure::Result;
 use crate::gateway::answer;
 use sluicegate_decide::admission::ResponseSource;
+use sluicegate_origin::request_failure::Result;
 use sluicegate_transport::body_end::BodyEnd;
 use sluicegate_transport::thread_buffer::WriteBuffer;
 

@@ -11,7 +11,7 @@ use sluicegate_base::reported_cost::CostReader;
 use super::ClientPart;
 use crate::cache::entry_writer::EntryWriter;
 use crate::cache::fill_lock::FillPermit;
-use crate::failure::Result;
+use sluicegate_origin::request_failure::Result;
 
 /// A response that is being stored. Dropped before its end, it stores nothing.
 pub(in super::super) struct BodyFill {
