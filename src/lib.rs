@@ -25,7 +25,6 @@ pub mod compression;
 
 pub use sluicegate_config as config;
 pub use sluicegate_store as store;
-pub mod client_socket;
 pub mod history;
 mod http_date;
 pub mod load;
@@ -34,10 +33,8 @@ pub mod process;
 pub mod reverse_dns;
 pub mod snapshot;
 mod supervisor;
-pub mod tls;
 mod usage_sampler;
 
-pub mod acme;
 pub mod admin;
 
 #[cfg(any(fuzzing, test))]

@@ -17,12 +17,12 @@ use crate::config::rules::{
     RouteRules, Rules,
 };
 use crate::store::{Store, SystemEnvironment};
-use crate::tls::{self, Certificates, Listeners};
 use sluicegate_decide::admission::{KeySeed, KeyTextRules, LimitEnvironment};
 use sluicegate_decide::compiled_rules::{CompiledRoute, CompiledRules};
 use sluicegate_decide::store::CountingStore;
 use sluicegate_origin::ServerPool;
 use sluicegate_record::{RequestMetrics, RouteMetrics};
+use sluicegate_tls::{self as tls, Certificates, Listeners};
 
 pub use self::addresses::keep_addresses;
 

@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use sluicegate::client_socket::ClientSocket;
 use sluicegate::config::rules::{AccessLogTarget, LogRules};
 use sluicegate::config::{no_review, parse};
 use sluicegate::listener::{ConnectionApp, Intake};
@@ -25,6 +24,7 @@ use sluicegate_budgets::OpenFiles;
 use sluicegate_decide::admission::KeySeed;
 use sluicegate_decide::state::{CounterStorage, PersistenceMode};
 use sluicegate_record::{AccessLog, RequestMetrics, RequestRecorder};
+use sluicegate_tls::client_socket::ClientSocket;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;

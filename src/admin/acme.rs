@@ -6,9 +6,9 @@ use serde::Serialize;
 use sluicegate_decide::rfc3339;
 use sluicegate_telemetry::exposition::SampledFamily;
 
-use crate::acme::{AcmeState, OrderOutcome, RenewalStatus};
 use crate::config::rules::Rules;
 use crate::config::without_url_secrets;
+use sluicegate_acme::{AcmeState, OrderOutcome, RenewalStatus};
 
 /// The certificates that are ordered.
 #[derive(Clone, Debug, PartialEq, Eq)]

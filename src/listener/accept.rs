@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use crate::client_socket::ClientSocket;
+use sluicegate_tls::client_socket::ClientSocket;
 
 /// The application of a listener.
 pub trait ConnectionApp: Send + Sync + 'static {

@@ -26,8 +26,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::accept::ConnectionApp;
 use crate::admin::{AdminResponse, EventHub, EventStream, Operator, RequestSource, answer};
-use crate::client_socket::ClientSocket;
 use crate::process::GatewayProcess;
+use sluicegate_tls::client_socket::ClientSocket;
 
 /// Bytes of a body that is too long that are read before the answer.
 const READ_AWAY: usize = 64 * ADMIN_BODY;

@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 use sluicegate_decide::client::TlsFacts;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::client_socket::ClientSocket;
-use crate::tls::SecuredStream;
+use sluicegate_tls::SecuredStream;
+use sluicegate_tls::client_socket::ClientSocket;
 
 /// The stream of a client's connection.
 #[derive(Debug)]

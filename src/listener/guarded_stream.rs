@@ -22,8 +22,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 use super::client_stream::ClientStream;
-use crate::client_socket::ClientSocket;
 use crate::gateway::worth;
+use sluicegate_tls::client_socket::ClientSocket;
 use sluicegate_transport::timer;
 
 /// A stream that bounds writes.

@@ -1,6 +1,6 @@
 //! Owns a connection from its first byte to its last: HTTP/2 is served stream by stream, HTTP/1 request by request.
 //!
-//! The protocols below HTTP come first: the PROXY protocol ([`super::proxy_protocol`]), then TLS ([`crate::tls`]). Heads are
+//! The protocols below HTTP come first: the PROXY protocol ([`super::proxy_protocol`]), then TLS ([`sluicegate_tls`]). Heads are
 //! read here, so that they have a deadline and a size, and so that none is served that two parsers could read in two ways
 //! ([`sluicegate_http1`]). The answers of the gateway's own to pipelined requests leave in one write.
 
@@ -22,14 +22,14 @@ use super::accept::ConnectionApp;
 use super::client_stream::ClientStream;
 use super::connection::{BegunHead, Http1Connection, NextHead};
 use super::{http2, proxy_protocol, timer_keepalive};
-use crate::client_socket::ClientSocket;
 use crate::config::rules::{Http2, ListenerProtocol};
 use crate::gateway::{ConnectionFacts, ConnectionState, Gateway, ServingCourse, UnreadableHead};
 use crate::process::SharedState;
 use crate::snapshot::Snapshot;
-use crate::tls::{self, ActiveListener, HandshakeTimes};
 use sluicegate_budgets::{ClientAccount, ClientConnectionPermit, RefusedHandshake, TlsHandshakes};
 use sluicegate_record::HandshakeFailure;
+use sluicegate_tls::client_socket::ClientSocket;
+use sluicegate_tls::{self as tls, ActiveListener, HandshakeTimes};
 use sluicegate_transport::thread_buffer::read_through;
 
 /// The first bytes of every HTTP/2 connection, RFC 9113 §3.4.

@@ -17,9 +17,9 @@ use ppp::{v1, v2};
 use sluicegate_base::bounds;
 use tokio::io::AsyncReadExt;
 
-use crate::client_socket::ClientSocket;
 use crate::config::rules::ProxyProtocol;
 use sluicegate_record::{ProxyHeaderCounts, ProxyHeaderResult};
+use sluicegate_tls::client_socket::ClientSocket;
 
 const V1: &[u8] = b"PROXY ";
 /// The longest line of version 1, with its end.

@@ -15,13 +15,12 @@ use sluicegate_limiter::Timestamp;
 use tokio::sync::Semaphore;
 
 use super::cut_off::CutOff;
-use crate::acme::AcmeState;
 use crate::cache::ResponseCache;
 use crate::config::AvailableMemory;
 use crate::config::rules::Rules;
 use crate::history::{CounterReading, GatewayHistory, MarkKind};
 use crate::snapshot::Snapshot;
-use crate::tls::Certificates;
+use sluicegate_acme::AcmeState;
 use sluicegate_budgets::{
     CapCounts, ClientAccounts, ClientBytes, ClientStreams, ConnectionLimiter, DelayedRequests,
     FileShares, OpenFiles, OriginRequests, Resource, TlsHandshakes,
@@ -29,6 +28,7 @@ use sluicegate_budgets::{
 use sluicegate_decide::admission::KeySeed;
 use sluicegate_origin::{HopName, OriginConnector};
 use sluicegate_record::{Outcome, RequestRecorder};
+use sluicegate_tls::Certificates;
 use sluicegate_usage::UsageSamples;
 
 /// Shared by all requests of the process.

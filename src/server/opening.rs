@@ -154,8 +154,8 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
-    use crate::client_socket::ClientSocket;
     use crate::server::sockets::ListenerMap;
+    use sluicegate_tls::client_socket::ClientSocket;
 
     /// Serves nothing.
     struct NoApp;

@@ -7,7 +7,6 @@ use pingora::server::{Server, ShutdownWatch};
 use pingora::services::background::{BackgroundService, background_service};
 use tokio::sync::Notify;
 
-use crate::acme::{CertificateOrders, RenewalService};
 #[cfg(feature = "otlp")]
 use crate::admin::export_metrics;
 use crate::admin::{FleetUnbanService, HistoryWatch};
@@ -18,6 +17,7 @@ use crate::reverse_dns::{CrawlerNames, LookUpService};
 use crate::store::SyncTask;
 use crate::supervisor::WatchdogService;
 use crate::usage_sampler::UsageSampler;
+use sluicegate_acme::{CertificateOrders, RenewalService};
 use sluicegate_origin::HealthChecks;
 #[cfg(feature = "otlp")]
 use sluicegate_record::{InstanceId, SignalExport};

@@ -8,12 +8,12 @@ use sluicegate_limiter::{OverflowPeriod, Timestamp};
 use sluicegate_redis_link::{ConnectionState, ServerStatus as StoreServer};
 
 use super::{OperatingProblem, ProblemKind, ProblemSeverity};
-use crate::acme::RenewalStatus;
 use crate::admin::certificates::{CertificateEnd, CertificateView};
 use crate::admin::origin_view::{OriginView, ServerView};
 use crate::config::rules::BrokenFile;
 use crate::process::ReloadReport;
 use crate::store::timestamp;
+use sluicegate_acme::RenewalStatus;
 use sluicegate_origin::{AttemptOutcome, ServerStatus};
 use sluicegate_record::RequestFigures;
 

@@ -36,9 +36,9 @@ use crate::listener::http2::{StreamContext, StreamProtocol};
 use crate::listener::timer_keepalive;
 use crate::process::SharedState;
 use crate::snapshot::Snapshot;
-use crate::tls::{self, ActiveListener};
 use sluicegate_budgets::{BytesPermit, ClientAccount, ClientConnectionPermit, ClientHandshake};
 use sluicegate_record::HandshakeCounts;
+use sluicegate_tls::{self as tls, ActiveListener};
 use sluicegate_transport::http2_floods::flood_limits;
 
 /// Errors of the socket behind one another that are taken for one that lasts.

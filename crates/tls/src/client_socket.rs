@@ -37,35 +37,35 @@ impl ClientSocket {
     }
 
     /// Returns the address of the client: of the other end, unless a proxy has announced another one.
-    pub(crate) fn peer(&self) -> SocketAddr {
+    pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
     /// Takes the address that a proxy announces for that of the client. IPv4 in IPv6 is folded, so that a client has one address whichever
     /// way it came.
-    pub(crate) fn announce(&mut self, client: SocketAddr) {
+    pub fn announce(&mut self, client: SocketAddr) {
         self.peer = SocketAddr::new(client.ip().to_canonical(), client.port());
     }
 
     /// Lets bytes that were read be read again, in front of what waits to be.
-    pub(crate) fn put_back(&mut self, mut bytes: BytesMut) {
+    pub fn put_back(&mut self, mut bytes: BytesMut) {
         bytes.unsplit(std::mem::take(&mut self.ahead));
         self.ahead = bytes;
     }
 
     /// Returns the socket, of which nothing was put back.
-    pub(crate) fn into_socket(self) -> TcpStream {
+    pub fn into_socket(self) -> TcpStream {
         self.socket
     }
 
     /// Returns how many bytes the other end has acknowledged; 0 where the system does not report it.
-    pub(crate) fn acknowledged(&self) -> u64 {
+    pub fn acknowledged(&self) -> u64 {
         let info = self.digest().tcp_info();
         info.map_or(0, |info| info.tcpi_bytes_acked)
     }
 
     /// Returns whether the other end has closed the connection, as far as the system reports it.
-    pub(crate) fn is_closed_by_peer(&self) -> bool {
+    pub fn is_closed_by_peer(&self) -> bool {
         let info = self.digest().tcp_info();
         info.is_some_and(|info| info.tcpi_state != ESTABLISHED)
     }
@@ -74,7 +74,7 @@ impl ClientSocket {
     ///
     /// # Errors
     /// The system refuses it.
-    pub(crate) fn reset_on_close(&self) -> io::Result<()> {
+    pub fn reset_on_close(&self) -> io::Result<()> {
         SockRef::from(&self.socket).set_linger(Some(Duration::ZERO))
     }
 

@@ -7,8 +7,12 @@
 //! # Limits
 //! A handshake takes at most [`HANDSHAKE_TIME`](bounds::HANDSHAKE_TIME). It takes a permit with its first byte, so that the listener bounds
 //! how many run at once. rustls bounds its messages, at 64 KiB.
+#![forbid(unsafe_code)]
+// A test that unwraps fails where it should.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod certificates;
+pub mod client_socket;
 mod hello;
 mod listeners;
 mod stream;
@@ -30,7 +34,7 @@ use tracing::debug;
 pub use certificates::Certificates;
 pub use listeners::{ActiveListener, Listeners, compile};
 use sluicegate_decide::client::{ClientCertificate, TlsFacts};
-pub(crate) use stream::SecuredStream;
+pub use stream::SecuredStream;
 pub use termination::Termination;
 
 use crate::client_socket::ClientSocket;
@@ -39,11 +43,11 @@ use sluicegate_record::{HandshakeCounts, HandshakeFailure, HandshakeKind, TlsVer
 
 /// The times that a client has for its handshake.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HandshakeTimes {
+pub struct HandshakeTimes {
     /// For its first byte.
-    pub(crate) first_byte: Duration,
+    pub first_byte: Duration,
     /// For all of it, where [`bounds::HANDSHAKE_TIME`] is not less.
-    pub(crate) whole: Duration,
+    pub whole: Duration,
 }
 
 /// Performs the handshake and returns the connection under TLS; `None` where it was a validation by a certificate authority. `enter`
@@ -51,7 +55,7 @@ pub(crate) struct HandshakeTimes {
 ///
 /// # Errors
 /// The reason of the failure, which is counted.
-pub(crate) async fn shake_hands<Permit>(
+pub async fn shake_hands<Permit>(
     socket: ClientSocket,
     termination: &Termination,
     installed: &Certificates,
@@ -141,7 +145,7 @@ fn secured_of(session: &ServerConnection, termination: &Termination) -> TlsFacts
 }
 
 /// Returns the facts of a handshake over QUIC. Its cipher suite, and the message of which JA4 is made, stay in QUIC.
-pub(crate) fn quic_facts(session: &dyn Session, termination: &Termination) -> TlsFacts {
+pub fn quic_facts(session: &dyn Session, termination: &Termination) -> TlsFacts {
     let negotiated = session.handshake_data();
     let negotiated = negotiated.and_then(|negotiated| negotiated.downcast::<HandshakeData>().ok());
     let chain = session.peer_identity();
@@ -196,12 +200,12 @@ mod tests {
     use tokio_rustls::TlsConnector;
 
     use super::*;
-    use crate::config::rules::{
+    use sluicegate_base::pki::{CertificateTexts, ServerCertificate, crypto_provider};
+    use sluicegate_base::secret::Secret;
+    use sluicegate_config::rules::{
         Http2, Http3, ListenerProtocol, ListenerRules, MinVersion, ProxyProtocol, TlsRules,
         UnknownName,
     };
-    use sluicegate_base::pki::{CertificateTexts, ServerCertificate, crypto_provider};
-    use sluicegate_base::secret::Secret;
 
     fn certificate() -> (ServerCertificate, CertificateDer<'static>) {
         let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();

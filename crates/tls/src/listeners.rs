@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::{Certificates, Termination};
-use crate::config::rules::{Http3, ListenerRules};
+use sluicegate_config::rules::{Http3, ListenerRules};
 
 /// Listeners by the address that they are bound to.
 pub type Listeners = BTreeMap<SocketAddr, Arc<ActiveListener>>;

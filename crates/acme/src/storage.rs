@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use sluicegate_base::bounds;
 
-use crate::config::rules::{AcmeRules, Name, NameSet};
+use sluicegate_config::rules::{AcmeRules, Name, NameSet};
 
 /// The files of one ACME server.
 pub(super) struct CertificateStorage {

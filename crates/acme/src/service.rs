@@ -28,8 +28,8 @@ use super::order_error::{OrderError, OrderErrorKind};
 use super::renewal::{self, JitterFraction, RetryAdvice};
 use super::storage::CertificateStorage;
 use super::{AcmeState, OrderOutcome, RenewalStatus, account, order};
-use crate::config::rules::{AcmeChallenge, AcmeRules, Name, NameSet};
-use crate::tls::Certificates;
+use sluicegate_config::rules::{AcmeChallenge, AcmeRules, Name, NameSet};
+use sluicegate_tls::Certificates;
 
 /// The interval at which the service checks for due orders and for names that a reload added.
 const TICK: Duration = Duration::from_millis(250);

@@ -4,6 +4,9 @@
 //! where to store (`storage`), and what follows a failure. One service (`service`) does it all, one order after the other, on no
 //! request's thread; requests read only [`ChallengeResponses`], handshakes only installed certificates. Decision 0015 has the
 //! reasons.
+#![forbid(unsafe_code)]
+// A test that unwraps fails where it should.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod account;
 mod challenge;
@@ -21,7 +24,7 @@ use std::sync::{Mutex, PoisonError};
 use sluicegate_base::pki::Validity;
 use sluicegate_limiter::Timestamp;
 
-use crate::config::rules::NameSet;
+use sluicegate_config::rules::NameSet;
 
 pub use challenge::ChallengeResponses;
 pub use service::{CertificateOrders, RenewalService};

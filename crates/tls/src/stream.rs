@@ -16,7 +16,7 @@ const HTTP2: &[u8] = b"h2";
 
 /// A connection whose handshake has ended.
 #[derive(Debug)]
-pub(crate) struct SecuredStream {
+pub struct SecuredStream {
     tls: TlsStream<ClientSocket>,
     facts: Arc<TlsFacts>,
 }
@@ -28,17 +28,17 @@ impl SecuredStream {
     }
 
     /// Returns the facts of the handshake.
-    pub(crate) fn facts(&self) -> &Arc<TlsFacts> {
+    pub fn facts(&self) -> &Arc<TlsFacts> {
         &self.facts
     }
 
     /// Returns whether both ends have agreed on HTTP/2.
-    pub(crate) fn is_http2(&self) -> bool {
+    pub fn is_http2(&self) -> bool {
         self.tls.get_ref().1.alpn_protocol() == Some(HTTP2)
     }
 
     /// Returns the socket below.
-    pub(crate) fn socket(&self) -> &ClientSocket {
+    pub fn socket(&self) -> &ClientSocket {
         self.tls.get_ref().0
     }
 }

@@ -11,7 +11,7 @@ use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 
 use super::challenge::PresentedProof;
 use super::order_error::OrderError;
-use crate::config::rules::{AcmeChallenge, NameSet};
+use sluicegate_config::rules::{AcmeChallenge, NameSet};
 
 /// The polling of an order: after a quarter of a second, then at twice the pause each, for two minutes.
 const POLLS: RetryPolicy = RetryPolicy::new()

@@ -22,7 +22,7 @@ use sluicegate_base::pki::session_tickets;
 use sluicegate_decide::client::ClientCertPolicy;
 
 use super::certificates::{ACME_TLS, Certificates, ServedCertificates, SingleCertificate};
-use crate::config::rules::{Http2, Http3, ListenerRules, MinVersion, TlsRules};
+use sluicegate_config::rules::{Http2, Http3, ListenerRules, MinVersion, TlsRules};
 use sluicegate_record::counting_provider;
 
 /// The TLS termination of one listener.
@@ -49,7 +49,7 @@ impl Termination {
     /// Builds it; `previous` is the listener's termination before, `installed` are the certificates that are installed at run
     /// time. HTTP/3 is spoken where its socket was `opened`.
     #[must_use]
-    pub(crate) fn new(
+    pub fn new(
         listener: &ListenerRules,
         opened: Http3,
         tls: &TlsRules,
@@ -89,12 +89,12 @@ impl Termination {
     }
 
     /// Returns the settings of its handshakes over QUIC.
-    pub(crate) fn quic(&self) -> Option<&Arc<QuicServerConfig>> {
+    pub fn quic(&self) -> Option<&Arc<QuicServerConfig>> {
         self.quic.as_ref()
     }
 
     /// Returns the value of `Alt-Svc`, where HTTP/3 is advertised.
-    pub(crate) fn alternative_service(&self) -> Option<&HeaderValue> {
+    pub fn alternative_service(&self) -> Option<&HeaderValue> {
         self.alternative_service.as_ref()
     }
 
@@ -104,7 +104,7 @@ impl Termination {
     }
 
     /// Returns the client certificate policy.
-    pub(crate) fn asked(&self) -> ClientCertPolicy {
+    pub fn asked(&self) -> ClientCertPolicy {
         match self.rules.clients {
             Some(_) => ClientCertPolicy::ForCertificate,
             None => ClientCertPolicy::Nothing,

@@ -15,7 +15,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use sluicegate_base::pki::{ServerCertificate, Validity, served, validity};
 
-use crate::config::rules::{Name, UnknownName};
+use sluicegate_config::rules::{Name, UnknownName};
 
 /// The protocol of a certificate authority that validates a name: RFC 8737 §6.2.
 pub(super) const ACME_TLS: &[u8] = b"acme-tls/1";

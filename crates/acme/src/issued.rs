@@ -7,7 +7,7 @@ use sluicegate_base::pki::{CertificateError, CertificateTexts, ServerCertificate
 use sluicegate_base::secret::Secret;
 use sluicegate_limiter::Timestamp;
 
-use crate::config::rules::{Name, NameSet};
+use sluicegate_config::rules::{Name, NameSet};
 
 /// A certificate with its key, both good for TLS.
 pub(super) struct IssuedCertificate(ServerCertificate);

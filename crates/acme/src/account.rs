@@ -9,7 +9,7 @@ use tracing::info;
 use super::https::{HttpsClient, RetryAfterHint};
 use super::order_error::OrderError;
 use super::storage::CertificateStorage;
-use crate::config::rules::{AccountBinding, AcmeRules};
+use sluicegate_config::rules::{AccountBinding, AcmeRules};
 
 /// The account as it is stored on disk.
 #[derive(Serialize, Deserialize)]
