@@ -20,15 +20,12 @@ pub mod server;
 pub mod gateway;
 pub mod listener;
 
-pub mod cache;
 pub mod compression;
 
 pub use sluicegate_config as config;
 pub use sluicegate_store as store;
-pub mod history;
 mod http_date;
 pub mod load;
-mod name_case;
 pub mod process;
 pub mod reverse_dns;
 pub mod snapshot;

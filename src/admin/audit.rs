@@ -13,8 +13,8 @@ use tracing::{info, warn};
 
 use super::operator::Operator;
 use super::page::AdminPage;
-use crate::history::MarkKind;
 use crate::process::GatewayProcess;
+use sluicegate_history::MarkKind;
 
 /// A change by an operator, done or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

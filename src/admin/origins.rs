@@ -22,8 +22,8 @@ use super::query::decoded;
 use super::task::AdminTask;
 use super::token::change_refusal;
 use crate::config::rules::{OriginAddress, Role};
-use crate::history::MarkKind;
 use crate::process::GatewayProcess;
+use sluicegate_history::MarkKind;
 use sluicegate_origin::LatestFailure;
 
 /// The page of `/origins`.

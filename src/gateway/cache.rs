@@ -30,12 +30,12 @@ use super::Gateway;
 use super::answer::{self, OwnAnswer};
 use super::cause::Cause;
 use super::context::Context;
-use crate::cache::freshness::{self};
-use crate::cache::key::{CacheUrl, key};
-use crate::cache::moment;
-use crate::cache::request_directives::{FreshnessLeft, StoredAge};
 use crate::config::rules::RouteCacheRules;
 use crate::snapshot::ActiveRoute;
+use sluicegate_cache::freshness::{self};
+use sluicegate_cache::key::{CacheUrl, key};
+use sluicegate_cache::moment;
+use sluicegate_cache::request_directives::{FreshnessLeft, StoredAge};
 use sluicegate_decide::admission::ResponseSource;
 use sluicegate_decide::request_head::RequestHead;
 

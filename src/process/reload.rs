@@ -19,9 +19,9 @@ use super::shared_state::SharedState;
 use super::watch::FilesVersion;
 use crate::config::rules::{Http3, Rules};
 use crate::config::{self, Loaded, MemoryPlan, Problems};
-use crate::history::MarkKind;
 use crate::snapshot::keep_addresses;
 use crate::supervisor;
+use sluicegate_history::MarkKind;
 
 /// Reloads the configuration.
 pub struct Reloader {

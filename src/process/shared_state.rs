@@ -15,17 +15,17 @@ use sluicegate_limiter::Timestamp;
 use tokio::sync::Semaphore;
 
 use super::cut_off::CutOff;
-use crate::cache::ResponseCache;
 use crate::config::AvailableMemory;
 use crate::config::rules::Rules;
-use crate::history::{CounterReading, GatewayHistory, MarkKind};
 use crate::snapshot::Snapshot;
 use sluicegate_acme::AcmeState;
 use sluicegate_budgets::{
     CapCounts, ClientAccounts, ClientBytes, ClientStreams, ConnectionLimiter, DelayedRequests,
     FileShares, OpenFiles, OriginRequests, Resource, TlsHandshakes,
 };
+use sluicegate_cache::ResponseCache;
 use sluicegate_decide::admission::KeySeed;
+use sluicegate_history::{CounterReading, GatewayHistory, MarkKind};
 use sluicegate_origin::{HopName, OriginConnector};
 use sluicegate_record::{Outcome, RequestRecorder};
 use sluicegate_tls::Certificates;

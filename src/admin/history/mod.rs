@@ -72,7 +72,7 @@ mod tests {
 
     use super::super::tests::gateway;
     use super::*;
-    use crate::history::MarkKind;
+    use sluicegate_history::MarkKind;
 
     /// Returns the status and the value of an answer.
     fn answered(target: &str, process: &GatewayProcess) -> (u16, Value) {

@@ -53,8 +53,8 @@ use super::step::{AnswerStep, DecidedStep, LimitStep, Step, answer_to};
 use super::strip;
 use super::{Gateway, decide, large_head, proof};
 use crate::config::rules::ServerRules;
-use crate::name_case::ReceivedNames;
 use crate::snapshot::Snapshot;
+use sluicegate_cache::name_case::ReceivedNames;
 use sluicegate_origin::request_failure::{RequestFailure, Result};
 
 pub(super) use cached::CacheTransaction;

@@ -17,7 +17,7 @@ use super::response_split::{
     FieldHandling, MappedFields, ResponseLine, mapped_fields, parsed_lines, write_others,
 };
 use crate::gateway::http_versions::has_streams;
-use crate::name_case::ReceivedNames;
+use sluicegate_cache::name_case::ReceivedNames;
 use sluicegate_origin::request_failure::{RequestFailure, Result};
 
 /// Heads that a thread keeps.

@@ -12,13 +12,13 @@ use super::super::head_writer::ResponseParts;
 use super::super::session::ProxySession;
 use super::tap::BodyFill;
 use super::transaction::{CacheProgress, CacheTransaction};
-use crate::cache::freshness::BodyState;
-use crate::cache::status::ForwardReason;
-use crate::cache::{moment, vary};
 use crate::gateway::context::Context;
 use crate::gateway::{Gateway, cache};
-use crate::name_case::ReceivedNames;
 use crate::snapshot::ActiveRoute;
+use sluicegate_cache::freshness::BodyState;
+use sluicegate_cache::name_case::ReceivedNames;
+use sluicegate_cache::status::ForwardReason;
+use sluicegate_cache::{moment, vary};
 use sluicegate_origin::request_failure::Result;
 
 impl<C: RequestClient> ProxySession<'_, '_, C> {

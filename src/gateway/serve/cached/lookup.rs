@@ -14,13 +14,13 @@ use sluicegate_http1::BodyFraming;
 use super::super::client::RequestClient;
 use super::super::session::ProxySession;
 use super::transaction::{CacheProgress, CacheTransaction, OriginQuestion};
-use crate::cache::fill_lock::{FillReason, FillTurn, FillWaitEnd};
-use crate::cache::freshness::CacheAudience;
-use crate::cache::memory_storage::{MemoryStorage, StoredResponse};
-use crate::cache::request_directives::{FreshnessLeft, RequestCacheControl, StoredUse};
-use crate::cache::status::ForwardReason;
-use crate::cache::{moment, vary};
 use crate::gateway::cache;
+use sluicegate_cache::fill_lock::{FillReason, FillTurn, FillWaitEnd};
+use sluicegate_cache::freshness::CacheAudience;
+use sluicegate_cache::memory_storage::{MemoryStorage, StoredResponse};
+use sluicegate_cache::request_directives::{FreshnessLeft, RequestCacheControl, StoredUse};
+use sluicegate_cache::status::ForwardReason;
+use sluicegate_cache::{moment, vary};
 use sluicegate_origin::request_failure::{ClientFailure, Result};
 
 /// Lookups of one request: the first one, and one after each of two waits.

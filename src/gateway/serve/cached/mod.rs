@@ -26,9 +26,9 @@ use sluicegate_base::clock;
 
 use super::client::RequestClient;
 use super::session::ProxySession;
-use crate::cache::memory_storage::StoredResponse;
-use crate::cache::moment;
 use crate::gateway::cache;
+use sluicegate_cache::memory_storage::StoredResponse;
+use sluicegate_cache::moment;
 use sluicegate_decide::admission::ResponseSource;
 use sluicegate_origin::request_failure::{RequestFailure, Result};
 

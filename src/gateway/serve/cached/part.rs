@@ -6,9 +6,9 @@ use sluicegate_base::received::ReceivedHead;
 use sluicegate_http1::BodyFraming;
 
 use super::transaction::OriginQuestion;
-use crate::cache::conditions::{NOT_IN_304, is_unchanged};
-use crate::cache::ranges::{BodyRanges, RequestedRanges, relabel_unsatisfiable, requested};
 use crate::gateway::forwarded::ForwardedRequest;
+use sluicegate_cache::conditions::{NOT_IN_304, is_unchanged};
+use sluicegate_cache::ranges::{BodyRanges, RequestedRanges, relabel_unsatisfiable, requested};
 use sluicegate_origin::request_failure::Result;
 
 /// The part of a response that the client gets.

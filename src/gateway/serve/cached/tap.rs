@@ -9,8 +9,8 @@ use pingora::cache::{CacheKey, NoCacheReason};
 use sluicegate_base::reported_cost::CostReader;
 
 use super::ClientPart;
-use crate::cache::entry_writer::EntryWriter;
-use crate::cache::fill_lock::FillPermit;
+use sluicegate_cache::entry_writer::EntryWriter;
+use sluicegate_cache::fill_lock::FillPermit;
 use sluicegate_origin::request_failure::Result;
 
 /// A response that is being stored. Dropped before its end, it stores nothing.

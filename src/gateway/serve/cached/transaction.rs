@@ -7,12 +7,12 @@ use pingora::cache::CacheKey;
 use sluicegate_base::clock;
 use sluicegate_decide::outcome::CacheUse;
 
-use crate::cache::fill_lock::FillPermit;
-use crate::cache::freshness::CacheAudience;
-use crate::cache::memory_storage::StoredResponse;
-use crate::cache::moment;
-use crate::cache::request_directives::RequestCacheControl;
-use crate::cache::status::{CACHE_STATUS, CacheState, Coalescing, ForwardReason, StoreResult};
+use sluicegate_cache::fill_lock::FillPermit;
+use sluicegate_cache::freshness::CacheAudience;
+use sluicegate_cache::memory_storage::StoredResponse;
+use sluicegate_cache::moment;
+use sluicegate_cache::request_directives::RequestCacheControl;
+use sluicegate_cache::status::{CACHE_STATUS, CacheState, Coalescing, ForwardReason, StoreResult};
 
 /// The course of one request through the cache.
 pub(in crate::gateway) struct CacheTransaction {

@@ -68,12 +68,12 @@ impl StoredHead {
     }
 
     /// Returns the names of its fields as they were received; none where their case is not kept.
-    pub(crate) fn names(&self) -> &ReceivedNames {
+    pub fn names(&self) -> &ReceivedNames {
         &self.names
     }
 
     /// Sets these names.
-    pub(crate) fn set_names(&mut self, names: ReceivedNames) {
+    pub fn set_names(&mut self, names: ReceivedNames) {
         self.names = names;
     }
 

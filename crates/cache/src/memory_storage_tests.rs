@@ -6,7 +6,7 @@ use bytes::Bytes;
 use pingora::http::ResponseHeader;
 
 use super::*;
-use crate::cache::freshness::FreshnessLifetime;
+use crate::freshness::FreshnessLifetime;
 
 fn storage(memory: usize) -> &'static MemoryStorage {
     Box::leak(Box::new(MemoryStorage::new(memory)))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sluicegate_limiter::Timestamp;
 
-use crate::config::rules::Name;
+use sluicegate_config::rules::Name;
 use sluicegate_origin::{AttemptCounts, ServerPool};
 use sluicegate_record::live_counts::{LimitAnswers, limit_answers};
 use sluicegate_record::{RequestMetrics, RouteResults};

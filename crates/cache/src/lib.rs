@@ -6,6 +6,9 @@
 //! gateway leads a request through them.
 //!
 //! The cache belongs to the process, not to a snapshot: stored responses survive a reload, and the new rules apply to them from then on.
+#![forbid(unsafe_code)]
+// A test that unwraps fails where it should.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 pub mod conditions;
 pub mod entry_writer;
@@ -13,6 +16,7 @@ pub mod fill_lock;
 pub mod freshness;
 pub mod key;
 pub mod memory_storage;
+pub mod name_case;
 pub mod purge;
 pub mod ranges;
 pub mod request_directives;
@@ -28,11 +32,11 @@ use pingora::cache::lock::{CacheKeyLockImpl, CacheLock};
 use pingora::cache::predictor::{CacheablePredictor, Predictor};
 use sluicegate_limiter::Timestamp;
 
-use crate::config::rules::CacheRules;
 use fill_lock::{FillReason, FillTurn};
 use freshness::CacheAudience;
 use memory_storage::MemoryStorage;
 use sluicegate_base::bounds;
+use sluicegate_config::rules::CacheRules;
 
 /// Number of parts of a predictor.
 const PARTS: usize = 16;

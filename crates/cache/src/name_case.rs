@@ -5,16 +5,16 @@ use sluicegate_http1::FieldLines;
 
 /// The names of the fields of a head, as they were received; none where their case does not matter.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ReceivedNames(Vec<Box<[u8]>>);
+pub struct ReceivedNames(Vec<Box<[u8]>>);
 
 impl ReceivedNames {
     /// Returns the names of the head in `read`.
-    pub(crate) fn of(fields: &FieldLines, read: &[u8]) -> Self {
+    pub fn of(fields: &FieldLines, read: &[u8]) -> Self {
         Self(fields.iter(read).map(|field| field.name.into()).collect())
     }
 
     /// Restores the case of the names in a written head.
-    pub(crate) fn restore(&self, head: &mut [u8]) {
+    pub fn restore(&self, head: &mut [u8]) {
         if self.0.is_empty() {
             return;
         }
@@ -31,7 +31,7 @@ impl ReceivedNames {
     }
 
     /// Returns the names of these fields, as `newer` has them, or else these names.
-    pub(crate) fn updated(&self, newer: &Self, fields: &HeaderMap) -> Self {
+    pub fn updated(&self, newer: &Self, fields: &HeaderMap) -> Self {
         let mut next = 0;
         let mut next_newer = 0;
         let names = fields.keys().filter_map(|name| {
@@ -43,7 +43,7 @@ impl ReceivedNames {
     }
 
     /// Returns the number of names, and of their bytes.
-    pub(crate) fn size(&self) -> (usize, usize) {
+    pub fn size(&self) -> (usize, usize) {
         (self.0.len(), self.0.iter().map(|name| name.len()).sum())
     }
 

@@ -6,7 +6,7 @@ use http::header::{CACHE_CONTROL, PRAGMA};
 use pingora::cache::cache_control::{CacheControl, DirectiveKey};
 use sluicegate_base::received::ReceivedFields;
 
-use crate::config::rules::ClientNoCache;
+use sluicegate_config::rules::ClientNoCache;
 
 /// The cache directives of a request. The default has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 use http::HeaderValue;
 
 use super::*;
-use crate::config::rules::ClientNoCache;
+use sluicegate_config::rules::ClientNoCache;
 
 const NOW: Duration = Duration::from_secs(1_000_000_000);
 

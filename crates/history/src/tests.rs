@@ -6,7 +6,7 @@ use std::time::Duration;
 use sluicegate_base::bounds::HISTORY_STEPS;
 
 use super::*;
-use crate::config::rules::Name;
+use sluicegate_config::rules::Name;
 use sluicegate_origin::AttemptCounts;
 use sluicegate_record::{RequestTotals, RouteResults};
 

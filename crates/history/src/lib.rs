@@ -10,6 +10,9 @@
 //!
 //! # Concurrency
 //! Counters are read under the lock, so that no reading is compared with a later one.
+#![forbid(unsafe_code)]
+// A test that unwraps fails where it should.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod marks;
 mod reading;

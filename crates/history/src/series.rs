@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sluicegate_base::bounds::HISTORY_STEPS;
 
-use crate::config::rules::Name;
+use sluicegate_config::rules::Name;
 
 /// The counts of the names with the most of them. A name without any within the hour has no series.
 #[derive(Debug)]

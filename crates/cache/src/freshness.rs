@@ -21,7 +21,7 @@ use sluicegate_base::received::ReceivedFields;
 use sluicegate_decide::challenge::ChallengeCookies;
 
 use super::vary;
-use crate::config::rules::{CookieMeaning, RouteCacheRules};
+use sluicegate_config::rules::{CookieMeaning, RouteCacheRules};
 
 /// The audience of a response, as far as its request shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
