@@ -26,10 +26,7 @@ pub use sluicegate_config as config;
 pub use sluicegate_store as store;
 mod http_date;
 pub mod load;
-pub mod process;
 pub mod reverse_dns;
-pub mod snapshot;
-mod supervisor;
 mod usage_sampler;
 
 pub mod admin;

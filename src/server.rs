@@ -39,11 +39,11 @@ use self::upgrade::{InheritedState, PendingTakeover, SocketClaim, UpgradeServer}
 use crate::config::MemoryPlan;
 use crate::config::rules::Rules;
 use crate::listener::{AdminApp, Intake};
-use crate::process::{GatewayProcess, Phase};
-use crate::supervisor;
 use sluicegate_budgets::{OpenFiles, OwnFiles};
 use sluicegate_decide::admission::KeySeed;
 use sluicegate_history::MarkKind;
+use sluicegate_process::supervisor;
+use sluicegate_process::{GatewayProcess, Phase};
 use sluicegate_record::{AccessLog, AuditLog, RequestMetrics, RequestRecorder};
 
 /// The source of a gateway's listening sockets.

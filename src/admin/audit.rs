@@ -13,8 +13,8 @@ use tracing::{info, warn};
 
 use super::operator::Operator;
 use super::page::AdminPage;
-use crate::process::GatewayProcess;
 use sluicegate_history::MarkKind;
+use sluicegate_process::GatewayProcess;
 
 /// A change by an operator, done or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -24,9 +24,9 @@ use super::rule_view;
 use super::shared_keys::SharedKeys;
 use crate::config::read_duration;
 use crate::config::rules::KeyPart;
-use crate::process::GatewayProcess;
 use sluicegate_decide::admission::{ActiveLimit, NamedKey};
 use sluicegate_decide::store::KeyChange;
+use sluicegate_process::GatewayProcess;
 
 /// The bans that an operator means; every condition that is set holds for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -32,10 +32,10 @@ use super::rule_view;
 use super::shared_keys::SharedKeys;
 use super::status::BansSection;
 use super::task::{AdminAction, AdminTask};
-use crate::process::GatewayProcess;
 use sluicegate_decide::admission::{ActiveLimit, KeyNamer, NamedKey};
 use sluicegate_decide::store::KeyChange;
 use sluicegate_history::MarkKind;
+use sluicegate_process::GatewayProcess;
 
 /// The page of `/limits/NAME/bans` with up to `most` keys, those with the longest ban first, and their values in this form. Walks the whole
 /// table.

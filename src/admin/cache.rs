@@ -13,11 +13,11 @@ use super::operator::Operator;
 use super::page::{AdminPage, JSON};
 use super::query::decoded;
 use super::task::{AdminAction, AdminTask};
-use crate::process::GatewayProcess;
-use crate::snapshot::Snapshot;
 use sluicegate_cache::memory_storage::{MemoryStorage, StorageUsage};
 use sluicegate_cache::purge::PurgeScope;
 use sluicegate_history::MarkKind;
+use sluicegate_process::GatewayProcess;
+use sluicegate_process::snapshot::Snapshot;
 
 /// The state of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use sluicegate_decide::rfc3339;
 use sluicegate_limiter::Timestamp;
 use sluicegate_telemetry::exposition::SampledFamily;
 
-use crate::snapshot::Snapshot;
+use sluicegate_process::snapshot::Snapshot;
 
 const LAST_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const LAST_WEEKS: Duration = Duration::from_secs(14 * 24 * 60 * 60);

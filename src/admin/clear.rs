@@ -19,10 +19,10 @@ use super::page::AdminPage;
 use super::query::decoded;
 use super::rule_view;
 use super::task::{AdminAction, AdminTask};
-use crate::process::GatewayProcess;
 use sluicegate_decide::admission::{ActiveLimit, NamedKey};
 use sluicegate_explain::counted;
 use sluicegate_history::MarkKind;
+use sluicegate_process::GatewayProcess;
 
 /// A request to clear a limit, or to count what it would clear.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -19,8 +19,8 @@ use sluicegate_decide::rfc3339;
 use sluicegate_limiter::KeyHash;
 
 use crate::config::rules::{KeyPart, ListUse, Name};
-use crate::snapshot::Snapshot;
 use sluicegate_decide::admission::{ActiveLimit, KeySeed};
+use sluicegate_process::snapshot::Snapshot;
 
 /// Routes that are named with a list.
 const NAMED_ROUTES: usize = 20;

@@ -17,9 +17,9 @@ use super::operator::Operator;
 use super::page::{AdminPage, JSON};
 use super::task::{AdminAction, AdminTask};
 use crate::config::rules::BrokenFile;
-use crate::process::{GatewayProcess, ReloadReport, Reloader};
-use crate::snapshot::Snapshot;
 use sluicegate_explain::{RouteExplained, counted};
+use sluicegate_process::snapshot::Snapshot;
+use sluicegate_process::{GatewayProcess, ReloadReport, Reloader};
 
 /// The configuration in use.
 #[derive(Clone, Debug)]

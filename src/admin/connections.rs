@@ -3,11 +3,11 @@
 use sluicegate_telemetry::exposition::SampledFamily;
 
 use crate::config::rules::Rules;
-use crate::process::SharedState;
 use sluicegate_budgets::{
     BudgetCap, BudgetTallies, ClientStreams, ConnectionCaps, ConnectionLimiter, ReclaimedWait,
     RequestCap, RequestCaps, StreamCaps, TlsHandshakes,
 };
+use sluicegate_process::SharedState;
 
 /// Connections of clients, as an operator sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use sluicegate_base::crawler::ReverseDns;
 use sluicegate_telemetry::exposition::SampledFamily;
 
-use crate::snapshot::Snapshot;
+use sluicegate_process::snapshot::Snapshot;
 
 /// The look-ups since the start and at present, and what is kept of them.
 #[derive(Clone, Debug, PartialEq, Eq)]

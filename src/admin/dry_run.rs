@@ -13,7 +13,7 @@ use sluicegate_decide::rfc3339;
 use super::operator::Operator;
 use super::page::{AdminPage, is_reading};
 use super::task::{AdminAction, AdminTask};
-use crate::process::GatewayProcess;
+use sluicegate_process::GatewayProcess;
 
 /// The question for the change that a reload would make.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ use super::{
     bans, cache, clear, configuration, dry_run, events, explain, health, history, keys, metrics,
     origins, rejected_clients, rules, status, top, ui, unban, usage, values,
 };
-use crate::process::GatewayProcess;
 use Endpoint::{Page, Parsed, Sample};
+use sluicegate_process::GatewayProcess;
 
 /// A request that may pass.
 pub(super) struct AdminRequest<'r> {

@@ -10,8 +10,8 @@ use http::request::Parts;
 use super::page::{AdminPage, is_reading, only_reading};
 use super::query::decoded;
 use super::task::AdminTask;
-use crate::process::GatewayProcess;
 use sluicegate_explain::{BadRequest, EnforcedKeys, RequestExplained, RequestQuestion};
+use sluicegate_process::GatewayProcess;
 
 /// The client where none is named: an address for documentation, RFC 5737.
 const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));

@@ -7,7 +7,7 @@
 use http::StatusCode;
 
 use super::page::{AdminPage, TEXT};
-use crate::process::{GatewayProcess, Phase};
+use sluicegate_process::{GatewayProcess, Phase};
 
 /// The readiness of the gateway for new requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

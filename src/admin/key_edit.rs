@@ -10,10 +10,10 @@ use super::client_rules::{ClientRules, ClientVerdict, KeyNetworks, network_of_va
 use super::limit::limit_named;
 use super::rule_view;
 use super::shared_keys::SharedKeys;
-use crate::process::GatewayProcess;
 use sluicegate_decide::admission::{ActiveLimit, KeyState, NamedKey, RateScaling};
 use sluicegate_decide::store::KeyChange;
 use sluicegate_decide::temporary_rules::TemporaryRule;
+use sluicegate_process::GatewayProcess;
 
 /// The key that a request names.
 #[derive(Clone, Debug, PartialEq, Eq)]

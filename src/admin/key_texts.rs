@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::config::rules::{LoggedKeys, Rules};
-use crate::process::GatewayProcess;
+use sluicegate_process::GatewayProcess;
 
 /// The form in which a page shows the values of keys.
 #[derive(Clone, Copy, Debug, Default, Serialize)]

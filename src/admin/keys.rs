@@ -26,9 +26,9 @@ use super::task::{AdminAction, AdminTask};
 use super::{rule_view, rules};
 use crate::config::read_duration;
 use crate::config::rules::KeyPart;
-use crate::process::GatewayProcess;
 use sluicegate_decide::admission::{RateScaling, ScaledRates};
 use sluicegate_history::MarkKind;
+use sluicegate_process::GatewayProcess;
 
 /// The maximum of values of a key; no key has more parts.
 const VALUES: usize = 16;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::process::GatewayProcess;
 use sluicegate_decide::admission::ActiveLimit;
+use sluicegate_process::GatewayProcess;
 
 /// Returns a handle of the limit of this name alone: a walk through its table may outlast a reload and must keep no snapshot alive.
 pub(super) fn limit_named(process: &GatewayProcess, name: &str) -> Option<Arc<ActiveLimit>> {

@@ -15,7 +15,7 @@ use super::{
     store,
 };
 #[cfg(feature = "otlp")]
-use crate::process::GatewayProcess;
+use sluicegate_process::GatewayProcess;
 use sluicegate_record::families as recorded;
 
 /// Returns the page of `/metrics`.

@@ -68,9 +68,9 @@ mod usage;
 mod values;
 
 use crate::config::rules::AdminRole;
-use crate::process::GatewayProcess;
 use endpoints::AdminRequest;
 use page::{AdminPage, JSON, dressed, is_reading};
+use sluicegate_process::GatewayProcess;
 use task::{AdminAction, AdminTask};
 use token::{TokenAccess, change_refusal, no_token};
 

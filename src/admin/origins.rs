@@ -22,9 +22,9 @@ use super::query::decoded;
 use super::task::AdminTask;
 use super::token::change_refusal;
 use crate::config::rules::{OriginAddress, Role};
-use crate::process::GatewayProcess;
 use sluicegate_history::MarkKind;
 use sluicegate_origin::LatestFailure;
+use sluicegate_process::GatewayProcess;
 
 /// The page of `/origins`.
 pub(super) fn page(process: &GatewayProcess) -> AdminPage {

@@ -15,7 +15,7 @@ use sluicegate_limiter::Timestamp;
 
 use super::page::{AdminPage, is_reading, only_reading};
 use super::task::AdminTask;
-use crate::process::GatewayProcess;
+use sluicegate_process::GatewayProcess;
 use sluicegate_record::{ClientGroups, RejectedClientsView};
 
 /// The number of clients that are shown by default.

@@ -15,9 +15,9 @@ use sluicegate_limiter::{KeyHash, Timestamp};
 
 use super::duration::seconds;
 use crate::config::rules::LoggedKeys;
-use crate::process::GatewayProcess;
-use crate::snapshot::Snapshot;
 use sluicegate_decide::admission::{ActiveLimit, KeySeed};
+use sluicegate_process::GatewayProcess;
+use sluicegate_process::snapshot::Snapshot;
 
 /// Rules that are named in a line about several.
 const NAMED: usize = 20;

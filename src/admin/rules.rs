@@ -31,10 +31,10 @@ use super::task::{AdminAction, AdminTask};
 use super::unblock;
 use crate::config::read_duration;
 use crate::config::rules::{LimitRules, Name, Tier};
-use crate::process::GatewayProcess;
-use crate::snapshot::Snapshot;
 use sluicegate_decide::admission::ActiveLimit;
 use sluicegate_history::MarkKind;
+use sluicegate_process::GatewayProcess;
+use sluicegate_process::snapshot::Snapshot;
 
 /// A change of the rules.
 #[derive(Debug)]

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use sluicegate_limiter::{Cost, KeyPlacement, Timestamp};
 
-use crate::snapshot::Snapshot;
 use crate::store::{Store, StoreKey};
 use sluicegate_decide::admission::{ActiveLimit, KeyState, NamedKey};
 use sluicegate_decide::store::KeyChange;
+use sluicegate_process::snapshot::Snapshot;
 
 /// The store in which limits count; `None` where the configuration has none.
 #[derive(Clone)]

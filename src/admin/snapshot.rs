@@ -19,8 +19,8 @@ use super::origin_view::OriginView;
 use super::problems::{self, OperatingProblem};
 use super::rules::RulesSection;
 use crate::config::MemoryPlan;
-use crate::process::GatewayProcess;
 use crate::store::{RemoteWriteStats, ReplicationStats};
+use sluicegate_process::GatewayProcess;
 use sluicegate_record::RequestRecorder;
 
 /// The state of the gateway at one moment.

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use super::operator::Operator;
 use super::page::AdminPage;
-use crate::process::GatewayProcess;
+use sluicegate_process::GatewayProcess;
 
 /// The page that is ready, the function or the action that makes one, or the order to stream.
 pub(super) enum AdminTask {

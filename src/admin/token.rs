@@ -12,7 +12,7 @@ use ring::digest::{SHA256, digest};
 use super::operator::TokenHolder;
 use super::page::{AdminPage, JSON};
 use crate::config::rules::{AdminTokens, TokenSecret};
-use crate::process::GatewayProcess;
+use sluicegate_process::GatewayProcess;
 
 /// The result of the token check.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -24,8 +24,8 @@ use super::operator::Operator;
 use super::page::{AdminPage, JSON, is_reading, only_reading};
 use super::status::OverflowSection;
 use super::task::{AdminAction, AdminTask};
-use crate::process::GatewayProcess;
 use sluicegate_decide::admission::{ActiveLimit, KeyNamer, NextRequest, RankedKey, ScaledRates};
+use sluicegate_process::GatewayProcess;
 
 /// The number of keys that are shown by default.
 const USUAL: usize = 20;

@@ -21,9 +21,9 @@ use super::operator::Operator;
 use super::page::AdminPage;
 use super::rule_view;
 use super::task::{AdminAction, AdminTask};
-use crate::process::GatewayProcess;
 use sluicegate_explain::counted;
 use sluicegate_history::MarkKind;
+use sluicegate_process::GatewayProcess;
 
 /// The pause between two looks at what other gateways have published.
 const LOOK: Duration = Duration::from_millis(500);

@@ -17,8 +17,8 @@ use super::query::decoded;
 use super::rule_view::{self, RuleRow, RuleViewer};
 use super::rules;
 use crate::config::rules::{ListRules, Name};
-use crate::process::GatewayProcess;
-use crate::snapshot::Snapshot;
+use sluicegate_process::GatewayProcess;
+use sluicegate_process::snapshot::Snapshot;
 
 #[derive(Serialize)]
 struct UnblockedPage {

@@ -11,7 +11,7 @@ use super::limit::limit_named;
 use super::operator::Operator;
 use super::page::{AdminPage, JSON, is_reading, only_reading};
 use super::task::{AdminAction, AdminTask};
-use crate::process::GatewayProcess;
+use sluicegate_process::GatewayProcess;
 use sluicegate_usage::UsagePage;
 
 /// A parsed query: the limit's name.

@@ -19,7 +19,7 @@ use super::operator::Operator;
 use super::page::{AdminPage, is_reading, only_reading};
 use super::task::{AdminAction, AdminTask};
 use crate::config::rules::{KeyPart, Name};
-use crate::process::GatewayProcess;
+use sluicegate_process::GatewayProcess;
 
 /// The values to look up.
 #[derive(Debug)]

@@ -22,7 +22,6 @@ use sluicegate_limiter::Timestamp;
 use super::cause::Cause;
 use super::context::Context;
 use super::forwarded::ForwardedRequest;
-use crate::process::SharedState;
 use sluicegate_budgets::RequestPermit;
 use sluicegate_origin::request_failure::{
     FailureKind, GatewayFailure, OriginFailure, RequestFailure, ResponseStage, Result,
@@ -33,6 +32,7 @@ use sluicegate_origin::{
     LatestFailure, LimitRefusal, OriginServer, PickRequest, PickResult, ServerPermit, ServerPool,
     UploadPart, cookie_for, tag_in,
 };
+use sluicegate_process::SharedState;
 
 /// The parts of a request that decide about its attempts.
 #[derive(Clone, Copy)]

@@ -31,13 +31,13 @@ use super::answer::{self, OwnAnswer};
 use super::cause::Cause;
 use super::context::Context;
 use crate::config::rules::RouteCacheRules;
-use crate::snapshot::ActiveRoute;
 use sluicegate_cache::freshness::{self};
 use sluicegate_cache::key::{CacheUrl, key};
 use sluicegate_cache::moment;
 use sluicegate_cache::request_directives::{FreshnessLeft, StoredAge};
 use sluicegate_decide::admission::ResponseSource;
 use sluicegate_decide::request_head::RequestHead;
+use sluicegate_process::snapshot::ActiveRoute;
 
 /// The field by which some origins override the scheme of a request.
 const X_FORWARDED_SCHEME: HeaderName = HeaderName::from_static("x-forwarded-scheme");

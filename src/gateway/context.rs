@@ -20,7 +20,6 @@ use super::decision::{DecisionResult, RequestDecision};
 use super::forward_auth::ForwardAuthAnswer;
 use super::forwarded::ForwardedRequest;
 use super::min_body_rate::UploadPace;
-use crate::snapshot::{ActiveRoute, Snapshot};
 use sluicegate_budgets::BytesPermit;
 use sluicegate_decide::admission::{
     AdmissionReport, Admitted, ChargeTiming, FinalResponse, LimitNote, OriginContact, RequestEnd,
@@ -31,6 +30,7 @@ use sluicegate_decide::locate::{KnownClient, RequestRoute};
 use sluicegate_decide::rejection::{MissingKeys, Rejection};
 use sluicegate_decide::request_id::RequestId;
 use sluicegate_decide::url_scheme::UrlScheme;
+use sluicegate_process::snapshot::{ActiveRoute, Snapshot};
 use sluicegate_record::{InFlight, TraceContext};
 
 /// The state of one request.

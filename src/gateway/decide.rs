@@ -19,8 +19,6 @@ use super::max_forwards;
 use super::redirect;
 use super::step::{AnswerStep, DecidedStep, LimitStep, PendingDecision, RefusedRequest, Step};
 use super::wait::{self, WaitEnd};
-use crate::process::warn_of_overflow;
-use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
 use sluicegate_decide::admission::{Admission, KnownBody, LimitProgress, RouteLimits, evaluate};
 use sluicegate_decide::client::{AddressSource, TlsFacts, given_request_id};
 use sluicegate_decide::locate::{
@@ -31,6 +29,8 @@ use sluicegate_decide::request_head::RequestHead;
 use sluicegate_decide::store::StoreFailure;
 use sluicegate_origin::AdmittedPool;
 use sluicegate_origin::request_failure::{ClientFailure, Result};
+use sluicegate_process::snapshot::{ActiveAction, ActiveRoute, Snapshot};
+use sluicegate_process::warn_of_overflow;
 use sluicegate_record::TraceContext;
 
 impl Gateway {

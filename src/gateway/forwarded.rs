@@ -14,12 +14,12 @@ use sluicegate_limiter::Timestamp;
 
 use super::serve::CacheTransaction;
 use crate::config::rules::OriginAddress;
-use crate::snapshot::ActiveRoute;
 use sluicegate_budgets::{BytesPermit, ClientAccount};
 use sluicegate_origin::request_failure::ResponseStage;
 use sluicegate_origin::{
     AdmittedPool, AttemptFailure, AttemptWait, FailedServers, OriginServer, ServerPermit,
 };
+use sluicegate_process::snapshot::ActiveRoute;
 use sluicegate_record::OriginUse;
 
 /// The choices of a route for a request to its origin.

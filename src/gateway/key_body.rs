@@ -8,9 +8,9 @@
 
 use super::body::with_read_buffer;
 use super::context::Context;
-use crate::process::SharedState;
 use sluicegate_budgets::ClientAccount;
 use sluicegate_origin::request_failure::{GatewayFailure, Result};
+use sluicegate_process::SharedState;
 
 /// Copies of a body that are held: one for the keys, one for the origin.
 const COPIES: u64 = 2;

@@ -14,9 +14,9 @@ use sluicegate_base::bounds::HEAD_READ;
 use sluicegate_base::received::ReceivedHead;
 
 use super::context::Context;
-use crate::process::SharedState;
 use sluicegate_budgets::{BytesPermit, ClientAccount};
 use sluicegate_origin::request_failure::{GatewayFailure, Result};
+use sluicegate_process::SharedState;
 
 /// Acquires a permit for this head, from the account of its client; `None` for one that needs none.
 ///

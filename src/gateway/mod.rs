@@ -39,7 +39,7 @@ mod wait;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::process::SharedState;
+use sluicegate_process::SharedState;
 
 pub use context::Context;
 pub(crate) use extended_connect::become_upgrade;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use http::Method;
 use sluicegate_base::received::ReceivedHead;
 
-use crate::process::SharedState;
+use sluicegate_process::SharedState;
 
 /// Returns the proof that a request asks for; `None` for all but challenges of an ACME server.
 pub(super) fn wanted(shared: &SharedState, head: &ReceivedHead) -> Option<Arc<str>> {

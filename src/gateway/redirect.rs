@@ -11,9 +11,9 @@ use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 use sluicegate_base::received::ReceivedHead;
 use sluicegate_decide::response::GatewayProblem;
 
-use crate::snapshot::Snapshot;
 use sluicegate_decide::client::{self, PeerTrust};
 use sluicegate_decide::request_head::RequestHead;
+use sluicegate_process::snapshot::Snapshot;
 
 /// The path prefix of HTTP-01 challenges, RFC 8555 §8.3.
 const ACME_CHALLENGE: &str = "/.well-known/acme-challenge/";

@@ -8,8 +8,8 @@
 use super::body::with_read_buffer;
 use super::context::Context;
 use super::forwarded::ForwardedRequest;
-use crate::process::SharedState;
 use sluicegate_budgets::BytesPermit;
+use sluicegate_process::SharedState;
 
 /// Acquires a permit for so many bytes, and the buffer that they are read into; `None` where there is no room.
 pub(super) fn reserve(

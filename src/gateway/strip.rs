@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 use sluicegate_base::received::ReceivedHead;
 
-use crate::process::SharedState;
-use crate::snapshot::Snapshot;
+use sluicegate_process::SharedState;
+use sluicegate_process::snapshot::Snapshot;
 
 /// The result of a review: whether an untrusted peer sent fields about forwarding.
 #[must_use]

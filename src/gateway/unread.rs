@@ -19,9 +19,9 @@ use sluicegate_base::bounds::{
 use super::context::Context;
 use super::forwarded::ForwardedRequest;
 use super::http_versions::has_streams;
-use crate::process::SharedState;
 use sluicegate_budgets::BytesPermit;
 use sluicegate_origin::request_failure::{GatewayFailure, Result};
+use sluicegate_process::SharedState;
 
 /// Acquires the permit of an origin's answer that has content, for a client of this version, if it announces its length.
 ///

@@ -26,7 +26,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::accept::ConnectionApp;
 use crate::admin::{AdminResponse, EventHub, EventStream, Operator, RequestSource, answer};
-use crate::process::GatewayProcess;
+use sluicegate_process::GatewayProcess;
 use sluicegate_tls::client_socket::ClientSocket;
 
 /// Bytes of a body that is too long that are read before the answer.

@@ -27,11 +27,11 @@ use super::client_stream::ClientStream;
 use super::guarded_stream::{GuardedStream, ReadPace};
 use crate::config::rules::ServerRules;
 use crate::gateway::{AnswerHead, CHUNK_LIMITS, ConnectionFacts, RequestClient, connection_closed};
-use crate::process::SharedState;
 use sluicegate_budgets::{
     BudgetCap, BytesPermit, ClientAccount, ClientBytes, ClientConnectionPermit,
 };
 use sluicegate_origin::request_failure::{ClientFailure, GatewayFailure};
+use sluicegate_process::SharedState;
 use sluicegate_transport::body_end::BodyEnd;
 use sluicegate_transport::reusable_timeout::ReusableTimeout;
 use sluicegate_transport::thread_buffer::{WriteBuffer, read_through};

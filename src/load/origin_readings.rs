@@ -114,7 +114,7 @@ mod tests {
     use sluicegate_record::RequestMetrics;
 
     use super::*;
-    use crate::snapshot::Snapshot;
+    use sluicegate_process::snapshot::Snapshot;
 
     const RULES: &str = "
 listener = [{ address = '127.0.0.1:1' }]

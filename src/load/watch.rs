@@ -12,7 +12,7 @@ use sluicegate_decide::load_monitor::{ActivationEvent, LoadMonitor, LoadSources}
 use tracing::info;
 
 use super::origin_readings::OriginReadings;
-use crate::process::SharedState;
+use sluicegate_process::SharedState;
 
 /// The background service.
 pub struct LoadWatch {

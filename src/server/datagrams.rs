@@ -23,7 +23,7 @@ use crate::config::rules::{Http3, Rules};
 use crate::listener::{
     Http3Address, Http3Endpoint, QuicIdentity, ThreadPlace, ThreadSockets, relay,
 };
-use crate::process::{GatewayProcess, SharedState};
+use sluicegate_process::{GatewayProcess, SharedState};
 
 /// The addresses at which this process speaks HTTP/3.
 pub(super) struct DatagramListeners {

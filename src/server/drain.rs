@@ -16,7 +16,7 @@ use super::upgrade::UpgradeServer;
 use crate::admin::export_metrics;
 #[cfg(feature = "otlp")]
 use crate::config::rules::OtlpSignal;
-use crate::process::GatewayProcess;
+use sluicegate_process::GatewayProcess;
 
 /// Ends the process as soon as no client is served any more, or at the timeout; Pingora would sleep its whole grace period.
 pub(super) fn exit_when_drained(

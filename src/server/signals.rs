@@ -15,8 +15,8 @@ use tracing::{info, warn};
 use super::drain::save_log;
 use super::start_error::NO_UPGRADE_SOCKET;
 use super::upgrade::UpgradeServer;
-use crate::process::GatewayProcess;
-use crate::supervisor;
+use sluicegate_process::GatewayProcess;
+use sluicegate_process::supervisor;
 
 /// The installed handlers, with signals not acted on yet.
 pub(super) struct ProcessSignals {

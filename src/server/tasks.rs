@@ -11,14 +11,14 @@ use tokio::sync::Notify;
 use crate::admin::export_metrics;
 use crate::admin::{FleetUnbanService, HistoryWatch};
 use crate::load::LoadWatch;
-use crate::process::watch::Reloads;
-use crate::process::{GatewayProcess, Maintenance, RuleService};
 use crate::reverse_dns::{CrawlerNames, LookUpService};
 use crate::store::SyncTask;
-use crate::supervisor::WatchdogService;
 use crate::usage_sampler::UsageSampler;
 use sluicegate_acme::{CertificateOrders, RenewalService};
 use sluicegate_origin::HealthChecks;
+use sluicegate_process::supervisor::WatchdogService;
+use sluicegate_process::watch::Reloads;
+use sluicegate_process::{GatewayProcess, Maintenance, RuleService};
 #[cfg(feature = "otlp")]
 use sluicegate_record::{InstanceId, SignalExport};
 

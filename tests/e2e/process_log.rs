@@ -106,7 +106,7 @@ async fn an_invalid_file_is_reported_in_the_configured_format() {
 #[tokio::test]
 async fn a_module_has_a_level_of_its_own() {
     // Goal: one module is heard while the rest is silent. Method: a reload that is refused, which `process::reload` logs.
-    let mut gateway = logged("off,sluicegate::process=error").start().await;
+    let mut gateway = logged("off,sluicegate_process=error").start().await;
     refuses(&mut gateway, BROKEN).await;
     let modules = modules(&gateway);
     assert!(!modules.is_empty());

@@ -41,8 +41,8 @@ use super::page::{AdminPage, RESOURCE_POLICY, dressed, is_reading, only_reading}
 use super::task::AdminTask;
 use super::token::token_of;
 use crate::config::rules::AdminToken;
-use crate::process::GatewayProcess;
 use sampler::EventSampler;
+use sluicegate_process::GatewayProcess;
 
 /// The path of the stream.
 pub(super) const PATH: &str = "/events";
@@ -284,7 +284,7 @@ mod tests {
 
     use super::super::tests::{gateway, used_limit};
     use super::*;
-    use crate::process::Phase;
+    use sluicegate_process::Phase;
 
     /// Returns the name and the value of an event.
     fn parsed(event: &Bytes) -> (String, Value) {

@@ -18,9 +18,9 @@ use crate::admin::rules::RulesSection;
 use crate::admin::status::ConfigurationSection;
 use crate::admin::store::StoreSection;
 use crate::config::rules::ListenerRules;
-use crate::process::GatewayProcess;
-use crate::snapshot::Snapshot;
 use sluicegate_decide::admission::ActiveLimit;
+use sluicegate_process::GatewayProcess;
+use sluicegate_process::snapshot::Snapshot;
 use sluicegate_record::live_counts::counter_names;
 
 /// The part that a reload changes.

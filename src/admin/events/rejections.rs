@@ -8,7 +8,7 @@ use sluicegate_decide::rfc3339;
 use super::event_of;
 use crate::admin::key_texts::KeyValuesForm;
 use crate::admin::rejected_clients::GroupNames;
-use crate::process::GatewayProcess;
+use sluicegate_process::GatewayProcess;
 use sluicegate_record::TailedRejection;
 
 /// Returns the event of the rejections since the previous call; `None` without any.

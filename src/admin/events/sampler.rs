@@ -16,10 +16,10 @@ use super::{event_of, rejections};
 use crate::admin::history::HistoryPage;
 use crate::admin::problems::{self, ProblemList};
 use crate::config::rules::Name;
-use crate::process::GatewayProcess;
-use crate::snapshot::Snapshot;
 use sluicegate_decide::admission::ActiveLimit;
 use sluicegate_history::HistoryPosition;
+use sluicegate_process::GatewayProcess;
+use sluicegate_process::snapshot::Snapshot;
 use sluicegate_record::live_counts::{LimitTotals, limit_totals};
 use sluicegate_record::{LatencyFigures, RequestTotals};
 

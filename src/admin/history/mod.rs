@@ -15,7 +15,7 @@ use super::configuration::ReloadSection;
 use super::page::{AdminPage, is_reading, only_reading};
 use super::query::decoded;
 use super::task::AdminTask;
-use crate::process::GatewayProcess;
+use sluicegate_process::GatewayProcess;
 
 pub(super) use page::HistoryPage;
 pub use watch::HistoryWatch;

@@ -6,8 +6,8 @@ use serde::Serialize;
 use sluicegate_base::bounds::HISTORY_STEP;
 use sluicegate_decide::rfc3339;
 
-use crate::process::GatewayProcess;
 use sluicegate_history::{HistoryMark, HistoryStep, MarkKind, SeriesView, millis};
+use sluicegate_process::GatewayProcess;
 
 /// The figures of the steps, and the marks.
 #[derive(Serialize)]

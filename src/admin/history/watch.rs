@@ -14,8 +14,8 @@ use sluicegate_limiter::Timestamp;
 use tokio::time::MissedTickBehavior;
 
 use crate::admin::problems::{self, OperatingProblem, ProblemKind, ProblemSeverity};
-use crate::process::GatewayProcess;
 use sluicegate_history::MarkKind;
+use sluicegate_process::GatewayProcess;
 
 /// Time between two looks at the problems of the gateway.
 const LOOK: Duration = Duration::from_secs(1);

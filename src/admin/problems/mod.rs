@@ -15,8 +15,8 @@ use super::acme::AcmeView;
 use super::certificates::CertificateView;
 use super::configuration::ConfigurationView;
 use super::origin_view::OriginView;
-use crate::process::GatewayProcess;
-use crate::snapshot::Snapshot;
+use sluicegate_process::GatewayProcess;
+use sluicegate_process::snapshot::Snapshot;
 
 /// The runbook, to whose entries the alerts for Prometheus link too.
 const RUNBOOK: &str =

@@ -11,10 +11,10 @@ use super::{OperatingProblem, ProblemKind, ProblemSeverity};
 use crate::admin::certificates::{CertificateEnd, CertificateView};
 use crate::admin::origin_view::{OriginView, ServerView};
 use crate::config::rules::BrokenFile;
-use crate::process::ReloadReport;
 use crate::store::timestamp;
 use sluicegate_acme::RenewalStatus;
 use sluicegate_origin::{AttemptOutcome, ServerStatus};
+use sluicegate_process::ReloadReport;
 use sluicegate_record::RequestFigures;
 
 /// Failed requests below which their share says nothing.
@@ -379,7 +379,7 @@ mod tests {
     #[test]
     fn a_refused_reload_is_said_with_its_cause() {
         let report = |error: Option<&str>| ReloadReport {
-            trigger: crate::process::ReloadTrigger::Files,
+            trigger: sluicegate_process::ReloadTrigger::Files,
             changes_omitted: 0,
             at: Timestamp::from_secs(1_795_245_038),
             error: error.map(str::to_owned),

@@ -12,13 +12,13 @@ use sluicegate_base::clock;
 
 use super::max_object;
 use crate::gateway::Context;
-use crate::snapshot::ActiveRoute;
 use sluicegate_cache::freshness::{
     self, BodyState, CacheAudience, FreshnessLifetime, OriginResponse,
 };
 use sluicegate_cache::moment;
 use sluicegate_cache::stored_head::StoredHead;
 use sluicegate_origin::request_failure::Result;
+use sluicegate_process::snapshot::ActiveRoute;
 
 /// Fields that are for one client or one connection: RFC 9111 §3.1, and those that the gateway adds for each client.
 const SAID_TO_ONE: [&str; 10] = [

@@ -29,9 +29,9 @@ use super::forward_auth::ForwardAuthAnswer;
 use super::record::ClientResponse;
 use super::serve::ConnectionFacts;
 use super::step::{AnswerStep, DecidedStep, LimitStep, Step, answer_to};
-use crate::snapshot::Snapshot;
 use sluicegate_decide::admission::ChargeTiming;
 use sluicegate_origin::request_failure::Result;
+use sluicegate_process::snapshot::Snapshot;
 use sluicegate_record::IgnoredField;
 
 /// Descriptors of one call. Envoy sends one for each entry of `rate_limits`, mostly fewer than five; each costs a decision. A call with

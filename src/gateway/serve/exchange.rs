@@ -31,11 +31,11 @@ use crate::gateway::context::Context;
 use crate::gateway::extended_connect::unopened_status;
 use crate::gateway::http_versions::has_streams;
 use crate::gateway::{key_body, unread};
-use crate::process::SharedState;
 use sluicegate_budgets::ClientAccount;
 use sluicegate_cache::name_case::ReceivedNames;
 use sluicegate_decide::admission::body_is_read;
 use sluicegate_origin::request_failure::{ClientFailure, Result};
+use sluicegate_process::SharedState;
 use sluicegate_transport::body_end::BodyEnd;
 use sluicegate_transport::thread_buffer::WriteBuffer;
 

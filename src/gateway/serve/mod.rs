@@ -53,9 +53,9 @@ use super::step::{AnswerStep, DecidedStep, LimitStep, Step, answer_to};
 use super::strip;
 use super::{Gateway, decide, large_head, proof};
 use crate::config::rules::ServerRules;
-use crate::snapshot::Snapshot;
 use sluicegate_cache::name_case::ReceivedNames;
 use sluicegate_origin::request_failure::{RequestFailure, Result};
+use sluicegate_process::snapshot::Snapshot;
 
 pub(super) use cached::CacheTransaction;
 pub(crate) use chunk_limits::CHUNK_LIMITS;

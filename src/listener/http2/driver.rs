@@ -30,8 +30,8 @@ use crate::gateway::UnreadableHead;
 use crate::listener::connection::IDLE_AFTER;
 use crate::listener::grpc;
 use crate::listener::guarded_stream::GuardedStream;
-use crate::process::SharedState;
 use sluicegate_budgets::{BytesPermit, ClientConnectionPermit};
+use sluicegate_process::SharedState;
 use sluicegate_transport::reusable_timeout::ReusableTimeout;
 use sluicegate_transport::socket_poll::SocketPoll;
 use sluicegate_transport::thread_buffer::{

@@ -40,10 +40,10 @@ use super::connection::read_pace;
 use super::guarded_stream::GuardedStream;
 use crate::config::rules::{ListenerProtocol, ServerRules};
 use crate::gateway::{ConnectionFacts, Gateway};
-use crate::process::SharedState;
 use sluicegate_budgets::{
     BudgetCap, ClientAccount, ClientConnectionPermit, ClientStreams, StreamCaps, StreamPermit,
 };
+use sluicegate_process::SharedState;
 use sluicegate_transport::http2_floods::flood_limits;
 
 pub(super) use body_input::{BodyInput, ReceivedBody, gone};

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use sluicegate_http2::RuleViolation;
 
-use crate::process::SharedState;
 use sluicegate_budgets::BudgetCap;
+use sluicegate_process::SharedState;
 
 /// Reports that the connection of this client ends since it broke a rule, and counts it where its client only caused work.
 pub(super) fn broke(shared: &SharedState, peer: Option<IpAddr>, rule: RuleViolation) {

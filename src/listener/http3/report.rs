@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use quinn_proto::ConnectionError;
 use sluicegate_http3::RuleViolation;
 
-use crate::process::SharedState;
+use sluicegate_process::SharedState;
 use sluicegate_record::HandshakeFailure;
 
 /// The code with which a handshake ends whose TLS sends the alert 0, RFC 9001 §4.8: that of another one is higher by its number.

@@ -23,10 +23,10 @@ use super::connection_cap::ConnectionCap;
 use super::handover;
 use super::line::UpgradeChannel;
 use super::{GATEWAYS, READS, START, TAKE, datagrams};
-use crate::process::GatewayProcess;
 use crate::server::datagrams::DatagramListeners;
 use crate::server::sockets::ListenerSockets;
-use crate::supervisor;
+use sluicegate_process::GatewayProcess;
+use sluicegate_process::supervisor;
 
 /// The old process's side of an upgrade.
 pub(in crate::server) struct UpgradeServer {

@@ -14,12 +14,12 @@ use super::tap::BodyFill;
 use super::transaction::{CacheProgress, CacheTransaction};
 use crate::gateway::context::Context;
 use crate::gateway::{Gateway, cache};
-use crate::snapshot::ActiveRoute;
 use sluicegate_cache::freshness::BodyState;
 use sluicegate_cache::name_case::ReceivedNames;
 use sluicegate_cache::status::ForwardReason;
 use sluicegate_cache::{moment, vary};
 use sluicegate_origin::request_failure::Result;
+use sluicegate_process::snapshot::ActiveRoute;
 
 impl<C: RequestClient> ProxySession<'_, '_, C> {
     /// Decides whether the stored response is sent instead of the origin's, whose status, fields and names these are: after a 304, or

@@ -1,7 +1,7 @@
 //! Carries over the addresses of servers whose names no longer resolve.
 
 use super::Snapshot;
-use crate::config::rules::{OriginAddress, OriginRules, Rules};
+use sluicegate_config::rules::{OriginAddress, OriginRules, Rules};
 use sluicegate_origin::ServerPool;
 
 /// Gives the servers without an address in `rules` the addresses of the same names in `before`, of whichever origin.
@@ -65,7 +65,7 @@ mod tests {
     use sluicegate_limiter::{Seed, Timestamp};
 
     use super::*;
-    use crate::config::{Environment, no_review, parse_in};
+    use sluicegate_config::{Environment, no_review, parse_in};
     use sluicegate_decide::admission::KeySeed;
     use sluicegate_record::RequestMetrics;
 

@@ -4,8 +4,8 @@ use sluicegate_decide::route;
 
 use super::reload::Reloader;
 use super::shared_state::SharedState;
-use crate::config::{self, Loaded};
 use crate::snapshot::keep_addresses;
+use sluicegate_config::Loaded;
 
 /// The change that a reload would make now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,8 @@ impl Reloader {
     /// The reason for which a reload would leave the old rules in force.
     pub fn preview(&self, shared: &SharedState) -> Result<ReloadPreview, String> {
         let in_force = shared.snapshot();
-        let loaded = config::load_again(self.file(), route::review, &in_force.compiled.rules);
+        let loaded =
+            sluicegate_config::load_again(self.file(), route::review, &in_force.compiled.rules);
         let Loaded {
             mut rules,
             warnings,

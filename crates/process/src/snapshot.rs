@@ -12,16 +12,16 @@ use sluicegate_base::geo::{GeoDatabases, GeoField};
 use sluicegate_decide::state::CounterStorage;
 use sluicegate_limiter::{Seed, Timestamp};
 
-use crate::config::rules::{
+use sluicegate_config::rules::{
     FixedResponse, HeaderCase, Name, Protocol, RedirectRules, RouteAction, RouteCacheRules,
     RouteRules, Rules,
 };
-use crate::store::{Store, SystemEnvironment};
 use sluicegate_decide::admission::{KeySeed, KeyTextRules, LimitEnvironment};
 use sluicegate_decide::compiled_rules::{CompiledRoute, CompiledRules};
 use sluicegate_decide::store::CountingStore;
 use sluicegate_origin::ServerPool;
 use sluicegate_record::{RequestMetrics, RouteMetrics};
+use sluicegate_store::{Store, SystemEnvironment};
 use sluicegate_tls::{self as tls, Certificates, Listeners};
 
 pub use self::addresses::keep_addresses;

@@ -8,8 +8,8 @@ use sluicegate_limiter::Timestamp;
 use tokio::sync::watch;
 use tracing::warn;
 
-use crate::config::rules::{ReadyWhen, SharedMode};
 use crate::snapshot::Snapshot;
+use sluicegate_config::rules::{ReadyWhen, SharedMode};
 
 /// The phases of the process, from its start to its end.
 #[derive(Debug)]

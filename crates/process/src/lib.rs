@@ -2,6 +2,9 @@
 //!
 //! # Concurrency
 //! A reload builds a whole snapshot beside the one in force and swaps it once; requests under way keep the one they took.
+#![forbid(unsafe_code)]
+// A test that unwraps fails where it should.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod cut_off;
 mod lifecycle;
@@ -12,6 +15,8 @@ mod reload;
 mod reload_requests;
 mod rule_service;
 mod shared_state;
+pub mod snapshot;
+pub mod supervisor;
 pub mod watch;
 
 use std::path::{Path, PathBuf};
@@ -20,8 +25,8 @@ use std::sync::Arc;
 use sluicegate_base::clock;
 use sluicegate_decide::state::CounterStorage;
 
-use crate::config::rules::Rules;
 use sluicegate_budgets::OpenFiles;
+use sluicegate_config::rules::Rules;
 use sluicegate_decide::admission::KeySeed;
 use sluicegate_record::RequestRecorder;
 

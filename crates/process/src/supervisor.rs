@@ -12,12 +12,12 @@ use sd_notify::NotifyState;
 use tracing::warn;
 
 /// Every listener accepts, or a reload is over; `status` is shown by `systemctl status`.
-pub(crate) fn ready(status: &str) {
+pub fn ready(status: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
 /// The configuration is being read again.
-pub(crate) fn reloading() {
+pub fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now]),
         Err(_) => tell(&[NotifyState::Reloading]),
@@ -25,12 +25,12 @@ pub(crate) fn reloading() {
 }
 
 /// The process drains.
-pub(crate) fn stopping() {
+pub fn stopping() {
     tell(&[NotifyState::Stopping, NotifyState::Status("draining")]);
 }
 
 /// The process with this id is the main one.
-pub(crate) fn main_process(id: u32) {
+pub fn main_process(id: u32) {
     tell(&[NotifyState::MainPid(id)]);
 }
 
@@ -41,7 +41,7 @@ fn tell(states: &[NotifyState<'_>]) {
 }
 
 /// Says that the process is alive, as often as `WatchdogSec=` asks for it.
-pub(crate) struct WatchdogService;
+pub struct WatchdogService;
 
 #[async_trait]
 impl BackgroundService for WatchdogService {

@@ -15,8 +15,6 @@ use sluicegate_limiter::Timestamp;
 use tokio::sync::Semaphore;
 
 use super::cut_off::CutOff;
-use crate::config::AvailableMemory;
-use crate::config::rules::Rules;
 use crate::snapshot::Snapshot;
 use sluicegate_acme::AcmeState;
 use sluicegate_budgets::{
@@ -24,6 +22,8 @@ use sluicegate_budgets::{
     FileShares, OpenFiles, OriginRequests, Resource, TlsHandshakes,
 };
 use sluicegate_cache::ResponseCache;
+use sluicegate_config::AvailableMemory;
+use sluicegate_config::rules::Rules;
 use sluicegate_decide::admission::KeySeed;
 use sluicegate_history::{CounterReading, GatewayHistory, MarkKind};
 use sluicegate_origin::{HopName, OriginConnector};

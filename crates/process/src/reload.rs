@@ -17,10 +17,10 @@ use super::lifecycle::{Lifecycle, Phase};
 use super::reload_requests::ReloadRequests;
 use super::shared_state::SharedState;
 use super::watch::FilesVersion;
-use crate::config::rules::{Http3, Rules};
-use crate::config::{self, Loaded, MemoryPlan, Problems};
 use crate::snapshot::keep_addresses;
 use crate::supervisor;
+use sluicegate_config::rules::{Http3, Rules};
+use sluicegate_config::{Loaded, MemoryPlan, Problems};
 use sluicegate_history::MarkKind;
 
 /// Reloads the configuration.
@@ -135,7 +135,7 @@ impl Reloader {
             supervisor::reloading();
         }
         let in_force = shared.snapshot();
-        match config::load_again(&self.file, route::review, &in_force.compiled.rules) {
+        match sluicegate_config::load_again(&self.file, route::review, &in_force.compiled.rules) {
             Ok(Loaded { rules, warnings }) => {
                 if !warnings.is_empty() {
                     warn!("{}", warnings.for_readers());
@@ -340,7 +340,7 @@ fn files_of(file: &Path, rules: &Rules) -> Vec<PathBuf> {
     files.extend(rules.files());
     // A pattern is watched by its own name.
     files.extend(rules.patterns.iter().cloned());
-    files.extend(config::matching(&rules.patterns));
+    files.extend(sluicegate_config::matching(&rules.patterns));
     files.sort();
     files.dedup();
     files

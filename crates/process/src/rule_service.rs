@@ -19,8 +19,8 @@ use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 
 use super::GatewayProcess;
-use crate::store::{SharedRules, Store};
 use sluicegate_history::MarkKind;
+use sluicegate_store::{SharedRules, Store};
 
 /// The period of looks for rules that have ended, and for those of other gateways.
 const TICK: Duration = Duration::from_secs(1);
