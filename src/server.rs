@@ -1,6 +1,7 @@
 //! Builds the Pingora server, the only file that does: listeners, services, drain.
 
 mod activation;
+mod admin_app;
 mod announce;
 mod datagrams;
 mod drain;
@@ -24,6 +25,7 @@ use sluicegate_decide::state::{CounterHandover, CounterStorage, PersistenceMode}
 use tokio::sync::{Notify, watch};
 use tracing::{error, info, warn};
 
+use self::admin_app::AdminApp;
 use self::announce::announce;
 use self::datagrams::DatagramListeners;
 use self::drain::{exit_when_drained, save_log};
@@ -38,7 +40,7 @@ pub use self::start_error::StartError;
 use self::upgrade::{InheritedState, PendingTakeover, SocketClaim, UpgradeServer};
 use crate::config::MemoryPlan;
 use crate::config::rules::Rules;
-use crate::listener::{AdminApp, Intake};
+use crate::listener::Intake;
 use sluicegate_budgets::{OpenFiles, OwnFiles};
 use sluicegate_decide::admission::KeySeed;
 use sluicegate_history::MarkKind;

@@ -1,7 +1,6 @@
-//! Implements stage 1, where bytes arrive: the loop over the requests of a connection, and the operator's own listener.
+//! Implements stage 1, where bytes arrive: the loop over the requests of a connection.
 
 mod accept;
-mod admin;
 mod client_stream;
 mod connection;
 mod grpc;
@@ -21,7 +20,6 @@ use sluicegate_budgets::ClientAccount;
 
 pub use accept::ConnectionApp;
 pub(crate) use accept::{Acceptor, QueuedConnections};
-pub use admin::AdminApp;
 use client_stream::ClientStream;
 pub(crate) use http3::{
     Http3Address, Http3Endpoint, QuicIdentity, ThreadPlace, ThreadSockets, relay,

@@ -24,8 +24,8 @@ use sluicegate_base::bounds::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::accept::ConnectionApp;
 use crate::admin::{AdminResponse, EventHub, EventStream, Operator, RequestSource, answer};
+use crate::listener::ConnectionApp;
 use sluicegate_process::GatewayProcess;
 use sluicegate_tls::client_socket::ClientSocket;
 
@@ -33,7 +33,7 @@ use sluicegate_tls::client_socket::ClientSocket;
 const READ_AWAY: usize = 64 * ADMIN_BODY;
 
 /// The application of the admin listener.
-pub struct AdminApp {
+pub(super) struct AdminApp {
     process: Arc<GatewayProcess>,
     /// Allows one walk through a table at a time, so that the walks of all requests take at most one core; further requests get
     /// a retry answer.
@@ -58,7 +58,7 @@ struct AdminPermits(Mutex<HashMap<IpAddr, usize>>);
 
 /// The permit of one connection; dropping it releases it.
 #[derive(Debug)]
-pub struct AdminPermit {
+pub(super) struct AdminPermit {
     permits: Arc<AdminPermits>,
     peer: IpAddr,
 }
@@ -66,7 +66,7 @@ pub struct AdminPermit {
 impl AdminApp {
     /// Returns the application for this process.
     #[must_use]
-    pub fn new(process: Arc<GatewayProcess>) -> Self {
+    pub(super) fn new(process: Arc<GatewayProcess>) -> Self {
         Self {
             process,
             walks: Arc::new(Semaphore::new(1)),
