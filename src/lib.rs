@@ -17,19 +17,10 @@
 pub mod cli;
 pub mod server;
 
-pub mod gateway;
-pub mod listener;
-
-pub mod compression;
-
 pub use sluicegate_config as config;
 pub use sluicegate_store as store;
-mod http_date;
 pub mod load;
 pub mod reverse_dns;
 mod usage_sampler;
 
 pub mod admin;
-
-#[cfg(any(fuzzing, test))]
-pub mod fuzzing;

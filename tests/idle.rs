@@ -18,10 +18,10 @@ use std::time::Duration;
 
 use sluicegate::config::rules::{AccessLogTarget, LogRules};
 use sluicegate::config::{no_review, parse};
-use sluicegate::listener::{ConnectionApp, Intake};
 use sluicegate_budgets::OpenFiles;
 use sluicegate_decide::admission::KeySeed;
 use sluicegate_decide::state::{CounterStorage, PersistenceMode};
+use sluicegate_edge::listener::{ConnectionApp, Intake};
 use sluicegate_process::GatewayProcess;
 use sluicegate_record::{AccessLog, RequestMetrics, RequestRecorder};
 use sluicegate_tls::client_socket::ClientSocket;

@@ -7,7 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use libfuzzer_sys::fuzz_target;
-use sluicegate::fuzzing::{Announcement, announcement};
+use sluicegate_edge::fuzzing::{Announcement, announcement};
 
 const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 

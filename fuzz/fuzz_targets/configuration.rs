@@ -8,14 +8,14 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use sluicegate::config::{Environment, Loaded, Problems, Severity, parse_in};
-use sluicegate::explain::ConfigExplanation;
-use sluicegate::record::RequestMetrics;
-use sluicegate::snapshot::Snapshot;
+use sluicegate_config::{Environment, Loaded, Problems, Severity, parse_in};
 use sluicegate_decide::admission::KeySeed;
 use sluicegate_decide::route::review;
 use sluicegate_decide::state::CounterStorage;
+use sluicegate_explain::ConfigExplanation;
 use sluicegate_limiter::{Capacity, Seed, Timestamp};
+use sluicegate_process::snapshot::Snapshot;
+use sluicegate_record::RequestMetrics;
 
 /// The machine that a text is read on.
 struct NoEnvironment;

@@ -11,10 +11,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use http::{HeaderName, HeaderValue};
 use ipnet::IpNet;
 use libfuzzer_sys::{Corpus, fuzz_target};
-use sluicegate::config::rules::{ClientRules, ForwardedSource, ListUse};
 use sluicegate_base::bounds::{FORWARDED_BYTES, FORWARDED_ELEMENTS, FORWARDED_NODE_BYTES};
 use sluicegate_base::crawler::SignedHosts;
 use sluicegate_base::received::{FieldValue, ReceivedFields};
+use sluicegate_config::rules::{ClientRules, ForwardedSource, ListUse};
 use sluicegate_decide::client::{AddressSource, ClientAddress, identify};
 
 fuzz_target!(|bytes: &[u8]| -> Corpus { run(bytes).map_or(Corpus::Reject, |()| Corpus::Keep) });

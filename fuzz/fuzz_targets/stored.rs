@@ -10,15 +10,15 @@ use http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, SET_COOKIE,
 };
 use libfuzzer_sys::fuzz_target;
-use sluicegate::cache::freshness::{
+use sluicegate_base::received::ReceivedFields;
+use sluicegate_cache::freshness::{
     BodyState, CacheAudience, OriginResponse, lifetime, may_be_stale, set_aside,
 };
-use sluicegate::cache::request_directives::{
+use sluicegate_cache::request_directives::{
     FreshnessLeft, RequestCacheControl, StoredAge, StoredUse,
 };
-use sluicegate::cache::vary;
-use sluicegate::config::rules::{ClientNoCache, CookieMeaning, RouteCacheRules};
-use sluicegate_base::received::ReceivedFields;
+use sluicegate_cache::vary;
+use sluicegate_config::rules::{ClientNoCache, CookieMeaning, RouteCacheRules};
 use sluicegate_decide::challenge::ChallengeCookies;
 
 const DEFAULT_TTL: Duration = Duration::from_secs(60);

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use http::header::COOKIE;
 use http::{HeaderName, HeaderValue, Method};
 use libfuzzer_sys::{Corpus, fuzz_target};
-use sluicegate::config;
 use sluicegate_base::received::ReceivedFields;
+use sluicegate_config as config;
 use sluicegate_decide::admission::{
     Admission, ChargeTiming, KeySeed, KnownBody, RouteLimits, evaluate,
 };

@@ -11,7 +11,7 @@ use super::config_file::named_or_packaged;
 use super::exit_code::{FAILED, USAGE};
 use crate::config;
 use crate::config::rules::{AdminTokens, Rules};
-use crate::listener::reachable;
+use sluicegate_edge::listener::reachable;
 use sluicegate_top::admin_client::AdminClient;
 
 /// The URL of a gateway that listens where the default configuration says.

@@ -25,7 +25,7 @@ use sluicegate_base::bounds::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::admin::{AdminResponse, EventHub, EventStream, Operator, RequestSource, answer};
-use crate::listener::ConnectionApp;
+use sluicegate_edge::listener::ConnectionApp;
 use sluicegate_process::GatewayProcess;
 use sluicegate_tls::client_socket::ClientSocket;
 

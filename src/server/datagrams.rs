@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use super::opening::ListenerStartup;
 use super::start_error::StartError;
 use crate::config::rules::{Http3, Rules};
-use crate::listener::{
+use sluicegate_edge::listener::{
     Http3Address, Http3Endpoint, QuicIdentity, ThreadPlace, ThreadSockets, relay,
 };
 use sluicegate_process::{GatewayProcess, SharedState};

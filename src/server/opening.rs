@@ -12,7 +12,7 @@ use pingora::services::Service;
 use tracing::error;
 
 use super::sockets::ListenerSockets;
-use crate::listener::{Acceptor, ConnectionApp, QueuedConnections};
+use sluicegate_edge::listener::{Acceptor, ConnectionApp, QueuedConnections};
 
 /// The services that must accept before the gateway serves.
 pub(super) struct ListenerStartup {

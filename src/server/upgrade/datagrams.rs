@@ -10,8 +10,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 
 use super::line::UpgradeChannel;
-use crate::listener::{QuicIdentity, ThreadPlace};
 use crate::server::datagrams::{DatagramHandover, DatagramRelay};
+use sluicegate_edge::listener::{QuicIdentity, ThreadPlace};
 
 const IDENTITY: &str = "quic ";
 const DATAGRAMS: &str = "datagrams ";

@@ -1,6 +1,0 @@
-//! Compresses the bodies of answers with the libraries of their codings.
-//!
-//! [`encoding`](sluicegate_decide::response::encoding) decides which answers are compressed.
-
-pub mod compressor;
-pub mod encoder_size;
