@@ -31,6 +31,7 @@ RUN for crate in . crates/*; do \
 COPY crates crates
 COPY src src
 COPY conf conf
+COPY ui ui
 COPY packaging/guided packaging/guided
 COPY benches/start.sh benches/
 RUN find src crates -name '*.rs' -exec touch {} + \

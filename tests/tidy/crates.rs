@@ -163,3 +163,42 @@ fn the_graph_of_crates_is_that_of_the_manifests() {
     );
     assert_none(complaints);
 }
+
+/// The folders above the crates whose files a line of code includes.
+fn included_folders(line: &str) -> Vec<&str> {
+    let up = line.split("\"../").skip(1);
+    let folders = up.filter_map(|rest| {
+        let inner = rest.trim_start_matches("../");
+        let folder = inner.split('/').next()?;
+        root().join(folder).is_dir().then_some(folder)
+    });
+    folders.collect()
+}
+
+#[test]
+fn the_image_is_built_from_all_that_the_code_includes() {
+    // Goal: the build of the image finds every file that the program contains. Method: the folders that shipped code includes, in the
+    // Dockerfile and in the list of what it may copy.
+    let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
+    let dockerfile = read("Dockerfile");
+    let allowed = read(".dockerignore");
+    let mut complaints = Vec::new();
+    let mut found = 0;
+    for file in files(&["src", "crates"], ".rs") {
+        let is_code = file.is_shipped() && file.path.contains("src/");
+        for (number, line) in file.shipped_code().filter(|_| is_code) {
+            for folder in included_folders(line) {
+                found += 1;
+                let is_copied = dockerfile.contains(&format!("\nCOPY {folder} {folder}\n"));
+                if !is_copied || !allowed.contains(&format!("\n!{folder}\n")) {
+                    complaints.push(format!(
+                        "{}:{number}: includes a file of {folder}/; copy it in Dockerfile, and allow it in .dockerignore",
+                        file.path
+                    ));
+                }
+            }
+        }
+    }
+    assert!(found > 0, "the page of operators is included");
+    assert_none(complaints);
+}
