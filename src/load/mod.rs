@@ -4,4 +4,4 @@
 mod origin_readings;
 mod watch;
 
-pub use watch::LoadWatch;
+pub(crate) use watch::LoadWatch;

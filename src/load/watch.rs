@@ -15,7 +15,7 @@ use super::origin_readings::OriginReadings;
 use sluicegate_process::SharedState;
 
 /// The background service.
-pub struct LoadWatch {
+pub(crate) struct LoadWatch {
     /// The state whose snapshot has the limits, and whose counters the figures are read from.
     pub shared: Arc<SharedState>,
 }

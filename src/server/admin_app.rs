@@ -1,4 +1,4 @@
-//! Serves the operator's endpoints on a listener of their own; [`crate::admin`] makes the answers, and the events of streams.
+//! Serves the operator's endpoints on a listener of their own; [`sluicegate_admin`] makes the answers, and the events of streams.
 //!
 //! Its connections are bounded apart from those of clients: at most [`ADMIN_CONNECTIONS`] descriptors in all, at most
 //! [`ADMIN_CONNECTIONS_OF_ONE`] for one address, and a request must arrive within a deadline.
@@ -24,7 +24,7 @@ use sluicegate_base::bounds::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::admin::{AdminResponse, EventHub, EventStream, Operator, RequestSource, answer};
+use sluicegate_admin::{AdminResponse, EventHub, EventStream, Operator, RequestSource, answer};
 use sluicegate_edge::listener::ConnectionApp;
 use sluicegate_process::GatewayProcess;
 use sluicegate_tls::client_socket::ClientSocket;

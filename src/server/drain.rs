@@ -13,9 +13,9 @@ use tracing::{info, warn};
 
 use super::upgrade::UpgradeServer;
 #[cfg(feature = "otlp")]
-use crate::admin::export_metrics;
-#[cfg(feature = "otlp")]
 use crate::config::rules::OtlpSignal;
+#[cfg(feature = "otlp")]
+use sluicegate_admin::export_metrics;
 use sluicegate_process::GatewayProcess;
 
 /// Ends the process as soon as no client is served any more, or at the timeout; Pingora would sleep its whole grace period.

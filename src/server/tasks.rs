@@ -7,14 +7,14 @@ use pingora::server::{Server, ShutdownWatch};
 use pingora::services::background::{BackgroundService, background_service};
 use tokio::sync::Notify;
 
-#[cfg(feature = "otlp")]
-use crate::admin::export_metrics;
-use crate::admin::{FleetUnbanService, HistoryWatch};
 use crate::load::LoadWatch;
 use crate::reverse_dns::{CrawlerNames, LookUpService};
 use crate::store::SyncTask;
 use crate::usage_sampler::UsageSampler;
 use sluicegate_acme::{CertificateOrders, RenewalService};
+#[cfg(feature = "otlp")]
+use sluicegate_admin::export_metrics;
+use sluicegate_admin::{FleetUnbanService, HistoryWatch};
 use sluicegate_origin::HealthChecks;
 use sluicegate_process::supervisor::WatchdogService;
 use sluicegate_process::watch::Reloads;
