@@ -83,7 +83,7 @@ pub fn run(file: &Path, rules: Rules, begin: StartMode) -> Result<Infallible, St
 /// lack of a descriptor is hard to understand.
 fn check_files(rules: &Rules) -> Result<(), StartError> {
     OpenFiles::raise()
-        .suffice(OwnFiles::of(rules))
+        .suffice(OwnFiles::new(rules))
         .map_err(StartError::FewFiles)
 }
 
@@ -141,7 +141,7 @@ pub fn serve(
     // Whatever runs as long as the server takes no snapshot: it would keep the first configuration's tables and connections alive.
     let conf = configuration(&process.shared.snapshot().compiled.rules);
     let mut server = Server::new_with_opt_and_conf(None, conf);
-    let mut opening = ListenerStartup::of(&sockets);
+    let mut opening = ListenerStartup::new(&sockets);
     // This process answers probes and scrapes while it drains, unless a new process has taken over.
     let (retire, retired) = watch::channel(false);
     // Pingora drops its services before it ends; a listener whose channel is dropped would close.
@@ -151,7 +151,7 @@ pub fn serve(
     tasks::add(&mut server, &process, &reload);
     (extras.add_services)(&mut server);
 
-    let upgrade_server = UpgradeServer::of(&sockets, &datagrams, &process);
+    let upgrade_server = UpgradeServer::new(&sockets, &datagrams, &process);
     let (tell_opened, opened) = watch::channel(false);
     let drain = Arc::new(Notify::new());
     signals.obey(SignalTargets {
@@ -280,7 +280,7 @@ fn log_start(file: &Path, files: OpenFiles, process: &GatewayProcess) {
         .caps(&rules.server.defence);
     let requests = process.shared.origin_requests.caps(rules);
     log_room(files, rules, connections, requests);
-    let memory = MemoryPlan::of(rules);
+    let memory = MemoryPlan::new(rules);
     info!("memory: {memory}");
     if let Some(warning) = memory.warning() {
         warn!("{warning}");

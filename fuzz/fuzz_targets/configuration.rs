@@ -93,7 +93,7 @@ fn placed(problems: &Problems, text: &str) {
 fn compiles(mut loaded: Loaded) {
     let least = Capacity::new(1).expect("1 is a capacity");
     assert!(
-        !ConfigExplanation::of(&loaded, None)
+        !ConfigExplanation::new(&loaded, None)
             .expect("nothing is asked")
             .to_string()
             .is_empty()

@@ -83,7 +83,7 @@ fuzz_target!(|case: &str| {
         assert_ne!(variance, vary::variance(&answer, &other.into()));
     }
 
-    let control = RequestCacheControl::of(&asked, ClientNoCache::Granted);
+    let control = RequestCacheControl::new(&asked, ClientNoCache::Granted);
     let stored = StoredAge {
         age: Duration::from_secs(100),
         freshness: FreshnessLeft::Over(Duration::from_secs(40)),
@@ -94,7 +94,7 @@ fuzz_target!(|case: &str| {
         StoredUse::Enough,
         "a client overrules the origin"
     );
-    let ignored = RequestCacheControl::of(&asked, ClientNoCache::Ignored);
+    let ignored = RequestCacheControl::new(&asked, ClientNoCache::Ignored);
     assert!(!ignored.forbids_storing() && !ignored.is_strict());
 });
 

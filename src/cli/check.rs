@@ -212,7 +212,7 @@ impl CheckOutcome {
         for note in absent_folders(rules) {
             tell(&format_args!("{file}: note: {note}"));
         }
-        tell(&format_args!("{file}: memory: {}", MemoryPlan::of(rules)));
+        tell(&format_args!("{file}: memory: {}", MemoryPlan::new(rules)));
         tell(&format_args!(
             "{file}: good: {}, {}, {}",
             counted(rules.routes.len() as u64, "route"),
@@ -238,7 +238,7 @@ impl CheckOutcome {
                 limits: rules.limits.len(),
                 origins: rules.origins.len(),
             }),
-            memory: rules.map(MemoryPlan::of),
+            memory: rules.map(MemoryPlan::new),
             machine: rules.map(missing_on_this_machine).unwrap_or_default(),
             changes: self.changes.as_deref(),
         };
@@ -256,7 +256,7 @@ fn missing_on_this_machine(rules: &Rules) -> Vec<String> {
 
 /// Returns the resources and rights that a configuration needs and this shell does not have; the service may have more.
 fn too_much_for_this_machine(rules: &Rules) -> Vec<String> {
-    let memory = MemoryPlan::of(rules).warning();
+    let memory = MemoryPlan::new(rules).warning();
     let files = server::shortage(OpenFiles::raise(), rules);
     let state_dir = rules
         .server

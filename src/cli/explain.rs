@@ -61,7 +61,7 @@ impl ExplainCommand {
         let explained = question.and_then(|question| {
             let listener = self.listener.as_deref();
             let question = question.map(|question| question.by_listener(listener));
-            ConfigExplanation::of(&loaded, question.as_ref())
+            ConfigExplanation::new(&loaded, question.as_ref())
         });
         let explanation = match explained {
             Ok(explanation) => explanation,

@@ -114,7 +114,7 @@ impl SuggestCommand {
                 format!("sluicegate: {authority}: the answer is not that of a gateway: {error}"),
             )
         })?;
-        let suggested = LimitSuggestion::of(&page).map_err(|reason| (FAILED, reason.0))?;
+        let suggested = LimitSuggestion::new(&page).map_err(|reason| (FAILED, reason.0))?;
         match self.json {
             true => to_json(&suggested),
             false => Ok(suggested.to_string()),

@@ -28,7 +28,7 @@ pub(super) fn announce(file: &Path, rules: &Rules) {
         None => info!("admin off: no metrics, no status, no probes"),
     }
     let limits = rules.limits.iter().map(|(name, limit)| {
-        let explained = LimitExplained::of(name, limit, rules);
+        let explained = LimitExplained::new(name, limit, rules);
         format!("limit {name}{}: {}", in_shadow(limit), explained.allows)
     });
     each(limits, "limits");

@@ -58,7 +58,7 @@ pub(super) struct ListenerService<A> {
 
 impl ListenerStartup {
     /// Makes the startup of services that listen on these sockets.
-    pub(super) fn of(sockets: &Arc<ListenerSockets>) -> Self {
+    pub(super) fn new(sockets: &Arc<ListenerSockets>) -> Self {
         let (accepts, accepting) = channel();
         Self {
             sockets: Arc::clone(sockets),
@@ -178,7 +178,7 @@ mod tests {
         let timeout = Duration::from_secs(60);
         let sockets = ListenerSockets::open([addresses[0]], ListenerMap::new(), timeout);
         let sockets = Arc::new(sockets.expect("a free port"));
-        let mut opening = ListenerStartup::of(&sockets);
+        let mut opening = ListenerStartup::new(&sockets);
         let services = addresses.map(|address| {
             let plan = ListenerPlan {
                 name: "test".to_owned(),

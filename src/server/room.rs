@@ -33,7 +33,7 @@ pub(super) fn log_room(
 /// Returns the descriptors that a configuration needs beyond the limit, and what to write; `None` where they suffice.
 #[must_use]
 pub fn shortage(files: OpenFiles, rules: &Rules) -> Option<String> {
-    let own = OwnFiles::of(rules);
+    let own = OwnFiles::new(rules);
     if let Err(fewest) = files.suffice(own) {
         return Some(StartError::FewFiles(fewest).to_string());
     }

@@ -27,7 +27,7 @@ const FLAGS: &[(&str, &str)] = &[
         "is_to_websocket",
     ),
     ("crates/replay/src/coverage.rs", "missing_part"),
-    ("crates/replay/src/coverage.rs", "of"),
+    ("crates/replay/src/coverage.rs", "new"),
     ("crates/replay/src/coverage.rs", "unmatched"),
     ("crates/replay/src/key_counts.rs", "add"),
     ("crates/replay/src/suggest/limit_suggestion.rs", "at_limit"),

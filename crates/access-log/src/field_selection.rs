@@ -28,7 +28,7 @@ impl FieldSelection {
     }
 
     /// Returns the selection of the fields with these names, in any case.
-    pub fn of<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
+    pub fn new<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
         let names = names.into_iter();
         let names = names.map(|name| name.to_ascii_lowercase().into_bytes().into());
         Self {
@@ -74,12 +74,12 @@ mod tests {
     /// beside that differs by an underscore.
     #[test]
     fn names_are_compared_in_the_spelling_of_the_log() {
-        let wanted = FieldSelection::of(["X-Api-Key"]);
+        let wanted = FieldSelection::new(["X-Api-Key"]);
         assert!(wanted.has(b"x-API-key", FieldSpelling::AsSent));
         assert!(!wanted.has(b"x_api-key", FieldSpelling::AsSent));
         assert!(wanted.has(b"x_api_key", FieldSpelling::Variable));
         assert!(!wanted.has(b"x-api-keys", FieldSpelling::AsSent));
         assert!(FieldSelection::all().has(b"anything", FieldSpelling::AsSent));
-        assert!(!FieldSelection::of([]).has(b"anything", FieldSpelling::AsSent));
+        assert!(!FieldSelection::new([]).has(b"anything", FieldSpelling::AsSent));
     }
 }

@@ -63,7 +63,7 @@ pub(crate) struct ByteSpan {
 }
 
 impl ByteSpan {
-    pub(crate) fn of(self, bytes: &[u8]) -> &[u8] {
+    pub(crate) fn slice(self, bytes: &[u8]) -> &[u8] {
         bytes
             .get(self.start as usize..self.end as usize)
             .unwrap_or_default()
@@ -89,8 +89,8 @@ impl<'a> LoggedFields<'a> {
     pub fn iter(self) -> impl Iterator<Item = LoggedField<'a>> {
         self.fields.iter().map(move |field| LoggedField {
             kind: field.kind,
-            name: field.name.of(self.bytes),
-            value: field.value.of(self.bytes),
+            name: field.name.slice(self.bytes),
+            value: field.value.slice(self.bytes),
         })
     }
 }

@@ -147,7 +147,7 @@ impl RenewalLoop {
     ///
     /// While the one for all the names is missing, older certificates of some of the names are served.
     fn found(&self, rules: &AcmeRules, names: &NameSet, now: Timestamp) -> RenewalEntry {
-        let storage = CertificateStorage::of(rules);
+        let storage = CertificateStorage::new(rules);
         for name in names.names() {
             let issued = match storage.certificate(name) {
                 Ok(None) => continue,
@@ -193,7 +193,7 @@ impl RenewalLoop {
         names: &NameSet,
         now: Timestamp,
     ) -> Option<RenewalEntry> {
-        let pem = CertificateStorage::of(rules)
+        let pem = CertificateStorage::new(rules)
             .certificate(names.first())
             .ok()??;
         let issued = IssuedCertificate::read(&pem).ok()?;
@@ -247,7 +247,7 @@ impl RenewalLoop {
         names: &NameSet,
         pauses: &RetryAfterHint,
     ) -> Result<IssuedCertificate, OrderError> {
-        let storage = CertificateStorage::of(rules);
+        let storage = CertificateStorage::new(rules);
         let account = account::open(rules, &storage, pauses).await?;
         let show = |wanted: &RequestedProof<'_>| self.show(rules.challenge, wanted);
         let pem = order::order(&account, names, rules.challenge, &show).await?;
@@ -289,7 +289,7 @@ impl RenewalLoop {
         };
         self.acme.count(outcome);
         if trouble.kind == OrderErrorKind::AccountUnknown
-            && let Err(failure) = CertificateStorage::of(rules).set_account_aside()
+            && let Err(failure) = CertificateStorage::new(rules).set_account_aside()
         {
             warn!("acme: {failure}");
         }

@@ -30,7 +30,7 @@ pub(super) struct StorageError {
 
 impl CertificateStorage {
     /// Returns the storage for the server and the directory of `rules`. Reads and creates nothing yet.
-    pub(super) fn of(rules: &AcmeRules) -> Self {
+    pub(super) fn new(rules: &AcmeRules) -> Self {
         Self {
             directory: rules.dir.join(folder(&rules.directory)),
         }

@@ -40,7 +40,7 @@ struct CertificateOrderSection {
 
 impl AcmeView {
     /// Samples `state`; `None` where no certificate is ordered.
-    pub(super) fn of(state: &AcmeState, rules: &Rules) -> Option<Self> {
+    pub(super) fn new(state: &AcmeState, rules: &Rules) -> Option<Self> {
         let rules = rules.acme.as_ref()?;
         Some(Self {
             directory: Arc::clone(&rules.directory),
@@ -51,20 +51,20 @@ impl AcmeView {
 }
 
 impl AcmeSection {
-    pub(super) fn of(view: AcmeView) -> Self {
+    pub(super) fn new(view: AcmeView) -> Self {
         Self {
             directory: without_url_secrets(&view.directory),
             certificates: view
                 .statuses
                 .into_iter()
-                .map(CertificateOrderSection::of)
+                .map(CertificateOrderSection::new)
                 .collect(),
         }
     }
 }
 
 impl CertificateOrderSection {
-    fn of(status: RenewalStatus) -> Self {
+    fn new(status: RenewalStatus) -> Self {
         let validity = status.validity;
         Self {
             names: status
@@ -158,7 +158,7 @@ mod tests {
     /// Goal: each number is told under its own name, in `/status` and in `/metrics`. Method: numbers that differ.
     #[test]
     fn every_number_is_told() {
-        let status = serde_json::to_value(AcmeSection::of(view())).expect("numbers and text");
+        let status = serde_json::to_value(AcmeSection::new(view())).expect("numbers and text");
         assert_eq!(
             status,
             serde_json::json!({

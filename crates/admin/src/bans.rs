@@ -49,7 +49,7 @@ pub(super) fn page(limit: &ActiveLimit, most: usize, key_values: KeyValuesForm) 
     AdminPage::json(&BansPage {
         limit: &limit.name,
         at: rfc3339::format(now),
-        ban: BansView::sample(limit, now).as_ref().map(BansSection::of),
+        ban: BansView::sample(limit, now).as_ref().map(BansSection::new),
         key_values,
         keys: rows.collect(),
     })
@@ -131,7 +131,7 @@ struct BanLift {
 
 /// Returns the task of lifting a ban; `None` where the path is another one.
 pub(super) fn task(request: &Parts) -> Option<AdminTask> {
-    Some(match BanLift::of(request.uri.path())? {
+    Some(match BanLift::from_path(request.uri.path())? {
         Ok(_) if request.method != Method::DELETE => AdminTask::Show(only_pardons()),
         Ok(pardon) => AdminTask::Walk(Box::new(pardon)),
         Err(misasked) => AdminTask::Show(misasked.page()),
@@ -140,7 +140,7 @@ pub(super) fn task(request: &Parts) -> Option<AdminTask> {
 
 impl BanLift {
     /// Parses the key of a path; `None` when it is another path.
-    fn of(path: &str) -> Option<Result<Self, BadKey>> {
+    fn from_path(path: &str) -> Option<Result<Self, BadKey>> {
         let (limit, key) = path.strip_prefix("/limits/")?.split_once("/bans/")?;
         if limit.is_empty() || limit.contains('/') {
             return None;
@@ -260,7 +260,7 @@ mod tests {
         };
         for key in ["0123456789abcdee", "0123456789ABCDEE"] {
             assert_eq!(
-                BanLift::of(&format!("/limits/otp/bans/{key}")),
+                BanLift::from_path(&format!("/limits/otp/bans/{key}")),
                 Some(Ok(right.clone()))
             );
         }
@@ -273,7 +273,7 @@ mod tests {
             "a/b",
         ] {
             assert_eq!(
-                BanLift::of(&format!("/limits/otp/bans/{key}")),
+                BanLift::from_path(&format!("/limits/otp/bans/{key}")),
                 Some(Err(BadKey)),
                 "{key}"
             );
@@ -284,7 +284,7 @@ mod tests {
             "/limits/a/b/bans/0",
             "/bans/0",
         ] {
-            assert_eq!(BanLift::of(path), None, "{path}");
+            assert_eq!(BanLift::from_path(path), None, "{path}");
         }
     }
 }

@@ -40,7 +40,7 @@ pub(super) struct CacheView {
 
 impl CacheView {
     /// Samples `storage`; `None` where no route of `snapshot` caches.
-    pub(super) fn of(storage: &MemoryStorage, snapshot: &Snapshot) -> Option<Self> {
+    pub(super) fn new(storage: &MemoryStorage, snapshot: &Snapshot) -> Option<Self> {
         use std::sync::atomic::Ordering::Relaxed;
         let tallies = &storage.stats;
         snapshot.stores.then(|| Self {

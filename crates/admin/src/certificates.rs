@@ -89,7 +89,7 @@ impl CertificateEnd {
 }
 
 impl CertificateSection {
-    pub(super) fn of(view: CertificateView, wall: Timestamp) -> Self {
+    pub(super) fn new(view: CertificateView, wall: Timestamp) -> Self {
         Self {
             listener: view.listener.map(|address| address.to_string()),
             not_before: rfc3339::format(view.validity.begins),
@@ -188,6 +188,6 @@ mod tests {
         }
         assert_eq!(text.matches("a.test").count(), 1);
         let [_, ended] = all;
-        assert!(CertificateSection::of(ended, wall).expired);
+        assert!(CertificateSection::new(ended, wall).expired);
     }
 }

@@ -31,10 +31,10 @@ impl ClientSection {
         ];
         let held = |account: &ClientAccount| order.map(|resource| account.held(resource));
         let largest = accounts.largest(SHOWN, held);
-        largest.iter().map(Self::of).collect()
+        largest.iter().map(Self::new).collect()
     }
 
-    fn of(account: &ClientAccount) -> Self {
+    fn new(account: &ClientAccount) -> Self {
         Self {
             client: account.to_string(),
             trusted_proxy: account.is_exempt(),

@@ -89,7 +89,7 @@ pub(super) struct ReloadSection {
 
 impl ConfigurationView {
     /// Samples the configuration of `snapshot`, which `reloader` put in force.
-    pub(super) fn of(reloader: &Reloader, snapshot: &Snapshot) -> Self {
+    pub(super) fn new(reloader: &Reloader, snapshot: &Snapshot) -> Self {
         Self {
             file: reloader.file().to_owned(),
             generation: snapshot.generation,
@@ -113,7 +113,7 @@ fn databases(snapshot: &Snapshot) -> Vec<DatabaseView> {
 }
 
 impl ReloadSection {
-    pub(super) fn of(report: ReloadReport) -> Self {
+    pub(super) fn new(report: ReloadReport) -> Self {
         let failed = report.error.is_some();
         Self {
             at: rfc3339::format(report.at),
@@ -179,7 +179,7 @@ impl AdminAction for ReloadOrder {
         };
         let failed = report.error.is_some();
         note(&report, operator, process);
-        let mut page = AdminPage::json(&ReloadSection::of(report));
+        let mut page = AdminPage::json(&ReloadSection::new(report));
         if failed {
             page.status = StatusCode::UNPROCESSABLE_ENTITY;
         }

@@ -54,7 +54,7 @@ pub(super) struct ConnectionsView {
 
 impl ConnectionsView {
     /// Samples the budgets of `shared`, whose caps follow `rules`.
-    pub(super) fn of(shared: &SharedState, rules: &Rules) -> Self {
+    pub(super) fn new(shared: &SharedState, rules: &Rules) -> Self {
         Self {
             tallies: shared.connection_limiter.tallies(),
             reclaimed: shared.connection_limiter.reclaimed(),
@@ -62,7 +62,7 @@ impl ConnectionsView {
             handshakes: shared.tls_handshakes.tallies().held,
             most_handshakes: TlsHandshakes::most(&rules.server.defence),
             streams: shared.client_streams.tallies(),
-            stream_caps: StreamCaps::of(&rules.server),
+            stream_caps: StreamCaps::new(&rules.server),
             requests: shared.origin_requests.held(),
             refused_requests: shared.origin_requests.refused(),
             request_caps: shared.origin_requests.caps(rules),
@@ -130,7 +130,7 @@ fn of_reclaimed(view: &ConnectionsView) -> SampledFamily {
 
 fn of_requests(view: &ConnectionsView) -> [SampledFamily; 3] {
     let caps = RequestCap::ALL.map(RequestCap::key);
-    let max = RequestCap::ALL.map(|cap| view.request_caps.of(cap));
+    let max = RequestCap::ALL.map(|cap| view.request_caps.value(cap));
     [
         SampledFamily::gauge(
             "sluicegate_origin_requests",

@@ -22,7 +22,7 @@ pub(super) struct CrawlerLookUpsView {
 
 impl CrawlerLookUpsView {
     /// Samples the look-ups; `None` where no crawler has domains.
-    pub(super) fn of(snapshot: &Snapshot) -> Option<Self> {
+    pub(super) fn new(snapshot: &Snapshot) -> Option<Self> {
         let names: &ReverseDns = snapshot.compiled.crawlers.reverse_dns()?;
         let (confirmed, unconfirmed) = names.cached();
         let (known, unknown) = names.waiting();

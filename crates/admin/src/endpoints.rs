@@ -38,9 +38,9 @@ enum Endpoint {
 /// The endpoints by their path, as the page for an unknown path lists them. Each request belongs to at most one.
 #[rustfmt::skip]
 const ENDPOINTS: &[(&str, Endpoint)] = &[
-    ("/metrics", Sample(|process| metrics::page(AdminSnapshot::of(process)))),
+    ("/metrics", Sample(|process| metrics::page(AdminSnapshot::new(process)))),
     ("/healthz", Page(|_| AdminPage::new(StatusCode::OK, TEXT, &b"ok"[..]))),
-    ("/readyz", Page(|process| health::ready(ReadyState::of(process)))),
+    ("/readyz", Page(|process| health::ready(ReadyState::from_process(process)))),
     ("/status", Sample(status_page)),
     ("/origins", Page(origins::page)),
     ("/config", Page(configuration::page)),
@@ -89,7 +89,7 @@ impl Endpoint {
 
 fn status_page(process: &GatewayProcess) -> AdminPage {
     let clients = ClientSection::largest(&process.shared.accounts);
-    status::page(AdminSnapshot::of(process), clients)
+    status::page(AdminSnapshot::new(process), clients)
 }
 
 fn origin_task(request: &AdminRequest<'_>) -> Option<AdminTask> {

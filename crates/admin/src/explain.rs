@@ -31,7 +31,7 @@ fn page(query: &str, process: &GatewayProcess) -> AdminPage {
     let shared = &process.shared;
     let explained = question(query).and_then(|question| {
         let snapshot = shared.snapshot();
-        RequestExplained::of(
+        RequestExplained::new(
             &snapshot.compiled,
             &shared.seed,
             EnforcedKeys::OfThisSeed,

@@ -23,7 +23,7 @@ pub(super) enum ReadyState {
 }
 
 impl ReadyState {
-    pub(super) fn of(process: &GatewayProcess) -> Self {
+    pub(super) fn from_process(process: &GatewayProcess) -> Self {
         match process.lifecycle.phase() {
             Phase::Starting => Self::Starting,
             Phase::Serving if !process.lifecycle.is_store_ready(&process.shared.snapshot()) => {

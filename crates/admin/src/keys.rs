@@ -201,7 +201,7 @@ impl AdminAction for KeyRequest {
                 return AdminPage::error(status, &why);
             }
         };
-        let page = KeyPage::of(&self.limit, &shown);
+        let page = KeyPage::new(&self.limit, &shown);
         if let Some(action) = self.change.action() {
             let change = self.act(&format!("key {}", page.key));
             let change = change + &rule_view::removed_words(&shown.ended_rules);
@@ -390,7 +390,7 @@ impl KeyBan {
 }
 
 impl KeyPage {
-    pub(super) fn of(limit: &str, view: &KeyView) -> Self {
+    pub(super) fn new(limit: &str, view: &KeyView) -> Self {
         let KeyView { state, now, .. } = view;
         let statuses = state.decision.statuses();
         Self {

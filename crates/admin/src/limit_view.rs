@@ -162,7 +162,7 @@ impl BansView {
 
 impl PermitsView {
     /// Samples `permits`.
-    pub(super) fn of(permits: &Permits) -> Self {
+    pub(super) fn new(permits: &Permits) -> Self {
         let occupancy = permits.occupancy();
         Self {
             max: permits.max(),
@@ -176,7 +176,7 @@ impl PermitsView {
 
 impl ActivationView {
     /// Samples the activations of `active`, its own first.
-    pub(super) fn of(active: &ActiveLimit) -> Vec<Self> {
+    pub(super) fn new(active: &ActiveLimit) -> Vec<Self> {
         let each = active.activations().map(|(tier, activation)| {
             let [activated, deactivated] = activation.changes();
             Self {
@@ -196,7 +196,7 @@ impl ActivationView {
 
 impl LimitFacts {
     /// Returns what the configuration says of `active`.
-    pub(super) fn of(active: &ActiveLimit) -> Self {
+    pub(super) fn new(active: &ActiveLimit) -> Self {
         let written = |limit: &Limit| -> Vec<String> {
             limit.rates().iter().map(ToString::to_string).collect()
         };
@@ -217,14 +217,14 @@ impl LimitFacts {
 
 impl LimitView {
     /// Samples `active` at `now`.
-    pub(super) fn of(active: &ActiveLimit, now: Timestamp) -> Self {
+    pub(super) fn new(active: &ActiveLimit, now: Timestamp) -> Self {
         let limit = &active.limit;
         let moment = active.moment(now);
         let occupancy = limit.occupancy(moment);
         let tallies = limit.stats();
         Self {
             name: Arc::clone(&active.name),
-            facts: LimitFacts::of(active),
+            facts: LimitFacts::new(active),
             capacity: limit.capacity(),
             keys: occupancy.live,
             slots: occupancy.slots,
@@ -244,8 +244,8 @@ impl LimitView {
             persistence: active.persistence.clone(),
             bans: BansView::sample(active, now),
             banned_by_rules: active.keys_banned_by_rules().count() as u64,
-            permits: active.permits.as_ref().map(PermitsView::of),
-            activations: ActivationView::of(active),
+            permits: active.permits.as_ref().map(PermitsView::new),
+            activations: ActivationView::new(active),
             reserved: active.reserved.as_ref().map(|reserved| reserved.sum()),
         }
     }

@@ -28,7 +28,7 @@ pub(super) fn page(sampled: AdminSnapshot<'_>) -> AdminPage {
 #[cfg(feature = "otlp")]
 pub fn export_metrics(process: &GatewayProcess) {
     let exports = &process.shared.recorder.exports;
-    exports.append_metrics(families(AdminSnapshot::of(process)));
+    exports.append_metrics(families(AdminSnapshot::new(process)));
 }
 
 /// Returns the families of `/metrics`.

@@ -86,14 +86,14 @@ pub(super) struct ConcurrencyView {
 
 impl OriginView {
     /// Samples `pool` at `now`.
-    pub(super) fn of(pool: &ServerPool, now: Timestamp) -> Self {
+    pub(super) fn new(pool: &ServerPool, now: Timestamp) -> Self {
         let queue = pool.queue.as_ref();
         let servers = pool.servers();
         Self {
             name: pool.name.clone(),
             servers: servers
                 .iter()
-                .map(|server| ServerView::of(server, now))
+                .map(|server| ServerView::new(server, now))
                 .collect(),
             retries: pool.budget.retries(),
             retries_not_granted: pool.budget.exhausted(),
@@ -109,7 +109,7 @@ impl OriginView {
 
 impl ServerView {
     /// Samples `server` at `now`.
-    pub(super) fn of(server: &OriginServer, now: Timestamp) -> Self {
+    pub(super) fn new(server: &OriginServer, now: Timestamp) -> Self {
         let server_state = &server.server_state;
         Self {
             address: server.address.clone(),

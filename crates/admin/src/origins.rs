@@ -33,9 +33,9 @@ pub(super) fn page(process: &GatewayProcess) -> AdminPage {
     let views = snapshot
         .pools
         .values()
-        .map(|pool| OriginView::of(pool, now));
+        .map(|pool| OriginView::new(pool, now));
     AdminPage::json(&OriginsPage {
-        origins: views.map(OriginSection::of).collect(),
+        origins: views.map(OriginSection::new).collect(),
     })
 }
 
@@ -113,7 +113,7 @@ struct LastError {
 }
 
 impl LastError {
-    fn of(latest: &LatestFailure) -> Self {
+    fn new(latest: &LatestFailure) -> Self {
         Self {
             at: rfc3339::format(latest.at),
             failure: latest.kind.as_str(),
@@ -123,23 +123,23 @@ impl LastError {
 }
 
 impl OriginSection {
-    pub(super) fn of(view: OriginView) -> Self {
+    pub(super) fn new(view: OriginView) -> Self {
         Self {
             name: view.name.to_string(),
-            servers: view.servers.iter().map(OriginServerSection::of).collect(),
+            servers: view.servers.iter().map(OriginServerSection::new).collect(),
             retries: view.retries,
             retries_not_granted: view.retries_not_granted,
             pending: view.pending,
             refused: view.refused,
             displaced: view.displaced,
             unresolved: view.unresolved,
-            last_error: view.last_error.as_ref().map(LastError::of),
+            last_error: view.last_error.as_ref().map(LastError::new),
         }
     }
 }
 
 impl ServerLimitSection {
-    fn of(view: ConcurrencyView) -> Self {
+    fn new(view: ConcurrencyView) -> Self {
         let millis = |latency: Duration| latency.as_micros() as f64 / 1000.0;
         Self {
             requests: view.most,
@@ -151,14 +151,14 @@ impl ServerLimitSection {
 }
 
 impl OriginServerSection {
-    fn of(view: &ServerView) -> Self {
+    fn new(view: &ServerView) -> Self {
         Self {
             address: view.address.to_string(),
             healthy: view.state.is_asked(),
             state: view.state.as_str(),
             fault: view.state.is_fault(),
             in_flight: view.in_flight,
-            limit: view.limit.map(ServerLimitSection::of),
+            limit: view.limit.map(ServerLimitSection::new),
             connections: view.connections,
             weight: view.weight.0.get(),
             backup: view.role == Role::Backup,
@@ -174,7 +174,7 @@ impl OriginServerSection {
                 at: rfc3339::format(at),
                 outcome: outcome.as_str(),
             }),
-            last_error: view.last_error.as_ref().map(LastError::of),
+            last_error: view.last_error.as_ref().map(LastError::new),
         }
     }
 }
@@ -207,7 +207,7 @@ pub(super) fn task(
     process: &GatewayProcess,
 ) -> Option<AdminTask> {
     Some(AdminTask::Show(
-        match AddressedCommand::of(request.uri.path())? {
+        match AddressedCommand::from_path(request.uri.path())? {
             Ok(_) if request.method != Method::POST => only_orders(),
             Ok(instruction) => {
                 change_refusal(process).unwrap_or_else(|| instruction.page(operator, process))
@@ -219,7 +219,7 @@ pub(super) fn task(
 
 impl AddressedCommand {
     /// Parses the command of a path; `None` when it is another path.
-    fn of(path: &str) -> Option<Result<Self, BadAddress>> {
+    fn from_path(path: &str) -> Option<Result<Self, BadAddress>> {
         let (origin, rest) = path.strip_prefix("/origins/")?.split_once("/servers/")?;
         // The path of a socket has slashes of its own.
         let (server, order) = rest.rsplit_once('/')?;
@@ -258,7 +258,7 @@ impl AddressedCommand {
                 server.address
             );
         }
-        Some((changed, ServerView::of(server, now)))
+        Some((changed, ServerView::new(server, now)))
     }
 
     /// Runs the command and returns the page with the server's state after it.
@@ -286,7 +286,7 @@ impl AddressedCommand {
         }
         AdminPage::json(&CommandPage {
             origin: &self.origin,
-            server: OriginServerSection::of(&server),
+            server: OriginServerSection::new(&server),
         })
     }
 }
@@ -434,7 +434,7 @@ pub(super) mod tests {
                 instruction("unix:/run/a b.sock", ServerCommand::Undrain),
             ),
         ] {
-            assert_eq!(AddressedCommand::of(path), Some(Ok(right)), "{path}");
+            assert_eq!(AddressedCommand::from_path(path), Some(Ok(right)), "{path}");
         }
         for path in [
             "127.0.0.1",
@@ -446,7 +446,11 @@ pub(super) mod tests {
             "127.0.0.1:80/kill",
         ] {
             let path = format!("/origins/app/servers/{path}/drain");
-            assert_eq!(AddressedCommand::of(&path), Some(Err(BadAddress)), "{path}");
+            assert_eq!(
+                AddressedCommand::from_path(&path),
+                Some(Err(BadAddress)),
+                "{path}"
+            );
         }
         for path in [
             "/origins/app",
@@ -456,7 +460,7 @@ pub(super) mod tests {
             "/origins/app/servers/127.0.0.1:80/kill",
             "/origins/app/servers/127.0.0.1:80",
         ] {
-            assert_eq!(AddressedCommand::of(path), None, "{path}");
+            assert_eq!(AddressedCommand::from_path(path), None, "{path}");
         }
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct ReplicationSection {
 }
 
 impl ReplicationSection {
-    pub(super) fn of(exchanged: ReplicationStats) -> Self {
+    pub(super) fn new(exchanged: ReplicationStats) -> Self {
         let excess = exchanged.excess.into_iter();
         Self {
             keys: exchanged.keys,
@@ -115,7 +115,7 @@ pub(super) mod tests {
     #[test]
     fn every_number_has_its_own_name() {
         let status =
-            serde_json::to_value(ReplicationSection::of(behind())).expect("numbers and text");
+            serde_json::to_value(ReplicationSection::new(behind())).expect("numbers and text");
         assert_eq!(status, section());
         let text = exposition::text(families(Some(behind())));
         let text = String::from_utf8(text).expect("text");

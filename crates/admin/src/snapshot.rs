@@ -76,7 +76,7 @@ pub(super) struct ProcessTimes {
 
 impl<'a> AdminSnapshot<'a> {
     /// Samples `process`. Takes some milliseconds where limits are many, since it samples the table of each.
-    pub(super) fn of(process: &'a GatewayProcess) -> Self {
+    pub(super) fn new(process: &'a GatewayProcess) -> Self {
         let shared = &*process.shared;
         let in_force = shared.snapshot();
         let times = ProcessTimes {
@@ -91,18 +91,18 @@ impl<'a> AdminSnapshot<'a> {
             recorder: &shared.recorder,
             times,
             problems: problems::find(process, &in_force),
-            configuration: ConfigurationView::of(&process.reloader, &in_force),
-            memory: MemoryPlan::of(&in_force.compiled.rules),
+            configuration: ConfigurationView::new(&process.reloader, &in_force),
+            memory: MemoryPlan::new(&in_force.compiled.rules),
             routes: in_force.routes.len(),
             limits: limits
-                .map(|limit| LimitView::of(limit, times.now))
+                .map(|limit| LimitView::new(limit, times.now))
                 .collect(),
-            origins: pools.map(|pool| OriginView::of(pool, times.now)).collect(),
-            connections: ConnectionsView::of(shared, &in_force.compiled.rules),
+            origins: pools.map(|pool| OriginView::new(pool, times.now)).collect(),
+            connections: ConnectionsView::new(shared, &in_force.compiled.rules),
             certificates: CertificateView::all(&in_force),
-            acme: AcmeView::of(&shared.acme, &in_force.compiled.rules),
-            cache: CacheView::of(&shared.cache.storage, &in_force),
-            crawler_look_ups: CrawlerLookUpsView::of(&in_force),
+            acme: AcmeView::new(&shared.acme, &in_force.compiled.rules),
+            cache: CacheView::new(&shared.cache.storage, &in_force),
+            crawler_look_ups: CrawlerLookUpsView::new(&in_force),
             rules: RulesSection::new(&in_force),
             state: process.reloader.storage.health(),
             store: store.map(|store| store.status()),

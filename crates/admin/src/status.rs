@@ -32,27 +32,27 @@ pub(super) fn page(sampled: AdminSnapshot<'_>, clients: Vec<ClientSection>) -> A
         started: rfc3339::format(times.started),
         uptime: times.now.saturating_since(times.started).as_secs(),
         problems: ProblemList::new(sampled.problems),
-        configuration: ConfigurationSection::of(sampled.configuration),
+        configuration: ConfigurationSection::new(sampled.configuration),
         routes: sampled.routes,
         requests_in_flight: sampled.recorder.metrics.requests_in_flight(),
         requests: sampled.recorder.metrics.request_totals(),
         recent: sampled.recorder.metrics.recent_requests(),
         clients,
         memory: sampled.memory,
-        limits: sampled.limits.into_iter().map(LimitSection::of).collect(),
-        state: sampled.state.map(StateSection::of),
-        store: sampled.store.map(StoreSection::of),
-        replication: sampled.replication.map(ReplicationSection::of),
+        limits: sampled.limits.into_iter().map(LimitSection::new).collect(),
+        state: sampled.state.map(StateSection::new),
+        store: sampled.store.map(StoreSection::new),
+        replication: sampled.replication.map(ReplicationSection::new),
         cache: sampled.cache.map(CacheSection::from),
-        acme: sampled.acme.map(AcmeSection::of),
+        acme: sampled.acme.map(AcmeSection::new),
         origins: (sampled.origins.into_iter())
-            .map(OriginSection::of)
+            .map(OriginSection::new)
             .collect(),
         certificates: (sampled.certificates.into_iter())
-            .map(|certificate| CertificateSection::of(certificate, times.wall))
+            .map(|certificate| CertificateSection::new(certificate, times.wall))
             .collect(),
         temporary_rules: sampled.rules,
-        access_log: AccessLogSection::of(sampled.recorder.log.counts()),
+        access_log: AccessLogSection::new(sampled.recorder.log.counts()),
     };
     AdminPage::json(&status)
 }
@@ -173,7 +173,7 @@ struct AccessLogSection {
 }
 
 impl ConfigurationSection {
-    pub(super) fn of(view: ConfigurationView) -> Self {
+    pub(super) fn new(view: ConfigurationView) -> Self {
         let last_reload = view.last_reload;
         Self {
             file: view.file.display().to_string(),
@@ -181,7 +181,7 @@ impl ConfigurationSection {
             loaded_at: rfc3339::format(view.loaded_at),
             pending_restart: (last_reload.as_ref())
                 .map_or_else(Vec::new, |report| report.pending_restart.clone()),
-            last_reload: last_reload.map(ReloadSection::of),
+            last_reload: last_reload.map(ReloadSection::new),
             broken_files: view
                 .broken_files
                 .iter()
@@ -192,15 +192,15 @@ impl ConfigurationSection {
 }
 
 impl LimitSection {
-    fn of(view: LimitView) -> Self {
+    fn new(view: LimitView) -> Self {
         // `Capacity` is at least 1. Rounded to a thousandth, which is finer than the sample.
         let load = view.keys as f64 / view.capacity.keys() as f64;
-        let overflow = OverflowSection::of(&view);
+        let overflow = OverflowSection::new(&view);
         let advice = advice::share(&view);
         let share = view
             .share
             .as_ref()
-            .map(|share| ShareSection::of(share, advice));
+            .map(|share| ShareSection::new(share, advice));
         let (persistent, counters) = persistence(&view.persistence);
         Self {
             facts: view.facts,
@@ -213,9 +213,9 @@ impl LimitSection {
             counters,
             overflow,
             share,
-            ban: view.bans.as_ref().map(BansSection::of),
+            ban: view.bans.as_ref().map(BansSection::new),
             banned_by_rules: view.banned_by_rules,
-            concurrency: view.permits.as_ref().map(ConcurrencySection::of),
+            concurrency: view.permits.as_ref().map(ConcurrencySection::new),
             conditions: view.activations,
             reserved_units: view.reserved,
         }
@@ -231,7 +231,7 @@ fn persistence(persistence: &CounterPersistence) -> (bool, String) {
 }
 
 impl BansSection {
-    pub(super) fn of(view: &BansView) -> Self {
+    pub(super) fn new(view: &BansView) -> Self {
         let (persistent, found) = persistence(&view.persistence);
         Self {
             first: view.rules.first().as_secs_f64(),
@@ -249,7 +249,7 @@ impl BansSection {
 }
 
 impl ConcurrencySection {
-    fn of(view: &PermitsView) -> Self {
+    fn new(view: &PermitsView) -> Self {
         Self {
             max: view.max.get(),
             keys: view.keys,
@@ -261,7 +261,7 @@ impl ConcurrencySection {
 }
 
 impl OverflowSection {
-    pub(super) fn of(view: &LimitView) -> Self {
+    pub(super) fn new(view: &LimitView) -> Self {
         Self {
             active: view.overflow_active,
             since: view.overflow.map(|spell| rfc3339::format(spell.since)),
@@ -275,7 +275,7 @@ impl OverflowSection {
 }
 
 impl ShareSection {
-    fn of(view: &ShareView, advice: Option<String>) -> Self {
+    fn new(view: &ShareView, advice: Option<String>) -> Self {
         Self {
             slots: view.slots,
             refused: view.refused,
@@ -287,7 +287,7 @@ impl ShareSection {
 }
 
 impl StateSection {
-    fn of(health: DirectoryHealth) -> Self {
+    fn new(health: DirectoryHealth) -> Self {
         Self {
             directory: health.path.display().to_string(),
             errors: health.errors,
@@ -297,7 +297,7 @@ impl StateSection {
 }
 
 impl AccessLogSection {
-    fn of(counts: AccessLogCounts) -> Self {
+    fn new(counts: AccessLogCounts) -> Self {
         Self {
             lines: counts.lines,
             dropped: counts.dropped,

@@ -40,7 +40,7 @@ struct StoreErrorSection {
 }
 
 impl StoreSection {
-    pub(super) fn of(view: LinkStatus) -> Self {
+    pub(super) fn new(view: LinkStatus) -> Self {
         Self {
             topology: view.topology,
             nodes: view.nodes.get(),
@@ -48,14 +48,14 @@ impl StoreSection {
             servers: view
                 .servers
                 .into_iter()
-                .map(StoreServerSection::of)
+                .map(StoreServerSection::new)
                 .collect(),
         }
     }
 }
 
 impl StoreServerSection {
-    fn of(condition: ServerStatus) -> Self {
+    fn new(condition: ServerStatus) -> Self {
         Self {
             state: state_of(&condition),
             unreached_seconds: unreached_seconds(&condition),

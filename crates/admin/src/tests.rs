@@ -82,7 +82,7 @@ fn sampled(process: &GatewayProcess, last_reload: Option<ReloadReport>) -> Admin
         store: Some(store::tests::back(STARTED)),
         remote_writes: Some(pending_writes::tests::four()),
         replication: Some(replication::tests::behind()),
-        ..AdminSnapshot::of(process)
+        ..AdminSnapshot::new(process)
     };
     sampled.configuration.generation = 3;
     sampled.configuration.loaded_at = STARTED;
@@ -431,7 +431,7 @@ fn other_paths_and_methods_are_told_what_there_is() {
 /// Goal: a sample reads the limit itself. Method: a table of 1,024 keys that two clients have used.
 #[test]
 fn a_sample_shows_what_the_limit_holds() {
-    let view = LimitView::of(&used_limit(&gateway(None), STARTED), STARTED);
+    let view = LimitView::new(&used_limit(&gateway(None), STARTED), STARTED);
     assert_eq!(
         (view.keys, view.capacity.keys(), view.overflow_active),
         (2, 1_024, false)

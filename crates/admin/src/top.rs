@@ -176,14 +176,14 @@ impl TopPage {
         key_values: KeyValuesForm,
         now: Timestamp,
     ) -> Self {
-        let view = LimitView::of(active, now);
+        let view = LimitView::new(active, now);
         let moment = active.moment(now);
         let ranked = active.rank_keys(most, now);
         active.name_keys(KeyNamer::Nearest, ranked.iter().map(|ranked| ranked.key));
         Self {
             limit: view.name.to_string(),
             at: rfc3339::format(now),
-            overflow: OverflowSection::of(&view),
+            overflow: OverflowSection::new(&view),
             scaled: view.facts.scaled,
             capacity: view.capacity.keys(),
             keys: view.keys,

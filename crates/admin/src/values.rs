@@ -84,9 +84,9 @@ impl ValuesQuery {
                 let rules = ClientRules::new(&snapshot, active.as_deref());
                 let client = client.map(|client| rules.judge(client));
                 let view = view.of_client(client.unwrap_or_default());
-                page.global.push(KeyPage::of(name, &view));
+                page.global.push(KeyPage::new(name, &view));
             }
-            Ok(view) => page.limits.push(KeyPage::of(name, &view)),
+            Ok(view) => page.limits.push(KeyPage::new(name, &view)),
             Err(error) => page.others.push(OtherLimit {
                 limit: name.to_string(),
                 why: match error {

@@ -99,7 +99,7 @@ pub fn mark() -> ClockMark {
     let reading = reading();
     match followed() {
         Some(clock) => clock.mark(reading),
-        None => ClockMark::of(now(), reading),
+        None => ClockMark::new(now(), reading),
     }
 }
 

@@ -33,7 +33,7 @@ pub struct UsageShare {
 impl UsageShare {
     /// Returns the part where so many tables are sampled.
     #[must_use]
-    pub fn of(tables: u64) -> Self {
+    pub fn new(tables: u64) -> Self {
         let samples = tables.saturating_mul(SAMPLES);
         let bytes = |slots| samples.saturating_mul(sample_bytes(slots));
         let mut slots = MOST_SLOTS;
@@ -67,22 +67,22 @@ mod tests {
     /// than a configuration has, of which the last have the smallest samples.
     #[test]
     fn all_samples_together_are_bounded() {
-        assert_eq!(UsageShare::of(0).bytes, 0);
-        assert_eq!(UsageShare::of(1).bytes, 2 * (8192 * 25 + 256 * 16 * 4));
-        assert_eq!(UsageShare::of(151).keys, USAGE_KEYS);
-        assert_eq!(UsageShare::of(152).keys, 3_583);
-        assert_eq!(UsageShare::of(1_000).keys, 447);
-        assert_eq!(UsageShare::of(1_472).heaviest, USAGE_HEAVIEST);
-        assert_eq!(UsageShare::of(1_473).heaviest, USAGE_HEAVIEST / 2);
-        let mut before = UsageShare::of(0);
+        assert_eq!(UsageShare::new(0).bytes, 0);
+        assert_eq!(UsageShare::new(1).bytes, 2 * (8192 * 25 + 256 * 16 * 4));
+        assert_eq!(UsageShare::new(151).keys, USAGE_KEYS);
+        assert_eq!(UsageShare::new(152).keys, 3_583);
+        assert_eq!(UsageShare::new(1_000).keys, 447);
+        assert_eq!(UsageShare::new(1_472).heaviest, USAGE_HEAVIEST);
+        assert_eq!(UsageShare::new(1_473).heaviest, USAGE_HEAVIEST / 2);
+        let mut before = UsageShare::new(0);
         for tables in 1..=20_000 {
-            let share = UsageShare::of(tables);
+            let share = UsageShare::new(tables);
             assert!(share.bytes <= USAGE_BYTES && share.keys <= before.keys);
             // Never less than half of what there is.
             assert!(share.bytes > USAGE_BYTES / 2 || share.keys == USAGE_KEYS);
             before = share;
         }
         assert_eq!((before.keys, before.heaviest), (13, 16));
-        assert_eq!(UsageShare::of(1_000_000).keys, 13);
+        assert_eq!(UsageShare::new(1_000_000).keys, 13);
     }
 }

@@ -118,7 +118,7 @@ impl ClientAccounts {
     /// Returns the account of the client at `address`.
     #[must_use]
     pub fn find(&self, address: IpAddr, rules: &ClientRules) -> ClientAccount {
-        let owner = AccountOwner::of(address, hop(address, rules));
+        let owner = AccountOwner::new(address, hop(address, rules));
         let known = self.0.shard(owner).get(&owner).and_then(Weak::upgrade);
         if let Some(entry) = known {
             return ClientAccount(entry);
@@ -182,7 +182,7 @@ impl ClientAccount {
     #[must_use]
     pub fn is_of(&self, address: IpAddr) -> bool {
         let owner = self.0.owner;
-        AccountOwner::of(address, owner.trust) == owner
+        AccountOwner::new(address, owner.trust) == owner
     }
 
     /// Returns whether its client is a trusted proxy, which no cap of one client bounds.
@@ -318,7 +318,7 @@ impl Drop for AccountCharge {
 }
 
 impl AccountOwner {
-    fn of(address: IpAddr, trust: PeerTrust) -> Self {
+    fn new(address: IpAddr, trust: PeerTrust) -> Self {
         let bits = match trust {
             PeerTrust::Trusted => ONE_ADDRESS,
             PeerTrust::Stranger => PrefixBits::default(),

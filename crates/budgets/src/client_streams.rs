@@ -39,7 +39,7 @@ pub struct StreamCaps {
 impl StreamCaps {
     /// Returns the maximum numbers under these rules.
     #[must_use]
-    pub fn of(rules: &ServerRules) -> Self {
+    pub fn new(rules: &ServerRules) -> Self {
         let defence = &rules.defence;
         let all = defence.max_http2_streams;
         let all = u64::from(all.map_or(CLIENT_STREAMS, |all| all.get()));

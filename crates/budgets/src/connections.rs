@@ -300,7 +300,7 @@ impl Drop for ClientConnectionPermit {
 /// Returns how many connections the descriptors allow under these rules.
 fn allowed(files: OpenFiles, rules: &Rules) -> Concurrency {
     // Each may need a second descriptor, for its request to an origin.
-    let half = files.for_connections(OwnFiles::of(rules)) / 2;
+    let half = files.for_connections(OwnFiles::new(rules)) / 2;
     let half = u32::try_from(half).unwrap_or(u32::MAX);
     at_least_one(half.min(DEFAULT_CONNECTIONS))
 }

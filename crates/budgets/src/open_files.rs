@@ -33,7 +33,7 @@ const UNKNOWN: u64 = 256;
 impl OwnFiles {
     /// Counts the descriptors of `rules`.
     #[must_use]
-    pub fn of(rules: &Rules) -> Self {
+    pub fn new(rules: &Rules) -> Self {
         let threads = rules.server.threads as u64;
         let of_listener = FILES_OF_LISTENER + FILES_OF_LISTENER_THREAD * threads;
         let listeners = rules.listeners.len().saturating_sub(1) as u64;
@@ -171,7 +171,7 @@ mod tests {
             );
             let rules = parse("test.toml", &text, no_review).unwrap().rules;
             let none = OpenFiles { before: 0, now: 0 };
-            none.suffice(OwnFiles::of(&rules)).unwrap_err()
+            none.suffice(OwnFiles::new(&rules)).unwrap_err()
         };
         let servers = "[origin.app]\nservers = [\"192.0.2.1:1\", \"192.0.2.2:1\"]\n";
         let one = "[server]\nthreads = 1\n";

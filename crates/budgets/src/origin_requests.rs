@@ -96,8 +96,8 @@ pub struct RequestCaps {
 impl FileShares {
     /// Returns the shares under these rules.
     #[must_use]
-    pub fn of(files: OpenFiles, rules: &Rules) -> Self {
-        let both = files.for_connections(OwnFiles::of(rules));
+    pub fn new(files: OpenFiles, rules: &Rules) -> Self {
+        let both = files.for_connections(OwnFiles::new(rules));
         let connections = rules.server.defence.max_connections.map_or_else(
             || (both / 2).min(DEFAULT_CONNECTIONS.into()),
             |all| all.get().into(),
@@ -121,7 +121,7 @@ impl FileShares {
 impl RequestCaps {
     /// Returns the value of this cap.
     #[must_use]
-    pub fn of(self, cap: RequestCap) -> u64 {
+    pub fn value(self, cap: RequestCap) -> u64 {
         match cap {
             RequestCap::All => self.all,
             RequestCap::Client => self.of_client.get().into(),
@@ -180,7 +180,7 @@ impl OriginRequests {
     pub fn new(files: OpenFiles, rules: &Rules) -> Self {
         Self {
             files,
-            allowed: AtomicU64::new(FileShares::of(files, rules).requests),
+            allowed: AtomicU64::new(FileShares::new(files, rules).requests),
             tally: ResourceTally::default(),
             refused_by_origin: AtomicU64::new(0),
         }
@@ -188,7 +188,7 @@ impl OriginRequests {
 
     /// Applies rules that need another number of descriptors.
     pub fn follow(&self, rules: &Rules) {
-        let allowed = FileShares::of(self.files, rules).requests;
+        let allowed = FileShares::new(self.files, rules).requests;
         self.allowed.store(allowed, Ordering::Relaxed);
     }
 

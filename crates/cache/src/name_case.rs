@@ -9,7 +9,7 @@ pub struct ReceivedNames(Vec<Box<[u8]>>);
 
 impl ReceivedNames {
     /// Returns the names of the head in `read`.
-    pub fn of(fields: &FieldLines, read: &[u8]) -> Self {
+    pub fn new(fields: &FieldLines, read: &[u8]) -> Self {
         Self(fields.iter(read).map(|field| field.name.into()).collect())
     }
 
@@ -114,7 +114,7 @@ mod tests {
         let received = b"HTTP/1.1 200 OK\r\nX-OwN: a\r\nETag: b\r\n\r\n";
         let mut parsed = ResponseHead::new();
         parsed.parse(received, &limits).unwrap();
-        let names = ReceivedNames::of(parsed.fields(), received);
+        let names = ReceivedNames::new(parsed.fields(), received);
         let mut head =
             b"HTTP/1.1 200 x-own: y\r\nx-own: etag: 1\r\nx-new: z\r\netag: b\r\n\r\n".to_vec();
         names.restore(&mut head);

@@ -75,7 +75,7 @@ pub enum StoredUse {
 impl RequestCacheControl {
     /// Reads the directives of a request, if the route honors them. `only-if-cached` is always honored: it costs the origin nothing.
     #[must_use]
-    pub fn of(fields: &ReceivedFields, no_cache: ClientNoCache) -> Self {
+    pub fn new(fields: &ReceivedFields, no_cache: ClientNoCache) -> Self {
         let lines = fields.map_of(&CACHE_CONTROL);
         let control = CacheControl::from_headers_named(CACHE_CONTROL.as_str(), &lines);
         let Some(control) = control else {
@@ -176,7 +176,7 @@ mod tests {
     fn directives(control: &'static str) -> RequestCacheControl {
         let mut fields = ReceivedFields::new();
         fields.insert(CACHE_CONTROL, HeaderValue::from_static(control));
-        RequestCacheControl::of(&fields, ClientNoCache::Granted)
+        RequestCacheControl::new(&fields, ClientNoCache::Granted)
     }
 
     fn fit(control: &'static str, freshness: FreshnessLeft) -> StoredUse {
@@ -225,11 +225,11 @@ mod tests {
         let mut fields = ReceivedFields::new();
         let strict = "no-cache, no-store, max-age=0, only-if-cached";
         fields.insert(CACHE_CONTROL, HeaderValue::from_static(strict));
-        let ignored = RequestCacheControl::of(&fields, ClientNoCache::Ignored);
+        let ignored = RequestCacheControl::new(&fields, ClientNoCache::Ignored);
         assert!(!ignored.is_strict() && !ignored.forbids_storing() && ignored.forbids_asking());
         let mut pragma = ReceivedFields::new();
         pragma.insert(PRAGMA, HeaderValue::from_static("x, No-Cache"));
-        assert!(RequestCacheControl::of(&pragma, ClientNoCache::Granted).is_strict());
-        assert!(!RequestCacheControl::of(&pragma, ClientNoCache::Ignored).is_strict());
+        assert!(RequestCacheControl::new(&pragma, ClientNoCache::Granted).is_strict());
+        assert!(!RequestCacheControl::new(&pragma, ClientNoCache::Ignored).is_strict());
     }
 }

@@ -141,7 +141,7 @@ pub(super) struct ActionSettings {
 
 impl<'d> ActionKeys<'d> {
     /// The keys of `[limit.NAME]`, asked for whatever is written.
-    pub(super) fn of(section: &TableSection<'d>) -> Self {
+    pub(super) fn from_section(section: &TableSection<'d>) -> Self {
         let mark = section.section("mark", "{ header = \"x-sluicegate-limit\" }");
         let header = mark.field("header", "\"x-sluicegate-limit\"");
         mark.finish();

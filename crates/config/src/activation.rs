@@ -52,7 +52,7 @@ pub(super) struct ParsedActivation {
 
 impl<'d> ActivationKeys<'d> {
     /// The keys of a table, asked for whatever is written.
-    pub(super) fn of(section: &TableSection<'d>) -> Self {
+    pub(super) fn from_section(section: &TableSection<'d>) -> Self {
         Self {
             when: section.field("when", "\"origin.app.p99 > 500ms\""),
             until: section.field("until", "\"origin.app.p99 < 300ms\""),

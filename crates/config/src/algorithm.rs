@@ -40,7 +40,7 @@ pub(super) fn policy(
 ) -> Option<Policy> {
     let written = section.field("algorithm", "\"sliding-window\"");
     let name = written.as_ref().map_or(Some(usual), name);
-    let keys = AlgorithmKeys::of(section);
+    let keys = AlgorithmKeys::from_section(section);
     let name = name?;
     let rates = rates?;
     let algorithm = keys.algorithm(name, &rates)?;
@@ -106,7 +106,7 @@ struct AlgorithmKeys<'d> {
 }
 
 impl<'d> AlgorithmKeys<'d> {
-    fn of(section: &TableSection<'d>) -> Self {
+    fn from_section(section: &TableSection<'d>) -> Self {
         Self {
             align: section.field("align", "\"clock\""),
             timezone: section.field("timezone", "\"Europe/Berlin\""),

@@ -35,7 +35,7 @@ pub(super) struct BanSettings {
 
 impl<'d> BanKeys<'d> {
     /// The keys of `[limit.NAME]`, asked for whatever is written.
-    pub(super) fn of(section: &TableSection<'d>) -> Self {
+    pub(super) fn from_section(section: &TableSection<'d>) -> Self {
         Self {
             ban: section.field("ban", "{ for = \"10m\" }"),
             concurrency: section.field("concurrency", "10"),

@@ -110,7 +110,7 @@ const JOINED: JointForm = JointForm {
 };
 
 fn parse(text: &str) -> Result<Condition, ExpressionError> {
-    let mut reader = TokenReader::of(text);
+    let mut reader = TokenReader::from_text(text);
     let (joint, comparisons) = reader.joined(&JOINED, comparison)?;
     Ok(Condition {
         text: Arc::from(text.trim()),

@@ -46,7 +46,7 @@ pub(super) struct CostKeys<'d> {
 
 impl<'d> CostKeys<'d> {
     /// The keys of `[limit.NAME]`, asked for whatever is written.
-    pub(super) fn of(section: &TableSection<'d>) -> Self {
+    pub(super) fn from_section(section: &TableSection<'d>) -> Self {
         Self {
             cost: section.field("cost", "1"),
             max_cost: section.field("max_cost", "100"),

@@ -43,7 +43,7 @@ pub(super) struct ValueForm {
 
 impl ValueForm {
     /// A value of one of these types.
-    pub(super) fn of(kinds: &[ValueKind]) -> Self {
+    pub(super) fn new(kinds: &[ValueKind]) -> Self {
         Self {
             kinds: kinds.to_vec(),
             ..Self::default()
@@ -52,7 +52,7 @@ impl ValueForm {
 
     /// A table.
     pub(super) fn table() -> Self {
-        Self::of(&[ValueKind::Object])
+        Self::new(&[ValueKind::Object])
     }
 
     /// Adds a form.
@@ -92,7 +92,7 @@ impl<T: TryFrom<u64>> KeyReader<T> for IntegerIn {
     }
 
     fn form(&self) -> ValueForm {
-        ValueForm::of(&[ValueKind::Integer]).with(ValueConstraint::Whole(self.0.clone()))
+        ValueForm::new(&[ValueKind::Integer]).with(ValueConstraint::Whole(self.0.clone()))
     }
 }
 
@@ -106,7 +106,7 @@ impl<T: TryFrom<u64>> KeyReader<T> for SizeIn {
     }
 
     fn form(&self) -> ValueForm {
-        ValueForm::of(&[ValueKind::String, ValueKind::Integer])
+        ValueForm::new(&[ValueKind::String, ValueKind::Integer])
             .with(ValueConstraint::Whole(self.0.clone()))
             .with(ValueConstraint::Size)
     }
@@ -131,7 +131,7 @@ impl KeyReader<StatusCode> for StatusIn {
     }
 
     fn form(&self) -> ValueForm {
-        ValueForm::of(NUMBER).with(ValueConstraint::Whole(self.0.clone()))
+        ValueForm::new(NUMBER).with(ValueConstraint::Whole(self.0.clone()))
     }
 }
 
@@ -144,7 +144,7 @@ impl KeyReader<Duration> for DurationIn {
     }
 
     fn form(&self) -> ValueForm {
-        ValueForm::of(&[ValueKind::String]).with(ValueConstraint::Duration)
+        ValueForm::new(&[ValueKind::String]).with(ValueConstraint::Duration)
     }
 }
 
@@ -158,7 +158,7 @@ impl<T: Clone> KeyReader<T> for Flag<T> {
     }
 
     fn form(&self) -> ValueForm {
-        ValueForm::of(&[ValueKind::Boolean])
+        ValueForm::new(&[ValueKind::Boolean])
     }
 }
 
@@ -198,7 +198,7 @@ impl<T: Clone> KeyReader<T> for ChoiceOf<T> {
 
 fn words<T>(words: &[(&'static str, T)]) -> ValueForm {
     let words = words.iter().map(|(word, _)| *word);
-    ValueForm::of(&[ValueKind::String]).with(ValueConstraint::Words(words.collect()))
+    ValueForm::new(&[ValueKind::String]).with(ValueConstraint::Words(words.collect()))
 }
 
 /// A string that a pure function parses.
@@ -210,7 +210,7 @@ impl<T> KeyReader<T> for ParsedText<T> {
     }
 
     fn form(&self) -> ValueForm {
-        ValueForm::of(&[ValueKind::String])
+        ValueForm::new(&[ValueKind::String])
     }
 }
 
@@ -248,7 +248,7 @@ impl KeyReader<Arc<str>> for TextFile {
     }
 
     fn form(&self) -> ValueForm {
-        ValueForm::of(&[ValueKind::String])
+        ValueForm::new(&[ValueKind::String])
     }
 }
 
@@ -266,7 +266,7 @@ impl<T> KeyReader<T> for ListBy<T> {
     fn form(&self) -> ValueForm {
         ValueForm {
             items: self.1.to_vec(),
-            ..ValueForm::of(&[ValueKind::Array])
+            ..ValueForm::new(&[ValueKind::Array])
         }
     }
 }
@@ -283,7 +283,7 @@ impl<T> KeyReader<T> for ReadBy<T> {
     }
 
     fn form(&self) -> ValueForm {
-        ValueForm::of(self.1)
+        ValueForm::new(self.1)
     }
 }
 

@@ -28,7 +28,7 @@ impl FallbackLimits {
     }
 
     /// The second limit of `limit`.
-    pub(super) fn of(&self, limit: &Name) -> Option<&PlacedValue<Name>> {
+    pub(super) fn find(&self, limit: &Name) -> Option<&PlacedValue<Name>> {
         self.0.get(limit)
     }
 
@@ -82,7 +82,7 @@ impl FallbackLimits {
         for route in routes {
             let limits = route.limits.as_deref().unwrap_or_default();
             for limit in limits {
-                let Some(then) = self.of(&limit.value) else {
+                let Some(then) = self.find(&limit.value) else {
                     continue;
                 };
                 if let Some(both) = limits.iter().find(|other| other.value == then.value) {

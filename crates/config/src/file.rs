@@ -285,7 +285,7 @@ fn read_in(
     if extent == ConfigExtent::Part {
         part::complete(&mut table);
     }
-    let written = Arc::new(WrittenConfig::of(&report.source, &table));
+    let written = Arc::new(WrittenConfig::new(&report.source, &table));
     env_variables::fill(&mut table, &report);
     let redaction = SecretRedaction::new(&report.source, &table);
     let rules = walk(&table, &report, review).map(|rules| Rules {

@@ -95,7 +95,7 @@ pub(super) struct TokenReader<'t> {
 
 impl<'t> TokenReader<'t> {
     /// A reader at the beginning of `text`.
-    pub(super) fn of(text: &'t str) -> Self {
+    pub(super) fn from_text(text: &'t str) -> Self {
         Self { text, at: 0 }
     }
 

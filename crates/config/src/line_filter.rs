@@ -153,7 +153,7 @@ impl DurationOrder {
         }
     }
 
-    fn of(token: Token<'_>) -> Option<Self> {
+    fn from_token(token: Token<'_>) -> Option<Self> {
         Some(match token {
             Token::Sign("<") => Self::Below,
             Token::Sign("<=") => Self::AtMost,
@@ -185,7 +185,7 @@ pub(super) fn line_filter(field: &KeyField<'_>) -> Option<LineFilter> {
 }
 
 fn parse(text: &str) -> Result<LineFilter, ExpressionError> {
-    let mut reader = TokenReader::of(text);
+    let mut reader = TokenReader::from_text(text);
     let mut groups = vec![vec![comparison(&mut reader)?]];
     loop {
         let (token, at) = reader.next();
@@ -233,7 +233,7 @@ fn comparison(reader: &mut TokenReader<'_>) -> Result<LineComparison, Expression
 
 fn status(reader: &mut TokenReader<'_>) -> Result<LineComparison, ExpressionError> {
     let (token, at) = reader.next();
-    if let Some(order) = DurationOrder::of(token) {
+    if let Some(order) = DurationOrder::from_token(token) {
         let bound = code(reader)?;
         return Ok(LineComparison::Status(
             ComparisonOperator::Equal,
@@ -273,8 +273,8 @@ fn names(
 
 fn duration(reader: &mut TokenReader<'_>) -> Result<LineComparison, ExpressionError> {
     let (token, at) = reader.next();
-    let order =
-        DurationOrder::of(token).ok_or_else(|| unexpected(token, at, "`<`, `<=`, `>` or `>=`"))?;
+    let order = DurationOrder::from_token(token)
+        .ok_or_else(|| unexpected(token, at, "`<`, `<=`, `>` or `>=`"))?;
     let (token, at) = reader.next();
     let written = match token {
         // `1h30m` is a number and what stands at it.

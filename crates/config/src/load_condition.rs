@@ -303,7 +303,7 @@ pub(super) fn load_condition(field: &KeyField<'_>) -> Option<LoadCondition> {
 }
 
 fn parse(text: &str) -> Result<LoadCondition, ExpressionError> {
-    let mut reader = TokenReader::of(text);
+    let mut reader = TokenReader::from_text(text);
     let (joint, comparisons) = reader.joined(&JOINED, comparison)?;
     Ok(LoadCondition {
         text: Arc::from(text.trim()),

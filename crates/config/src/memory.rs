@@ -41,7 +41,7 @@ pub struct AvailableMemory {
 impl MemoryPlan {
     /// Adds up what `rules` may take on this machine.
     #[must_use]
-    pub fn of(rules: &Rules) -> Self {
+    pub fn new(rules: &Rules) -> Self {
         Self::within(rules, AvailableMemory::of_the_process())
     }
 
@@ -53,7 +53,7 @@ impl MemoryPlan {
             None => 1,
         });
         let tables: u64 = tables.sum();
-        let usage = UsageShare::of(tables).bytes;
+        let usage = UsageShare::new(tables).bytes;
         let lists = rules.lists.values().map(|list| list.bytes() as u64);
         let lists = lists.fold(0, u64::saturating_add);
         let stores = rules.routes.iter().any(|route| route.cache.is_some());
@@ -114,11 +114,11 @@ impl AvailableMemory {
     /// Returns the memory that this process may use.
     #[must_use]
     pub fn of_the_process() -> Option<Self> {
-        Self::of(Path::new("/"))
+        Self::from_root(Path::new("/"))
     }
 
     /// The least bound that the files under `root` name.
-    fn of(root: &Path) -> Option<Self> {
+    fn from_root(root: &Path) -> Option<Self> {
         let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
         let bounds = groups.lines().flat_map(|line| Self::of_group(root, line));
         bounds
@@ -246,7 +246,7 @@ mod tests {
             ),
         ] {
             let root = root(&files);
-            let found = AvailableMemory::of(root.path()).map(|available| available.bytes);
+            let found = AvailableMemory::from_root(root.path()).map(|available| available.bytes);
             assert_eq!(found, expected, "{files:?}");
         }
     }
@@ -271,7 +271,7 @@ mod tests {
             (15_000_000..20_000_000).contains(&sum),
             "two default limits: {sum}"
         );
-        assert_eq!(plan(0).usage, UsageShare::of(2).bytes);
+        assert_eq!(plan(0).usage, UsageShare::new(2).bytes);
         assert_eq!(plan(sum).warning(), None);
         let warning = plan(sum - 1).warning().expect("too much");
         assert!(

@@ -48,7 +48,7 @@ pub(super) struct PrefixKeys<'d> {
 
 impl<'d> PrefixKeys<'d> {
     /// The key of `[limit.NAME]`, asked for whatever is written.
-    pub(super) fn of(section: &TableSection<'d>) -> Self {
+    pub(super) fn from_section(section: &TableSection<'d>) -> Self {
         Self {
             prefixes: section.field("prefixes", EXAMPLE),
         }
@@ -70,7 +70,7 @@ impl<'d> PrefixKeys<'d> {
             return field.refuse(message, format!("keep at most {}", bounds::PREFIX_LEVELS));
         }
         check_single(field, limit)?;
-        let own = limit.key.0.iter().find_map(PrefixLengths::of);
+        let own = limit.key.0.iter().find_map(PrefixLengths::from_part);
         let Some(own) = own else {
             return field.refuse(
                 format!("the key of this limit has no address: \"{}\"", limit.key),
@@ -87,7 +87,7 @@ impl<'d> PrefixKeys<'d> {
 
 impl PrefixLengths {
     /// The lengths at which a part of a key counts the client's address.
-    fn of(part: &KeyPart) -> Option<Self> {
+    fn from_part(part: &KeyPart) -> Option<Self> {
         match part {
             KeyPart::ClientIp { v4, v6 } => Some(Self { v4: *v4, v6: *v6 }),
             _ => None,
@@ -97,7 +97,7 @@ impl PrefixLengths {
     /// The lengths that `/24,/56` names.
     fn parse(text: &str) -> Result<Self, ParseError> {
         let lengths = match text.starts_with('/') {
-            true => Self::of(&key::part(&format!("client.ip{text}"))?),
+            true => Self::from_part(&key::part(&format!("client.ip{text}"))?),
             false => None,
         };
         lengths.ok_or_else(|| {

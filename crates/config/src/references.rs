@@ -68,7 +68,7 @@ pub(super) fn check_used(
     let limits = routes
         .iter()
         .flat_map(|route| route.limits.iter().flatten())
-        .flat_map(|limit| std::iter::once(limit).chain(fallbacks.of(&limit.value)));
+        .flat_map(|limit| std::iter::once(limit).chain(fallbacks.find(&limit.value)));
     let origins = routes.iter().filter_map(|route| route.origin.as_ref());
     let names = |names: &mut dyn Iterator<Item = &PlacedValue<Name>>| -> BTreeSet<Name> {
         names.map(|name| name.value.clone()).collect()

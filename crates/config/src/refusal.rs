@@ -47,7 +47,7 @@ const OWN: [HeaderName; 6] = [
 ];
 
 /// The `refusal` of a limit or route: `None` inside when it is not written, outside when it is wrong.
-pub(super) fn of(section: &TableSection<'_>) -> Option<Option<Arc<RefusalRules>>> {
+pub(super) fn from_section(section: &TableSection<'_>) -> Option<Option<Arc<RefusalRules>>> {
     section.optional("refusal", "{ status = 503 }", |field| {
         rules(field).map(Arc::new)
     })

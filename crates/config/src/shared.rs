@@ -27,7 +27,7 @@ pub(super) struct StoreModeKeys<'d> {
 
 impl<'d> StoreModeKeys<'d> {
     /// The keys, asked for whatever is written.
-    pub(super) fn of(section: &TableSection<'d>) -> Self {
+    pub(super) fn from_section(section: &TableSection<'d>) -> Self {
         Self {
             store: section.field("store", "\"shared-strict\""),
             on_failure: section.field("on_store_failure", "\"local\""),

@@ -154,7 +154,7 @@ mod tests {
 
     fn read(path: &str, text: &str) -> Result<Template, ParseError> {
         let (pattern, regex) = pattern::path(path).expect("a path");
-        let groups = regex.as_ref().and_then(PathGroups::of);
+        let groups = regex.as_ref().and_then(PathGroups::from_expression);
         template(
             text,
             &AllowedSlots::of_field(Some(&pattern), groups.as_ref()),

@@ -34,7 +34,7 @@ pub(super) struct TierKeys<'d> {
 
 impl<'d> TierKeys<'d> {
     /// The keys of `[limit.NAME]`, asked for whatever is written.
-    pub(super) fn of(section: &TableSection<'d>) -> Self {
+    pub(super) fn from_section(section: &TableSection<'d>) -> Self {
         Self {
             tier: section.field("tier", "\"jwt.plan\""),
             tiers: section.field("tiers", EXAMPLE),
@@ -164,7 +164,7 @@ fn one<'d>(
             let section = TableSection::new(field.report, field.place.clone(), limit, Some(table));
             let rates = section.required("rates", "[\"60 per 1m\"]");
             let tier = rates.and_then(|rates| tier(&rates, about));
-            let activation = ActivationKeys::of(&section).read();
+            let activation = ActivationKeys::from_section(&section).read();
             section.finish();
             (tier, activation)
         }

@@ -45,7 +45,7 @@ impl fmt::Debug for WrittenConfig {
 
 impl WrittenConfig {
     /// The tables of these files.
-    pub(super) fn of(source: &SourceText<'_>, table: &DeTable<'_>) -> Self {
+    pub(super) fn new(source: &SourceText<'_>, table: &DeTable<'_>) -> Self {
         Self {
             tables: written_table(table),
             files: written_files(source, table),
@@ -328,7 +328,7 @@ mod tests {
 
     fn config(text: &str) -> WrittenConfig {
         let source = SourceText::new("gateway.toml", text);
-        WrittenConfig::of(&source, DeTable::parse(text).unwrap().get_ref())
+        WrittenConfig::new(&source, DeTable::parse(text).unwrap().get_ref())
     }
 
     /// Goal: a reader of a log sees what a reload did. Method: two files that differ in each way.

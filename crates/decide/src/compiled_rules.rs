@@ -96,7 +96,7 @@ impl CompiledRules {
                 &rules.client,
                 rules.server.defence.path_override_headers,
                 rules.server.defence.underscores,
-                named_fields::of(&rules),
+                named_fields::list(&rules),
             ),
             marks: marks(&rules),
             rules,

@@ -74,16 +74,16 @@ impl ConfigExplanation {
     ///
     /// # Errors
     /// The request cannot be explained.
-    pub fn of(loaded: &Loaded, question: Option<&RequestQuestion>) -> Result<Self, BadRequest> {
+    pub fn new(loaded: &Loaded, question: Option<&RequestQuestion>) -> Result<Self, BadRequest> {
         let rules = &loaded.rules;
         let seed = KeySeed::from_seed(Seed::from_bytes([0; 16]));
         let request = question
             .map(|question| {
                 let compiled = compiled(rules, &seed);
-                RequestExplained::of(&compiled, &seed, EnforcedKeys::Unknown, question)
+                RequestExplained::new(&compiled, &seed, EnforcedKeys::Unknown, question)
             })
             .transpose()?;
-        let memory = MemoryPlan::of(rules);
+        let memory = MemoryPlan::new(rules);
         let limits = rules.limits.iter();
         let lists = rules.lists.iter().map(|(name, list)| ListExplained {
             name: name.to_string(),
@@ -92,18 +92,18 @@ impl ConfigExplanation {
         });
         Ok(Self {
             limits: limits
-                .map(|(name, limit)| LimitExplained::of(name, limit, rules))
+                .map(|(name, limit)| LimitExplained::new(name, limit, rules))
                 .collect(),
             lists: lists.collect(),
             routes: rules
                 .routes
                 .iter()
-                .map(|route| RouteExplained::of(route, rules))
+                .map(|route| RouteExplained::new(route, rules))
                 .collect(),
             listeners: rules
                 .listeners
                 .iter()
-                .filter_map(|listener| ListenerExplained::of(listener, rules))
+                .filter_map(|listener| ListenerExplained::new(listener, rules))
                 .collect(),
             warnings: loaded
                 .warnings

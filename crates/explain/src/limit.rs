@@ -1,7 +1,7 @@
 //! Explains one limit: a clause for each property of its rules, collected in one place.
 //!
 //! The numbers are those that docs/limiter.md derives. A field of the rules that clients notice gets a clause of its own, and a
-//! line in [`LimitExplained::of`]; the clauses that are not about the rates are in `action`, `tier` and `penalty`.
+//! line in [`LimitExplained::new`]; the clauses that are not about the rates are in `action`, `tier` and `penalty`.
 
 use serde::Serialize;
 use sluicegate_limiter::{Algorithm, Alignment, Limit, Policy, Rate, Refill};
@@ -76,7 +76,7 @@ pub struct LimitExplained {
 impl LimitExplained {
     /// Explains the limit `name`.
     #[must_use]
-    pub fn of(name: &Name, limit: &LimitRules, rules: &Rules) -> Self {
+    pub fn new(name: &Name, limit: &LimitRules, rules: &Rules) -> Self {
         let rates = || limit.policy.rates().iter();
         let held = rates()
             .map(|rate| held_seconds(limit.policy.algorithm(), rate))

@@ -20,7 +20,7 @@ pub struct ListenerExplained {
 
 impl ListenerExplained {
     /// Explains a listener; `None` for one whose requests are served, as the routes say.
-    pub(super) fn of(listener: &ListenerRules, rules: &Rules) -> Option<Self> {
+    pub(super) fn new(listener: &ListenerRules, rules: &Rules) -> Option<Self> {
         let answers = match listener.protocol {
             ListenerProtocol::Http => return None,
             ListenerProtocol::ForwardAuth {

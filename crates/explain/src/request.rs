@@ -197,7 +197,7 @@ impl RequestExplained {
     ///
     /// # Errors
     /// The head is malformed: invalid escapes, an invalid host.
-    pub fn of(
+    pub fn new(
         compiled: &CompiledRules,
         seed: &KeySeed,
         enforced: EnforcedKeys,

@@ -56,11 +56,11 @@ enum ConditionValues {
 impl RouteExplained {
     /// Explains `route` among the other `rules`.
     #[must_use]
-    pub fn of(route: &RouteRules, rules: &Rules) -> Self {
+    pub fn new(route: &RouteRules, rules: &Rules) -> Self {
         Self::telling(route, rules, ConditionValues::Shown)
     }
 
-    /// Explains a route as [`Self::of`] does, for readers who may not see the values of headers and parameters.
+    /// Explains a route as [`Self::new`] does, for readers who may not see the values of headers and parameters.
     #[must_use]
     pub fn without_secrets(route: &RouteRules, rules: &Rules) -> Self {
         Self::telling(route, rules, ConditionValues::Hidden)

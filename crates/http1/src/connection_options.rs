@@ -16,7 +16,7 @@ use crate::version::HttpVersion;
 /// let read = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close, X-Hop\r\n\r\n";
 /// let mut head = RequestHead::new();
 /// head.parse(read, &HeadLimits { bytes: 1024, fields: 16, target: 64 })?;
-/// let options = ConnectionOptions::of(head.fields(), read);
+/// let options = ConnectionOptions::new(head.fields(), read);
 /// assert!(options.has_close() && !options.keeps_connection(HttpVersion::Http11));
 /// assert!(options.nominates(head.fields(), read, b"x-hop"));
 /// # Ok(())
@@ -34,7 +34,7 @@ pub struct ConnectionOptions {
 impl ConnectionOptions {
     /// Reads the options of the head in `read`. RFC 9110 §5.6.1: empty elements of a list do not count.
     #[must_use]
-    pub fn of(fields: &FieldLines, read: &[u8]) -> Self {
+    pub fn new(fields: &FieldLines, read: &[u8]) -> Self {
         let mut options = Self::default();
         for value in fields.values(read, KnownField::Connection) {
             // Mostly it is one option.
@@ -173,7 +173,7 @@ mod tests {
 
     fn options(lines: &str) -> ConnectionOptions {
         let (read, head) = head(lines);
-        ConnectionOptions::of(head.fields(), &read)
+        ConnectionOptions::new(head.fields(), &read)
     }
 
     /// Goal: a connection persists as RFC 9112 §9.3 says. Method: options in each spelling, in both versions.
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn options_nominate_fields() {
         let (read, head) = head("Connection: X-Hop, keep-alive\r\nA: x-other\r\nConnection:y\r\n");
-        let options = ConnectionOptions::of(head.fields(), &read);
+        let options = ConnectionOptions::new(head.fields(), &read);
         let nominates = |name: &str| options.nominates(head.fields(), &read, name.as_bytes());
         for name in ["x-hop", "Keep-Alive", "Y"] {
             assert!(nominates(name), "{name}");

@@ -18,7 +18,7 @@ pub(crate) struct ByteRange {
 
 impl ByteRange {
     /// Returns the range of so many bytes from `start`.
-    pub(crate) fn of(start: usize, bytes: usize) -> Self {
+    pub(crate) fn new(start: usize, bytes: usize) -> Self {
         Self {
             start: position(start),
             end: position(start + bytes),
@@ -238,7 +238,7 @@ impl FieldLines {
         let range = FieldRange {
             start: position(start),
             name_end: position(start + line.field.name.len()),
-            value: ByteRange::of(value_start, line.field.value.len()),
+            value: ByteRange::new(value_start, line.field.value.len()),
             known: line.field.known,
             is_usual: line.is_usual,
         };

@@ -201,8 +201,8 @@ impl RequestHead {
             RequestTarget::Absolute(_) => TargetForm::Absolute,
         };
         self.version = HttpVersion::named(version).ok_or(RuleViolation::Version)?;
-        self.method = ByteRange::of(start, method.len());
-        self.target = ByteRange::of(start + method.len() + 1, target.len());
+        self.method = ByteRange::new(start, method.len());
+        self.target = ByteRange::new(start + method.len() + 1, target.len());
         Ok(())
     }
 

@@ -169,7 +169,7 @@ impl ResponseHead {
             reason,
         } = StatusLine::parse(line)?;
         (self.version, self.status) = (version, status);
-        self.reason = ByteRange::of(line.len() - reason.len(), reason.len());
+        self.reason = ByteRange::new(line.len() - reason.len(), reason.len());
         Ok(())
     }
 }

@@ -117,7 +117,7 @@ impl Decision {
         if self.is_admitted() {
             let statuses = self.statuses().into_iter();
             let refunded = statuses.map(|status| (status.refunded(units), false));
-            let answer = ComputedAnswer::of(refunded).with_placement(self.placement());
+            let answer = ComputedAnswer::new(refunded).with_placement(self.placement());
             self.0 = DecisionSource::Computed(answer);
         }
     }
@@ -134,7 +134,7 @@ impl Decision {
     pub fn statuses(&self) -> RateStatuses {
         match &self.0 {
             DecisionSource::Words(words) => {
-                RateStatuses::of(words.rates().map(|rate| words.status(rate)))
+                RateStatuses::new(words.rates().map(|rate| words.status(rate)))
             }
             DecisionSource::Computed(answer) => answer.statuses(),
         }
@@ -236,7 +236,7 @@ impl WordEvidence {
                 (self.status(rate), false)
             }
         });
-        ComputedAnswer::of(statuses).with_placement(self.finding.placement)
+        ComputedAnswer::new(statuses).with_placement(self.finding.placement)
     }
 
     /// Returns the status of a refusing rate with charges that are made later.
@@ -306,7 +306,7 @@ impl WordEvidence {
     fn answer(&self) -> ComputedAnswer {
         let refuses = |rate| self.finding.refusing.has(rate);
         let statuses = self.rates().map(|rate| (self.status(rate), refuses(rate)));
-        ComputedAnswer::of(statuses).with_placement(self.finding.placement)
+        ComputedAnswer::new(statuses).with_placement(self.finding.placement)
     }
 
     /// The rate that refuses with the longest wait, of equal ones the first, and the wait.

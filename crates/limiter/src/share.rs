@@ -94,7 +94,7 @@ const COUNT_BITS: u32 = 24;
 const MOST: u32 = (1 << COUNT_BITS) - 1;
 
 impl ShareCell {
-    fn of(bits: u64) -> Self {
+    fn from_bits(bits: u64) -> Self {
         let count = |bits: u64| bits as u32 & MOST;
         Self {
             number: (bits >> (2 * COUNT_BITS)) as u16,
@@ -170,7 +170,7 @@ impl PayerAccount<'_> {
         let share = share(self.capacity);
         // Relaxed, here and below: each cell is a fact by itself and publishes nothing.
         let sum = |cell: &AtomicU64| {
-            ShareCell::of(cell.load(Ordering::Relaxed))
+            ShareCell::from_bits(cell.load(Ordering::Relaxed))
                 .in_window(number)
                 .sum()
         };
@@ -182,7 +182,14 @@ impl PayerAccount<'_> {
     pub(crate) fn enter(&self) {
         let number = self.number();
         for cell in self.shares.cells_of(self.payer) {
-            let next = |bits| Some(ShareCell::of(bits).in_window(number).one_more().bits());
+            let next = |bits| {
+                Some(
+                    ShareCell::from_bits(bits)
+                        .in_window(number)
+                        .one_more()
+                        .bits(),
+                )
+            };
             // Lock-free: another round means that another thread changed the cell. It always has a next word.
             let _always = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         }
@@ -257,7 +264,7 @@ mod tests {
                 before,
                 within,
             };
-            assert_eq!(ShareCell::of(cell.bits()), cell);
+            assert_eq!(ShareCell::from_bits(cell.bits()), cell);
             assert!(cell.one_more().within <= MOST);
             let next = cell.in_window(number.wrapping_add(1));
             assert_eq!((next.before, next.within), (within, 0));

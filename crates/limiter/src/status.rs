@@ -61,7 +61,7 @@ pub struct RateStatuses(ArrayVec<RateStatus, MAX_RATES>);
 
 impl RateStatuses {
     /// Collects the first [`MAX_RATES`] statuses.
-    pub(crate) fn of(statuses: impl Iterator<Item = RateStatus>) -> Self {
+    pub(crate) fn new(statuses: impl Iterator<Item = RateStatus>) -> Self {
         Self(statuses.take(MAX_RATES).collect())
     }
 }

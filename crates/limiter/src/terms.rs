@@ -99,7 +99,7 @@ impl Deref for PolicyTerms {
 
 impl DrainTime {
     /// Converts ticks, of which `count` make a millisecond.
-    pub(crate) fn of(ticks: i64, count: u32) -> Option<Self> {
+    pub(crate) fn new(ticks: i64, count: u32) -> Option<Self> {
         let ticks = u64::try_from(ticks).ok()?;
         let count = u64::from(count.max(1));
         Some(Self {

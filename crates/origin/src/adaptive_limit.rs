@@ -216,7 +216,7 @@ impl ServerLimit {
         if self.heavy == HeavyClients::Queued {
             return None;
         }
-        let own = self.limit.clients.of(client);
+        let own = self.limit.clients.count(client);
         (own >= free.saturating_mul(HEAVY)).then_some(LimitRefusal::Heavy(own))
     }
 

@@ -346,5 +346,5 @@ fn no_interleaving_exceeds_the_limit() {
         }
     });
     assert_eq!(server.waiting(), 0);
-    assert!((1..=4).all(|number| server.limit.clients.of(client(number)) == 0));
+    assert!((1..=4).all(|number| server.limit.clients.count(client(number)) == 0));
 }

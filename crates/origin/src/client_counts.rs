@@ -51,7 +51,7 @@ impl Default for ClientCounts {
 
 impl ClientCounts {
     /// Returns the number of requests of a client.
-    pub(super) fn of(&self, client: ClientTag) -> u32 {
+    pub(super) fn count(&self, client: ClientTag) -> u32 {
         let Some(bucket) = self.0.get(bucket_of(client)) else {
             return 0;
         };
@@ -133,7 +133,7 @@ mod tests {
                 } else if let Some(at) = own.pop() {
                     counts.remove(at);
                 }
-                prop_assert_eq!(counts.of(client(number)), own.len() as u32);
+                prop_assert_eq!(counts.count(client(number)), own.len() as u32);
             }
         }
     }
@@ -148,11 +148,14 @@ mod tests {
             .collect();
         assert_eq!(counted.len(), 8);
         assert_eq!(counts.add(of_bucket(9)), None);
-        assert_eq!(counts.of(of_bucket(9)), 0);
-        assert!((1..=8).all(|one| counts.of(of_bucket(one)) == 1));
+        assert_eq!(counts.count(of_bucket(9)), 0);
+        assert!((1..=8).all(|one| counts.count(of_bucket(one)) == 1));
         counts.remove(counted[3]);
         assert!(counts.add(of_bucket(9)).is_some());
-        assert_eq!((counts.of(of_bucket(9)), counts.of(of_bucket(4))), (1, 0));
+        assert_eq!(
+            (counts.count(of_bucket(9)), counts.count(of_bucket(4))),
+            (1, 0)
+        );
     }
 
     /// Goal: no interleaving loses or invents a request. Method: threads that add and remove for the same clients; nothing is left.
@@ -165,13 +168,13 @@ mod tests {
                     for turn in 0..5_000 {
                         let own = client(turn % 3);
                         if let Some(at) = counts.add(own) {
-                            assert!(counts.of(own) >= 1);
+                            assert!(counts.count(own) >= 1);
                             counts.remove(at);
                         }
                     }
                 });
             }
         });
-        assert!((0..3).all(|number| counts.of(client(number)) == 0));
+        assert!((0..3).all(|number| counts.count(client(number)) == 0));
     }
 }

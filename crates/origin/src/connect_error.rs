@@ -61,7 +61,7 @@ impl From<ConnectFailure> for ConnectError {
 
 impl ConnectError {
     /// Returns the reason behind an error of a connection to `server`.
-    pub(super) fn of(error: &Error, server: &OriginServer) -> Self {
+    pub(super) fn from_error(error: &Error, server: &OriginServer) -> Self {
         use ErrorType as E;
         Self::Failed(match error.etype() {
             E::Custom(NO_CONNECTION) => return Self::AtBound,
@@ -183,7 +183,7 @@ mod tests {
                 "invalid peer certificate: UnknownIssuer",
             ),
         ] {
-            let ConnectError::Failed(failure) = ConnectError::of(&error, server) else {
+            let ConnectError::Failed(failure) = ConnectError::from_error(&error, server) else {
                 panic!("{error}");
             };
             let failure = OriginFailure::Connect(failure);

@@ -195,7 +195,7 @@ impl OriginConnector {
         } else {
             server.open_stream(&self.transport, &server.peer).await
         };
-        match opened.map_err(|error| ConnectError::of(&error, server)) {
+        match opened.map_err(|error| ConnectError::from_error(&error, server)) {
             Ok(stream) => Ok(self.begin((stream, turn), need, server)?),
             Err(error @ ConnectError::AtBound) => {
                 // A connection may have become idle meanwhile. If not, idle ones are of no use to this request, and make room.

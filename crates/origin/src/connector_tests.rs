@@ -134,7 +134,7 @@ async fn idle_connections_of_one_path_give_way_to_the_other() {
 
     let mut held = permit(&pool);
     let refused = framework.new_stream(&held.server.peer).await;
-    let refused = refused.map_err(|error| ConnectError::of(&error, &held.server));
+    let refused = refused.map_err(|error| ConnectError::from_error(&error, &held.server));
     assert!(matches!(refused, Err(ConnectError::AtBound)));
     assert!(held.search_again(&mut wait).await);
     let stream = framework.new_stream(&held.server.peer).await;

@@ -21,7 +21,7 @@ pub struct FieldChanges<'a> {
 impl<'a> FieldChanges<'a> {
     /// Returns the received fields, unchanged.
     #[must_use]
-    pub fn of(received: &'a ReceivedFields) -> Self {
+    pub fn new(received: &'a ReceivedFields) -> Self {
         Self {
             received,
             removed: Vec::new(),
@@ -143,7 +143,7 @@ mod tests {
             let mut map = received.clone();
             apply(&edits, &mut map);
             let fields = ReceivedFields::from(received);
-            let mut changes = FieldChanges::of(&fields);
+            let mut changes = FieldChanges::new(&fields);
             apply(&edits, &mut changes);
             for name in &NAMES {
                 let left = changes.left().filter(|field| field.name == *name);

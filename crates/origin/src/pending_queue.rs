@@ -180,7 +180,7 @@ impl PendingQueue {
         // Before it is counted: whoever sees the count and sends another request knows that the other one ranks behind.
         let ticket = wait.ticket();
         let (counted, ahead) = self.enter();
-        let mut turn = (ahead == 0).then(|| QueueTurn::of(self));
+        let mut turn = (ahead == 0).then(|| QueueTurn::new(self));
         loop {
             if let Some(own) = turn.take() {
                 wakes = self.line().wakes;
@@ -193,7 +193,7 @@ impl PendingQueue {
                 }
             }
             turn = match self.join_order((ticket, client), wakes) {
-                None => Some(QueueTurn::of(self)),
+                None => Some(QueueTurn::new(self)),
                 Some(mut lined) => match tokio::time::timeout_at(end, &mut lined.turn).await {
                     Ok(Ok(turn)) => Some(turn),
                     Ok(Err(_)) | Err(_) => return (PickResult::Full, None),
@@ -257,7 +257,7 @@ impl PendingQueue {
         };
         if let Some(next) = next {
             // A turn that is not received wakes the next request (invariant 1).
-            let _ = next.send(QueueTurn::of(self));
+            let _ = next.send(QueueTurn::new(self));
         }
     }
 
@@ -286,7 +286,7 @@ impl PendingQueue {
 }
 
 impl QueueTurn {
-    fn of(queue: &Arc<PendingQueue>) -> Self {
+    fn new(queue: &Arc<PendingQueue>) -> Self {
         Self(Some(Arc::clone(queue)))
     }
 

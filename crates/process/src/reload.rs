@@ -89,7 +89,7 @@ impl Reloader {
         tell_broken(rules);
         Self {
             storage: Arc::new(storage),
-            version_at_start: FilesVersion::of(&files_of(file, rules)),
+            version_at_start: FilesVersion::new(&files_of(file, rules)),
             requests: ReloadRequests::default(),
             file: file.to_owned(),
             bound: Bound {
@@ -140,7 +140,7 @@ impl Reloader {
                 if !warnings.is_empty() {
                     warn!("{}", warnings.for_readers());
                 }
-                if let Some(warning) = MemoryPlan::of(&rules).warning() {
+                if let Some(warning) = MemoryPlan::new(&rules).warning() {
                     warn!("{warning}");
                 }
                 self.apply(shared, rules, &warnings, trigger);

@@ -106,7 +106,7 @@ impl SharedState {
         let cache = ResponseCache::of_the_process(&rules.cache);
         let connection_limiter = Arc::new(ConnectionLimiter::new(open_files, &rules));
         let origin_requests = OriginRequests::new(open_files, &rules);
-        let most_idle = FileShares::of(open_files, &rules).most_idle();
+        let most_idle = FileShares::new(open_files, &rules).most_idle();
         let origins = OriginConnector::new(most_idle);
         let memory = AvailableMemory::of_the_process().map(|memory| memory.bytes);
         let state_dir = rules.server.state_dir.clone();

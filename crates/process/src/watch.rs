@@ -65,12 +65,12 @@ impl BackgroundService for Reloads {
             tokio::select! {
                 () = self.hangup.notified() => {
                     info!("SIGHUP: reloading");
-                    watch.seen = FilesVersion::of(&self.process.files());
+                    watch.seen = FilesVersion::new(&self.process.files());
                     self.process.reload(ReloadTrigger::Hangup);
                 }
                 () = self.process.reloader.requests.requested() => {
                     info!("reloading, as asked for by the admin listener");
-                    watch.seen = FilesVersion::of(&self.process.files());
+                    watch.seen = FilesVersion::new(&self.process.files());
                     let requests = &self.process.reloader.requests;
                     requests.fulfill(|peers| self.process.reload(ReloadTrigger::Requests(peers)));
                 }
@@ -132,7 +132,7 @@ impl Watch {
     /// Reloads `process` if a file has changed.
     fn look(&mut self, process: &GatewayProcess) -> bool {
         // The files at this moment: a pattern may match another file than before.
-        let version = FilesVersion::of(&process.files());
+        let version = FilesVersion::new(&process.files());
         if version == self.seen {
             return false;
         }
@@ -177,7 +177,7 @@ type FileFacts = (u64, u64, i64, i64, u64);
 impl FilesVersion {
     /// Returns the version; follows symbolic links, so that a swapped config map is a new version.
     #[must_use]
-    pub fn of(files: &[PathBuf]) -> Self {
+    pub fn new(files: &[PathBuf]) -> Self {
         let version = |file: &PathBuf| {
             let facts = std::fs::metadata(file).ok()?;
             Some((

@@ -26,7 +26,7 @@ impl AcceptError {
     const ALL: [Self; 3] = [Self::Descriptors, Self::Memory, Self::Other];
 
     /// Returns what is lacking by the error of the system.
-    fn of(error: &io::Error) -> Self {
+    fn from_error(error: &io::Error) -> Self {
         match error.raw_os_error().map(Errno::from_raw) {
             Some(Errno::EMFILE | Errno::ENFILE) => Self::Descriptors,
             Some(Errno::ENOBUFS | Errno::ENOMEM) => Self::Memory,
@@ -48,7 +48,7 @@ impl AcceptErrorCounts {
     /// Counts one.
     pub fn count(&self, error: &io::Error) {
         // Relaxed, here and below: counts for the scrape, each on its own.
-        self.0[AcceptError::of(error) as usize].fetch_add(1, Ordering::Relaxed);
+        self.0[AcceptError::from_error(error) as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns the metric; a series appears with its first count.

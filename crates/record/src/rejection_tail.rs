@@ -98,7 +98,7 @@ impl RejectionTail {
         if !self.has_room.load(Ordering::Relaxed) {
             return;
         }
-        sample.push(TailedRejection::of(outcome));
+        sample.push(TailedRejection::new(outcome));
         if sample.len() >= bounds::EVENTS_REJECTIONS {
             self.has_room.store(false, Ordering::Relaxed);
         }
@@ -111,7 +111,7 @@ impl RejectionTail {
 }
 
 impl TailedRejection {
-    fn of(outcome: &Outcome<'_>) -> Self {
+    fn new(outcome: &Outcome<'_>) -> Self {
         let rejecting = outcome.rejection.map(|by| usize::from(by.limit));
         let lacking = outcome.missing_keys.first().map(|missing| missing.limit);
         let limit = rejecting.or(lacking);

@@ -27,7 +27,7 @@ fn trace(parent: Option<&'static str>) -> TraceContext {
     let parent = parent.map(|text| (TRACEPARENT.clone(), HeaderValue::from_static(text)));
     let headers: ReceivedFields = parent.into_iter().collect();
     let id = RequestId::from_bits(7);
-    TraceContext::of(&headers, id, FlagAuthority::Gateway, Share::ALL)
+    TraceContext::from_headers(&headers, id, FlagAuthority::Gateway, Share::ALL)
         .exported_as(SpanExport::Spans)
 }
 

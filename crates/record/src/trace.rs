@@ -96,7 +96,7 @@ impl TraceContext {
             PeerTrust::Trusted => FlagAuthority::Sender,
             PeerTrust::Stranger => FlagAuthority::Gateway,
         };
-        let trace = Self::of(headers, request_id, flag_of, tracing.sample_ratio);
+        let trace = Self::from_headers(headers, request_id, flag_of, tracing.sample_ratio);
         let collector = tracing.otlp.as_ref();
         Some(
             match collector.map(|rules| rules.sends(OtlpSignal::Traces)) {
@@ -108,7 +108,7 @@ impl TraceContext {
 
     /// Makes the span for a request with these fields and this id.
     #[must_use]
-    pub fn of(
+    pub fn from_headers(
         headers: &ReceivedFields,
         request_id: RequestId,
         flag_of: FlagAuthority,
@@ -313,7 +313,7 @@ mod tests {
     }
 
     fn of(headers: &ReceivedFields, flag_of: FlagAuthority, share: Share) -> TraceContext {
-        TraceContext::of(headers, RequestId::from_bits(7), flag_of, share)
+        TraceContext::from_headers(headers, RequestId::from_bits(7), flag_of, share)
     }
 
     /// Goal: a valid trace continues under a span of the gateway, and a malformed one does not. Method: the standard's example and each

@@ -85,7 +85,7 @@ impl RequestChanges {
 
 impl ConfigComparison {
     /// Compares what both engines have counted. `report` is that of the new one, `before` that of the old one, whose file is `config`.
-    pub(super) fn of(
+    pub(super) fn new(
         config: String,
         changes: RequestChanges,
         (old, before): (&ReplayEngine, ReplayReport),
@@ -104,7 +104,7 @@ impl ConfigComparison {
         };
         let differences = report.limits.keys().filter(|name| is_same(name));
         let differences = differences.filter_map(|name| {
-            let difference = LimitDifference::of(name, old, new)?;
+            let difference = LimitDifference::new(name, old, new)?;
             Some((name.clone(), difference))
         });
         Self {
@@ -120,7 +120,7 @@ impl ConfigComparison {
 }
 
 impl LimitDifference {
-    fn of(name: &str, old: &ReplayEngine, new: &ReplayEngine) -> Option<Self> {
+    fn new(name: &str, old: &ReplayEngine, new: &ReplayEngine) -> Option<Self> {
         let before = &old.counts_of(name)?.keys;
         let now = &new.counts_of(name)?.keys;
         let rejected = before.rejected().chain(now.rejected());

@@ -36,7 +36,7 @@ pub(super) struct LogCoverage {
 
 impl LogCoverage {
     /// Removes from `rules` what the log cannot judge. `has_host` is set if requests have a host.
-    pub(super) fn of(rules: &mut Rules, facts: &LogFacts, has_host: bool) -> Self {
+    pub(super) fn new(rules: &mut Rules, facts: &LogFacts, has_host: bool) -> Self {
         let mut coverage = Self::default();
         for (name, limit) in &mut rules.limits {
             if let Some(reason) = missing_part(limit, facts, has_host) {
@@ -222,7 +222,7 @@ pub(super) fn survey_for(
         return Ok(());
     }
     let has_host = reader.facts().has_host || host.is_some();
-    let coverage = LogCoverage::of(&mut rules.clone(), reader.facts(), has_host);
+    let coverage = LogCoverage::new(&mut rules.clone(), reader.facts(), has_host);
     match coverage.lacks_values {
         true => reader.survey(),
         false => Ok(()),
@@ -414,7 +414,7 @@ respond = { status = 200 }
             request_fields: ["user-agent".to_owned()].into(),
             ..LogFacts::default()
         };
-        let coverage = LogCoverage::of(&mut rules, &facts, false);
+        let coverage = LogCoverage::new(&mut rules, &facts, false);
         let names: Vec<_> = coverage
             .not_judged
             .iter()
@@ -472,7 +472,7 @@ origin = "app"
             request_fields: ["user-agent".to_owned()].into(),
             ..LogFacts::default()
         };
-        let coverage = LogCoverage::of(&mut rules, &facts, true);
+        let coverage = LogCoverage::new(&mut rules, &facts, true);
         let reasons: Vec<_> = (coverage.not_judged.iter())
             .map(|limit| (&*limit.limit, &*limit.reason))
             .collect();
@@ -509,7 +509,7 @@ origin = "app"
                 .into(),
             ..LogFacts::default()
         };
-        let coverage = LogCoverage::of(&mut rules, &facts, true);
+        let coverage = LogCoverage::new(&mut rules, &facts, true);
         assert_eq!(coverage.not_judged, []);
         assert_eq!(coverage.notes, Vec::<String>::new());
         assert!(rules.limits["ip"].concurrency.is_some());

@@ -80,7 +80,7 @@ impl ReplayEngine {
         host: Option<&str>,
     ) -> Self {
         let start = Timestamp::from_nanos(facts.first_time.unwrap_or(0));
-        let coverage = LogCoverage::of(&mut rules, facts, facts.has_host || host.is_some());
+        let coverage = LogCoverage::new(&mut rules, facts, facts.has_host || host.is_some());
         let compiled = CompiledRules::alone(rules, seed, start);
         let names: Vec<Name> = compiled.limits.keys().cloned().collect();
         let indexes = |route: &CompiledRoute| {

@@ -203,7 +203,7 @@ pub(super) struct ReplayedSpan {
 
 impl ReplayReport {
     /// Returns the report of what `engine` has counted.
-    pub(super) fn of(engine: &ReplayEngine, log: LogSummary) -> Self {
+    pub(super) fn new(engine: &ReplayEngine, log: LogSummary) -> Self {
         let rules = engine.rules();
         let is_judged = |name: &str| {
             let mut unjudged = engine.coverage.not_judged.iter();
@@ -211,7 +211,7 @@ impl ReplayReport {
         };
         let limits = engine.limits().iter().filter(|(name, _)| is_judged(name));
         let limits = limits.filter_map(|(name, counts)| {
-            let report = LimitReport::of(rules.limits.get(name)?, counts);
+            let report = LimitReport::new(rules.limits.get(name)?, counts);
             Some((name.to_string(), report))
         });
         let mut notes = engine.coverage.notes.clone();
@@ -223,9 +223,9 @@ impl ReplayReport {
             ));
         }
         Self {
-            outcomes: OutcomeSummary::of(&engine.counts),
+            outcomes: OutcomeSummary::new(&engine.counts),
             limits: limits.collect(),
-            routes: engine.routes().iter().map(RouteReport::of).collect(),
+            routes: engine.routes().iter().map(RouteReport::new).collect(),
             not_judged: engine.coverage.not_judged.clone(),
             notes,
             against: None,
@@ -265,7 +265,7 @@ fn notes_of(counts: &OutcomeCounts, log: &LogSummary) -> Vec<String> {
 
 impl LogSummary {
     /// Returns the summary of what was read.
-    pub(super) fn of(
+    pub(super) fn new(
         facts: &LogFacts,
         stats: &ReadStats,
         span: ReplayedSpan,
@@ -308,7 +308,7 @@ impl LogSummary {
 }
 
 impl OutcomeSummary {
-    fn of(counts: &OutcomeCounts) -> Self {
+    fn new(counts: &OutcomeCounts) -> Self {
         Self {
             requests: counts.requests,
             admitted: counts.admitted,
@@ -323,7 +323,7 @@ impl OutcomeSummary {
 }
 
 impl RouteReport {
-    fn of(counts: &RouteTally) -> Self {
+    fn new(counts: &RouteTally) -> Self {
         Self {
             route: counts.name.clone(),
             requests: counts.requests,
@@ -333,7 +333,7 @@ impl RouteReport {
 }
 
 impl LimitReport {
-    fn of(rules: &LimitRules, counts: &LimitTally) -> Self {
+    fn new(rules: &LimitRules, counts: &LimitTally) -> Self {
         let keys = &counts.keys;
         let mut rejected: Vec<(u64, KeyCount)> = keys.rejected().collect();
         // Equal counts are ordered by key, so that a report is the same each time.

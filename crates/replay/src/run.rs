@@ -127,14 +127,14 @@ impl ReplayRun {
             decisions.finish()?;
         }
         let stats = self.reader.stats();
-        let log = LogSummary::of(self.reader.facts(), &stats, span, self.spread);
-        let mut report = ReplayReport::of(&self.engine, log.clone());
+        let log = LogSummary::new(self.reader.facts(), &stats, span, self.spread);
+        let mut report = ReplayReport::new(&self.engine, log.clone());
         if let Some(mut compared) = self.against {
             compared.engine.finish();
-            let before = ReplayReport::of(&compared.engine, log);
+            let before = ReplayReport::new(&compared.engine, log);
             let old = (&compared.engine, before);
             let new = (&self.engine, &report);
-            let comparison = ConfigComparison::of(compared.file, compared.changes, old, new);
+            let comparison = ConfigComparison::new(compared.file, compared.changes, old, new);
             report.against = Some(comparison);
         }
         Ok(report)
@@ -146,5 +146,5 @@ pub(super) fn selected_fields<'r>(rules: impl IntoIterator<Item = &'r Rules>) ->
     let fields: Vec<_> = (rules.into_iter())
         .flat_map(compiled_rules::fields_read)
         .collect();
-    FieldSelection::of(fields.iter().map(|name| name.as_str()))
+    FieldSelection::new(fields.iter().map(|name| name.as_str()))
 }

@@ -136,7 +136,7 @@ fn secured_of(session: &ServerConnection, termination: &Termination) -> TlsFacts
         server_name: session
             .server_name()
             .map(|name| name.to_ascii_lowercase().into()),
-        certificate: certificate.map(|certificate| ClientCertificate::of(certificate)),
+        certificate: certificate.map(|certificate| ClientCertificate::from_der(certificate)),
         asked: termination.asked(),
         ja4: None,
         strict_transport: termination.rules.hsts.clone(),
@@ -157,7 +157,7 @@ pub fn quic_facts(session: &dyn Session, termination: &Termination) -> TlsFacts 
         server_name: negotiated
             .and_then(|negotiated| negotiated.server_name)
             .map(|name| name.to_ascii_lowercase().into()),
-        certificate: certificate.map(|certificate| ClientCertificate::of(certificate)),
+        certificate: certificate.map(|certificate| ClientCertificate::from_der(certificate)),
         asked: termination.asked(),
         ja4: None,
         strict_transport: termination.rules.hsts.clone(),

@@ -76,7 +76,7 @@ impl Default for SampledLimits {
     fn default() -> Self {
         Self {
             samples: BTreeMap::new(),
-            share: UsageShare::of(0),
+            share: UsageShare::new(0),
         }
     }
 }
@@ -123,7 +123,7 @@ impl UsageSamples {
 
     /// Divides the memory for samples among so many tables.
     pub fn divide(&self, tables: u64) {
-        let share = UsageShare::of(tables);
+        let share = UsageShare::new(tables);
         let mut limits = lock(&self.limits);
         if (limits.share.keys, limits.share.heaviest) == (share.keys, share.heaviest) {
             return;

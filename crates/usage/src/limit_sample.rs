@@ -392,7 +392,7 @@ mod tests {
             };
             assert_eq!(decide(&[ask], now).decisions()[0].remaining(), 0);
         }
-        let mut sample = TableSample::new(&limit, UsageShare::of(1), now);
+        let mut sample = TableSample::new(&limit, UsageShare::new(1), now);
         sample.note_charges();
         sample.walk(&limit, Duration::ZERO, || now);
         sample.note_walk();
@@ -425,7 +425,7 @@ mod tests {
             };
             assert!(decide(&[ask], at(seconds)).decisions()[0].is_admitted());
         };
-        let mut sample = TableSample::new(&limit, UsageShare::of(1), at(0));
+        let mut sample = TableSample::new(&limit, UsageShare::new(1), at(0));
         charge(b"before", 7, 1);
         sample.walk(&limit, Duration::ZERO, || at(2));
         charge(b"between", 10, 100);
@@ -463,7 +463,7 @@ mod tests {
                 random % most
             };
             let mut now = Timestamp::from_secs(1_800_000_000);
-            let mut sample = TableSample::new(&limit, UsageShare::of(1), now);
+            let mut sample = TableSample::new(&limit, UsageShare::new(1), now);
             let (mut looked, mut most) = (now, 0);
             for _ in 0..3_000 {
                 now = now.saturating_add(Duration::from_millis(below(9_000)));

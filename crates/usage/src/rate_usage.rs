@@ -185,7 +185,7 @@ mod tests {
     /// ones in samples of several sizes, so that 44 heavy ones are estimated too; the whole table in the sample, and one key in four.
     #[test]
     fn numbers_of_keys_are_within_their_error() {
-        for share in [1, 10, 1_000].map(UsageShare::of) {
+        for share in [1, 10, 1_000].map(UsageShare::new) {
             for keys_for_each in [1, 4] {
                 let mut seen = Generation::new(2, share, Timestamp::from_secs(1));
                 for number in 0..20_300 {
@@ -231,7 +231,7 @@ mod tests {
     /// key at the limit, beside ten that shared counters, of which four reached it together with others.
     #[test]
     fn shared_counts_are_no_uses() {
-        let mut seen = Generation::new(1, UsageShare::of(1), Timestamp::from_secs(1));
+        let mut seen = Generation::new(1, UsageShare::new(1), Timestamp::from_secs(1));
         for number in 0..11_u32 {
             let peak = KeyPeak {
                 key: KeyHash::from_bits(u64::from(number) << 1),
@@ -251,7 +251,7 @@ mod tests {
     /// Goal: few keys are all counted. Method: three keys, under a rate that one of them did not use.
     #[test]
     fn few_keys_are_counted_without_an_error() {
-        let mut seen = Generation::new(2, UsageShare::of(1), Timestamp::from_secs(1));
+        let mut seen = Generation::new(2, UsageShare::new(1), Timestamp::from_secs(1));
         for (number, units) in [(2, [5, 1, 0, 0]), (4, [5, 0, 0, 0]), (6, [1, 1, 0, 0])] {
             let key = KeyHash::from_bits(number);
             let at = Timestamp::from_secs(1);

@@ -69,7 +69,7 @@ pub(in crate::server) enum SocketClaim {
 
 impl UpgradeServer {
     /// Makes the server of a process that serves on these sockets.
-    pub(in crate::server) fn of(
+    pub(in crate::server) fn new(
         sockets: &Arc<ListenerSockets>,
         datagrams: &Arc<DatagramListeners>,
         process: &Arc<GatewayProcess>,

@@ -56,7 +56,7 @@ fn standing_at(time: Timestamp) -> Clock {
         boottime: BootTime(Duration::MAX),
         wall: WallClock::Unconfirmed(time),
     };
-    Clock::continued(ClockMark::of(time, reading), reading)
+    Clock::continued(ClockMark::new(time, reading), reading)
 }
 
 /// Sets the time of this process as the test asks for it.

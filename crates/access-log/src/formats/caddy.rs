@@ -133,7 +133,7 @@ mod tests {
             "{{\"ts\":1646861401.5,\"request\":{{\"client_ip\":\"127.0.0.1\",\"headers\":{{{padding}\"X_Api_Key\":[\"b\"],\
              \"X-Api-Key\":[\"a\"]}}}}}}"
         );
-        let selection = FieldSelection::of(["x-api-key"]);
+        let selection = FieldSelection::new(["x-api-key"]);
         let mut into = ParsedLine::with_fields(&selection);
         parse(line.as_bytes(), &mut into).unwrap();
         let fields: Vec<_> = (into.fields.iter())

@@ -24,7 +24,7 @@ fn read(logs: &[String], options: &ReadOptions) -> (Vec<(u64, String)>, ReadStat
         std::fs::write(path, text).unwrap();
     }
     let options = ReadOptions {
-        fields: FieldSelection::of(["User-Agent"]),
+        fields: FieldSelection::new(["User-Agent"]),
         ..options.clone()
     };
     let mut reader = LogReader::open(&paths, &options).unwrap();

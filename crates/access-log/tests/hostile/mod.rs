@@ -44,7 +44,7 @@ pub(crate) fn check(case: &[u8]) {
             b's' => TimeSpread::OverSecond,
             _ => TimeSpread::AsLogged,
         },
-        fields: FieldSelection::of(["User-Agent"]),
+        fields: FieldSelection::new(["User-Agent"]),
     };
     let logs = split(texts);
     let named = logs.iter().enumerate().map(|(index, text)| {

@@ -71,21 +71,21 @@ pub(super) struct StateEvent {
 }
 
 impl OverviewEvent {
-    pub(super) fn of(process: &GatewayProcess, snapshot: &Snapshot) -> Self {
-        let configuration = ConfigurationView::of(&process.reloader, snapshot);
+    pub(super) fn new(process: &GatewayProcess, snapshot: &Snapshot) -> Self {
+        let configuration = ConfigurationView::new(&process.reloader, snapshot);
         let has_token = snapshot.compiled.rules.admin.token_file.is_some();
         Self {
             version: env!("CARGO_PKG_VERSION"),
             started: rfc3339::format(process.lifecycle.started),
             actions: if has_token { "token" } else { "none" },
             counters: counter_names().to_vec(),
-            configuration: ConfigurationSection::of(configuration),
+            configuration: ConfigurationSection::new(configuration),
             routes: snapshot.routes.len(),
             listeners: (snapshot.compiled.rules.listeners.iter())
                 .map(OverviewListener::new)
                 .collect(),
             limits: (snapshot.compiled.limits.values())
-                .map(|limit| OverviewLimit::of(limit))
+                .map(|limit| OverviewLimit::new(limit))
                 .collect(),
         }
     }
@@ -101,9 +101,9 @@ impl OverviewListener {
 }
 
 impl OverviewLimit {
-    fn of(active: &ActiveLimit) -> Self {
+    fn new(active: &ActiveLimit) -> Self {
         Self {
-            facts: LimitFacts::of(active),
+            facts: LimitFacts::new(active),
             ban: (active.bans.as_ref()).map(|active| active.bans.rules().first().as_secs_f64()),
             concurrency: (active.permits.as_ref()).map(|permits| permits.max().get()),
             shared: active.is_shared(),
@@ -112,28 +112,28 @@ impl OverviewLimit {
 }
 
 impl StateEvent {
-    pub(super) fn of(process: &GatewayProcess, snapshot: &Snapshot) -> Self {
+    pub(super) fn new(process: &GatewayProcess, snapshot: &Snapshot) -> Self {
         let shared = &process.shared;
         let now = clock::now();
         let wall = clock::wall();
         let pools = snapshot.pools.values();
         let conditions = (snapshot.compiled.limits.values())
-            .map(|limit| (limit.name.to_string(), ActivationView::of(limit)))
+            .map(|limit| (limit.name.to_string(), ActivationView::new(limit)))
             .filter(|(_, conditions)| !conditions.is_empty());
         let certificates = CertificateView::all(snapshot).into_iter();
         let store = snapshot.store.as_ref();
         Self {
             origins: pools
-                .map(|pool| OriginSection::of(OriginView::of(pool, now)))
+                .map(|pool| OriginSection::new(OriginView::new(pool, now)))
                 .collect(),
             conditions: conditions.collect(),
-            store: store.map(|store| StoreSection::of(store.status())),
-            replication: store.map(|store| ReplicationSection::of(store.replication_stats(now))),
+            store: store.map(|store| StoreSection::new(store.status())),
+            replication: store.map(|store| ReplicationSection::new(store.replication_stats(now))),
             certificates: certificates
-                .map(|certificate| CertificateSection::of(certificate, wall))
+                .map(|certificate| CertificateSection::new(certificate, wall))
                 .collect(),
-            acme: AcmeView::of(&shared.acme, &snapshot.compiled.rules).map(AcmeSection::of),
-            cache: CacheView::of(&shared.cache.storage, snapshot).map(CacheSection::from),
+            acme: AcmeView::new(&shared.acme, &snapshot.compiled.rules).map(AcmeSection::new),
+            cache: CacheView::new(&shared.cache.storage, snapshot).map(CacheSection::from),
             rules: RulesSection::new(snapshot),
         }
     }

@@ -18,7 +18,7 @@ pub(super) fn event(process: &GatewayProcess) -> Option<Bytes> {
         return None;
     }
     let form = KeyValuesForm::new(process);
-    let mut rows: Vec<RejectionRow<'_>> = sample.iter().map(RejectionRow::of).collect();
+    let mut rows: Vec<RejectionRow<'_>> = sample.iter().map(RejectionRow::new).collect();
     for row in &mut rows {
         row.key_values_masked = form.is_masked();
         if form.is_hidden() {
@@ -48,7 +48,7 @@ struct RejectionRow<'a> {
 }
 
 impl<'a> RejectionRow<'a> {
-    fn of(rejection: &'a TailedRejection) -> Self {
+    fn new(rejection: &'a TailedRejection) -> Self {
         Self {
             at: rfc3339::format(rejection.arrived),
             client: rejection

@@ -84,13 +84,13 @@ impl EventSampler {
     pub(super) fn opening(&mut self, process: &GatewayProcess) -> Vec<Bytes> {
         let snapshot = process.shared.snapshot();
         let totals = limit_totals(&process.shared.recorder.metrics);
-        let state = event_of("state", &StateEvent::of(process, &snapshot));
+        let state = event_of("state", &StateEvent::new(process, &snapshot));
         let problems = problems_event(process, &snapshot);
         let position = process.shared.history.position();
         let history = HistoryPage::since(0, process);
         if self.ticks == 0 {
             // No other stream lacks what this one gets now.
-            self.configuration = ConfigurationVersion::of(process, &snapshot);
+            self.configuration = ConfigurationVersion::new(process, &snapshot);
             self.state = state.clone().unwrap_or_default();
             self.problems = problems.clone().unwrap_or_default();
             self.totals.clone_from(&totals);
@@ -107,10 +107,10 @@ impl EventSampler {
         let counters = CountersEvent {
             limits: limits.collect(),
             loads: loads.collect(),
-            ..CountersEvent::of(process)
+            ..CountersEvent::new(process)
         };
         let events = [
-            event_of("overview", &OverviewEvent::of(process, &snapshot)),
+            event_of("overview", &OverviewEvent::new(process, &snapshot)),
             state,
             problems,
             event_of("counters", &counters),
@@ -129,14 +129,17 @@ impl EventSampler {
             return events;
         }
         let snapshot = process.shared.snapshot();
-        let version = ConfigurationVersion::of(process, &snapshot);
+        let version = ConfigurationVersion::new(process, &snapshot);
         if version != self.configuration {
             self.configuration = version;
             self.loads
                 .retain(|name, _| snapshot.compiled.limits.contains_key(name));
             self.totals
                 .retain(|name, _| snapshot.compiled.limits.contains_key(name));
-            events.extend(event_of("overview", &OverviewEvent::of(process, &snapshot)));
+            events.extend(event_of(
+                "overview",
+                &OverviewEvent::new(process, &snapshot),
+            ));
         }
         events.extend(self.changed_state(process, &snapshot));
         events.extend(self.changed_problems(process, &snapshot));
@@ -150,7 +153,7 @@ impl EventSampler {
         if is_large && self.ticks.wrapping_sub(self.state_sent) < TICKS_OF_LARGE_STATE {
             return None;
         }
-        let state = event_of("state", &StateEvent::of(process, snapshot))?;
+        let state = event_of("state", &StateEvent::new(process, snapshot))?;
         (state != self.state).then(|| {
             self.state_sent = self.ticks;
             self.state = state.clone();
@@ -202,7 +205,7 @@ impl EventSampler {
                     .map(|(name, load)| (&**name, *load))
                     .collect(),
                 omitted,
-                ..CountersEvent::of(process)
+                ..CountersEvent::new(process)
             },
         );
         let sent: Vec<(Name, LimitTotals)> = (changed.into_iter())
@@ -228,7 +231,7 @@ impl EventSampler {
         };
         let mut changed = Vec::new();
         for (name, active) in behind.chain(before) {
-            let load = LimitLoad::of(active);
+            let load = LimitLoad::new(active);
             if self.loads.insert(Arc::clone(name), load) != Some(load) {
                 changed.push((Arc::clone(name), load));
             }
@@ -242,7 +245,7 @@ impl EventSampler {
 }
 
 impl ConfigurationVersion {
-    fn of(process: &GatewayProcess, snapshot: &Snapshot) -> Self {
+    fn new(process: &GatewayProcess, snapshot: &Snapshot) -> Self {
         let reloads = process.shared.recorder.metrics.reloads.read();
         Self {
             generation: snapshot.generation,
@@ -252,7 +255,7 @@ impl ConfigurationVersion {
 }
 
 impl LimitLoad {
-    fn of(active: &ActiveLimit) -> Self {
+    fn new(active: &ActiveLimit) -> Self {
         let occupancy = active.limit.occupancy(active.moment(clock::now()));
         Self {
             keys: occupancy.live,
@@ -264,7 +267,7 @@ impl LimitLoad {
 
 impl CountersEvent<'_> {
     /// Returns the event without limits.
-    fn of(process: &GatewayProcess) -> Self {
+    fn new(process: &GatewayProcess) -> Self {
         let shared = &process.shared;
         let metrics = &shared.recorder.metrics;
         Self {

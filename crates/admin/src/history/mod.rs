@@ -41,7 +41,7 @@ pub(super) fn task(request: &Parts, process: &GatewayProcess) -> Option<AdminTas
 pub(super) fn reloads(process: &GatewayProcess) -> AdminPage {
     let reports = process.reloader.reloads().into_iter();
     AdminPage::json(&ReloadsPage {
-        reloads: reports.map(ReloadSection::of).collect(),
+        reloads: reports.map(ReloadSection::new).collect(),
     })
 }
 

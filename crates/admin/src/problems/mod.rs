@@ -137,7 +137,7 @@ pub(super) fn find(process: &GatewayProcess, snapshot: &Snapshot) -> Vec<Operati
     let shared = &process.shared;
     let mut problems = Vec::new();
     for pool in snapshot.pools.values() {
-        problems.extend(sentences::origin(&OriginView::of(pool, now)));
+        problems.extend(sentences::origin(&OriginView::new(pool, now)));
     }
     problems.extend(sentences::requests(
         &shared.recorder.metrics.recent_requests(),
@@ -146,7 +146,7 @@ pub(super) fn find(process: &GatewayProcess, snapshot: &Snapshot) -> Vec<Operati
     problems.extend(servers.filter_map(|server| sentences::store(&server)));
     let certificates = CertificateView::all(snapshot);
     problems.extend((certificates.iter()).filter_map(|each| sentences::certificate(each, wall)));
-    let orders = AcmeView::of(&shared.acme, &snapshot.compiled.rules);
+    let orders = AcmeView::new(&shared.acme, &snapshot.compiled.rules);
     let orders = orders.iter().flat_map(|orders| &orders.statuses);
     problems.extend(orders.filter_map(sentences::order));
     for active in snapshot.compiled.limits.values() {
@@ -154,7 +154,7 @@ pub(super) fn find(process: &GatewayProcess, snapshot: &Snapshot) -> Vec<Operati
         let capacity = active.limit.capacity().keys();
         problems.extend(period.map(|period| sentences::overflow(&active.name, capacity, period)));
     }
-    let configuration = ConfigurationView::of(&process.reloader, snapshot);
+    let configuration = ConfigurationView::new(&process.reloader, snapshot);
     problems.extend((configuration.last_reload.iter()).filter_map(sentences::reload));
     problems.extend(configuration.broken_files.iter().map(sentences::file));
     let directory = process.reloader.storage.health();

@@ -48,8 +48,8 @@ impl CidrSet {
         let v6 = sorted(v6);
         Self {
             blocks: v4.len() + v6.len(),
-            v4: AddressRuns::of(&v4),
-            v6: AddressRuns::of(&v6),
+            v4: AddressRuns::new(&v4),
+            v6: AddressRuns::new(&v6),
         }
     }
 
@@ -156,7 +156,7 @@ impl<W> Default for AddressRuns<W> {
 
 impl<W: AddressBits> AddressRuns<W> {
     /// Returns the runs of sorted, distinct blocks.
-    fn of(blocks: &[(W, u8)]) -> Self {
+    fn new(blocks: &[(W, u8)]) -> Self {
         let mut runs = Self::default();
         // The blocks that the sweep is in, the outermost first: as many as a family has bits at most.
         let mut open: Vec<(W, u8)> = Vec::new();

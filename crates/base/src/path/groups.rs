@@ -18,7 +18,7 @@ pub struct PathGroups {
 impl PathGroups {
     /// Returns the groups of `expression`; `None` where it is too large with them.
     #[must_use]
-    pub fn of(expression: &PathRegex) -> Option<Self> {
+    pub fn from_expression(expression: &PathRegex) -> Option<Self> {
         let compiled = RegexBuilder::new(&expression.pattern())
             .unicode(false)
             .nest_limit(64)
@@ -91,7 +91,7 @@ mod tests {
     fn a_group_is_found_by_its_name_or_number() {
         let expression =
             PathRegex::new("^/(v[0-9]+)/(?P<what>.+[^/])(/x)?$").expect("an expression");
-        let groups = PathGroups::of(&expression).expect("groups");
+        let groups = PathGroups::from_expression(&expression).expect("groups");
         assert_eq!(groups.names(), ["1", "what", "3"]);
         assert!(groups.has("what") && groups.has("2") && groups.has("0"));
         assert!(!groups.has("4") && !groups.has("who"));

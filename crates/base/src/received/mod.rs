@@ -91,7 +91,7 @@ impl ReceivedFields {
             let value = places.value;
             let text = read.get_mut(name.clone())?;
             lower_case::make(text);
-            let tag = NameTag::of(text);
+            let tag = NameTag::new(text);
             let behind = read.get(value.end..)?;
             debug_assert!(
                 !places.is_usual
@@ -148,7 +148,7 @@ impl ReceivedFields {
     #[inline]
     pub fn get(&self, name: impl Borrow<HeaderName>) -> Option<FieldValue<'_>> {
         let name = name.borrow().as_str().as_bytes();
-        let first = self.first(name, NameTag::of(name))?;
+        let first = self.first(name, NameTag::new(name))?;
         self.lines.get(first).map(|line| line.value(&self.bytes))
     }
 
@@ -156,7 +156,7 @@ impl ReceivedFields {
     #[inline]
     pub fn get_all(&self, name: impl Borrow<HeaderName>) -> FieldValues<'_> {
         let name = name.borrow().as_str().as_bytes();
-        let range = self.range(name, NameTag::of(name));
+        let range = self.range(name, NameTag::new(name));
         FieldValues {
             bytes: &self.bytes,
             lines: self.lines.get(range).unwrap_or_default().iter(),
@@ -208,7 +208,7 @@ impl ReceivedFields {
     /// Removes a field with all its values.
     pub fn remove(&mut self, name: &HeaderName) {
         let name = name.as_str().as_bytes();
-        self.lines.drain(self.range(name, NameTag::of(name)));
+        self.lines.drain(self.range(name, NameTag::new(name)));
     }
 
     /// Removes fields with all their values, in one pass over the fields.
@@ -298,7 +298,7 @@ impl FieldLine {
             value_length: place(value.len()),
             // The longest name of the http crate has as many bytes.
             name_length: u16::try_from(name.len()).unwrap_or(u16::MAX),
-            tag: NameTag::of(name),
+            tag: NameTag::new(name),
             is_as_written: true,
         }
     }

@@ -8,7 +8,7 @@ impl NameTag {
     /// Returns the tag of a name in lower case. The length and the last letter differ most among the names that are in use, the first
     /// letter least: many begin with the same word.
     #[inline]
-    pub(super) fn of(name: &[u8]) -> Self {
+    pub(super) fn new(name: &[u8]) -> Self {
         let (first, last) = match name {
             [first, .., last] => (*first, *last),
             [only] => (0, *only),

@@ -45,7 +45,7 @@ pub struct CostReader {
 impl ReportForm {
     /// Returns the form of a body with this `Content-Type`; `None` for one that is not read.
     #[must_use]
-    pub fn of(content_type: &[u8]) -> Option<Self> {
+    pub fn from_content_type(content_type: &[u8]) -> Option<Self> {
         let essence = content_type.split(|byte| *byte == b';').next()?;
         let essence = essence.trim_ascii().to_ascii_lowercase();
         match &*essence {
@@ -233,7 +233,11 @@ mod tests {
             ("text/plain", None),
             ("", None),
         ] {
-            assert_eq!(ReportForm::of(value.as_bytes()), form, "{value}");
+            assert_eq!(
+                ReportForm::from_content_type(value.as_bytes()),
+                form,
+                "{value}"
+            );
         }
     }
 

@@ -100,7 +100,7 @@ impl TryFrom<u64> for CompressionLevel {
 }
 
 /// Reads the `compress` of a route or of all: `None` inside when it is not written, outside when it is wrong.
-pub(crate) fn of(section: &TableSection<'_>) -> Option<Option<Arc<CompressRules>>> {
+pub(crate) fn from_section(section: &TableSection<'_>) -> Option<Option<Arc<CompressRules>>> {
     let example = "{ encodings = [\"zstd\", \"br\", \"gzip\"] }";
     section.optional("compress", example, |field| {
         CompressRules::read(field.section()?).map(Arc::new)

@@ -101,7 +101,7 @@ pub enum Credentials {
 }
 
 /// Reads the `cors` of a route or of all: `None` inside when it is not written, outside when it is wrong.
-pub(crate) fn of(section: &TableSection<'_>) -> Option<Option<Arc<CorsRules>>> {
+pub(crate) fn from_section(section: &TableSection<'_>) -> Option<Option<Arc<CorsRules>>> {
     let example = "{ origins = [\"https://app.example.com\"] }";
     section.optional("cors", example, |field| {
         CorsRules::read(field.section()?).map(Arc::new)

@@ -32,7 +32,7 @@ const PLACEHOLDERS: [(&str, PagePiece); 3] = [
 ];
 
 /// The `error_pages` of a route or of all; `None` when one is wrong.
-pub(crate) fn of(section: &TableSection<'_>, whose: PageScope<'_>) -> Option<ErrorPages> {
+pub(crate) fn from_section(section: &TableSection<'_>, whose: PageScope<'_>) -> Option<ErrorPages> {
     let example = "with html = \"<p>We are back soon.\"";
     let mut all = Some(ErrorPages::default());
     let mut intercepting = Vec::new();

@@ -66,20 +66,20 @@ pub(crate) fn read(section: TableSection<'_>) -> Option<ParsedLimit> {
         Some(field) => capacity(field),
         None => Some(usual_capacity(key.as_ref())),
     };
-    let actions = action::ActionKeys::of(&section);
+    let actions = action::ActionKeys::from_section(&section);
     let policy = algorithm::policy(&section, rates.clone(), actions.usual_algorithm());
     let actions = policy.as_ref().and_then(|policy| actions.read(policy));
     let action = actions.as_ref().map(|actions| &actions.action);
-    let bans = ban::BanKeys::of(&section).read(key.as_ref(), action);
-    let shared = shared::StoreModeKeys::of(&section).read(policy.as_ref());
+    let bans = ban::BanKeys::from_section(&section).read(key.as_ref(), action);
+    let shared = shared::StoreModeKeys::from_section(&section).read(policy.as_ref());
     let headers = section.or("headers", "\"ietf\"", FieldStyle::default(), field_style);
-    let refusal = refusal::of(&section);
-    let activation = ActivationKeys::of(&section);
+    let refusal = refusal::from_section(&section);
+    let activation = ActivationKeys::from_section(&section);
     let activation = read_activation(&activation, action);
     let retry_jitter = section.or("retry_jitter", "\"10s\"", Duration::ZERO, |field| {
         field.duration(RETRY_JITTER)
     });
-    let cost = cost::CostKeys::of(&section);
+    let cost = cost::CostKeys::from_section(&section);
     let cost = policy.as_ref().and_then(|policy| cost.read(policy));
     let count_if = section.optional(
         "count_if",
@@ -95,8 +95,8 @@ pub(crate) fn read(section: TableSection<'_>) -> Option<ParsedLimit> {
     let overrides = section.optional("overrides", "\"tiers.csv\"", |field| {
         overrides::read(field, about.as_ref()?)
     });
-    let tier = tier::TierKeys::of(&section).read(about.as_ref());
-    let prefixes = PrefixKeys::of(&section);
+    let tier = tier::TierKeys::from_section(&section).read(about.as_ref());
+    let prefixes = PrefixKeys::from_section(&section);
     let report = section.report;
     let place = section.place.clone();
     section.finish();

@@ -102,11 +102,11 @@ pub(crate) fn read(section: TableSection<'_>, of_all: &RouteDefaults<'_>) -> Par
         RequireRules::default(),
         |field| RequireRules::read(field.section()?),
     );
-    let refusal = refusal::of(&section);
+    let refusal = refusal::from_section(&section);
     let cache = section.optional("cache", "{ stale_if_error = \"1h\" }", |field| {
         RouteCacheRules::read(field.section()?)
     });
-    let shape = transform::of(&section, path, origin.as_ref(), of_all.shape);
+    let shape = transform::from_section(&section, path, origin.as_ref(), of_all.shape);
     section.finish();
 
     let name = written_name.and_then(|written| {

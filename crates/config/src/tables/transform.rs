@@ -53,7 +53,7 @@ pub(crate) fn of_all(root: &TableSection<'_>) -> Option<ShapeRules> {
 }
 
 /// Reads the rules of a route: its own behind those of every route; `None` inside where nothing is shaped.
-pub(crate) fn of(
+pub(crate) fn from_section(
     section: &TableSection<'_>,
     way: Option<TemplatePath<'_>>,
     origin: Option<&KeyField<'_>>,
@@ -129,9 +129,9 @@ fn shape(
     };
     let request = edited("request_headers", MessageKind::Request);
     let response = edited("response_headers", MessageKind::Response);
-    let cors = cors::of(section);
-    let compress = compress::of(section);
-    let pages = error_pages::of(section, whose);
+    let cors = cors::from_section(section);
+    let compress = compress::from_section(section);
+    let pages = error_pages::from_section(section, whose);
     Some(ShapeRules {
         request: request?,
         response: response?,
@@ -148,7 +148,7 @@ pub(crate) fn groups(
     way: Option<TemplatePath<'_>>,
 ) -> Option<PathGroups> {
     let regex = way?.regex?;
-    let groups = PathGroups::of(regex);
+    let groups = PathGroups::from_expression(regex);
     if groups.is_none() {
         let place = section.place.inside(".path", section.place.span.clone());
         let message = "with its groups the expression takes too much memory";

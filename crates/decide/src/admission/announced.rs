@@ -22,7 +22,7 @@ pub(super) struct AnnouncedCost {
 
 impl AnnouncedCost {
     /// Returns the rule in `cost`; `None` where every request reserves the same.
-    pub(super) fn of(cost: &CostRules) -> Option<Self> {
+    pub(super) fn new(cost: &CostRules) -> Option<Self> {
         let (cost, announced) = cost.announced()?;
         Some(Self {
             cost: cost.clone(),

@@ -46,7 +46,12 @@ impl<'a> ChallengeCheck<'a> {
         Some(Self {
             limit: check.limit,
             active,
-            audience: PageAudience::of(facts.method, facts.headers, facts.segments, facts.query),
+            audience: PageAudience::from_method(
+                facts.method,
+                facts.headers,
+                facts.segments,
+                facts.query,
+            ),
             presented: active.presented(facts.headers, hash, facts.now),
             binding: active.binding(hash)?,
         })

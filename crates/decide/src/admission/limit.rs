@@ -168,8 +168,8 @@ impl ActiveLimit {
             backend,
             items,
             cost: rules.cost.at_once().unwrap_or(Cost::ONE),
-            announced: AnnouncedCost::of(&rules.cost),
-            settlement: SettlementRule::of(rules),
+            announced: AnnouncedCost::new(&rules.cost),
+            settlement: SettlementRule::new(rules),
             reserved: rules.cost.measured().map(|_| {
                 let kept = kept.and_then(|before| before.reserved.clone());
                 kept.unwrap_or_default()
@@ -313,7 +313,7 @@ impl ActiveLimit {
     pub fn tier_of(&self, facts: &RequestFacts<'_>, seed: &KeySeed) -> Option<TierMatch<'_>> {
         let overrides = self.overrides.as_ref()?;
         let ask = request_key(0, self, facts, seed, &mut MissingKeys::default())?;
-        overrides.of(ask.key, facts)
+        overrides.find(ask.key, facts)
     }
 
     /// Returns the temporary rule about the key of a request.
@@ -511,7 +511,7 @@ impl LimitBuilder<'_> {
 
 /// Returns whether a charge in the store may be refunded: by a response that does not count, or a client that leaves its queue.
 fn revalidation(rules: &LimitRules) -> Revalidation {
-    if SettlementRule::of(rules).is_some() || rules.action == Action::Delay {
+    if SettlementRule::new(rules).is_some() || rules.action == Action::Delay {
         Revalidation::EverySecond
     } else {
         Revalidation::Never

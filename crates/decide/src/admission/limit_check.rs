@@ -83,7 +83,7 @@ impl<'a> LimitCheck<'a> {
 
     /// Returns the tier of the request, if it is active.
     pub(super) fn tier(&self, facts: &RequestFacts<'_>) -> Option<TierMatch<'a>> {
-        let found = self.active.overrides.as_ref()?.of(self.ask.key, facts);
+        let found = self.active.overrides.as_ref()?.find(self.ask.key, facts);
         found.filter(TierMatch::is_active)
     }
 

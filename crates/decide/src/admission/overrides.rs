@@ -112,7 +112,7 @@ impl KeyOverrides {
     }
 
     /// Returns the tier of a request with this key: that of a row, else the one that it names; `None` without either.
-    pub(super) fn of(&self, key: KeyHash, facts: &RequestFacts<'_>) -> Option<TierMatch<'_>> {
+    pub(super) fn find(&self, key: KeyHash, facts: &RequestFacts<'_>) -> Option<TierMatch<'_>> {
         if let Some(index) = self.keys.get(&key.bits()) {
             return Some(TierMatch {
                 index: *index,
@@ -120,7 +120,7 @@ impl KeyOverrides {
                 activation: None,
             });
         }
-        self.named.as_ref()?.of(facts)
+        self.named.as_ref()?.find(facts)
     }
 
     /// Returns the activations of tiers with conditions.

@@ -145,7 +145,7 @@ impl RouteLimits {
         let mut codings = fields.get_all(CONTENT_ENCODING).iter();
         let is_coded = codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"));
         let media_type = fields.get(CONTENT_TYPE).filter(|_| !is_coded);
-        let form = media_type.and_then(|value| ReportForm::of(value.as_bytes()));
+        let form = media_type.and_then(|value| ReportForm::from_content_type(value.as_bytes()));
         form.map_or_else(Vec::new, |form| {
             let pointers = self.body_costs.iter();
             pointers

@@ -103,10 +103,10 @@ pub(super) struct ChargeSettlement {
 }
 
 impl ChargeSettlement {
-    const KEPT: Self = Self::of(Settle::Keep, None);
-    const REFUNDED: Self = Self::of(Settle::Refund, Some(LimitEvent::Released));
+    const KEPT: Self = Self::new(Settle::Keep, None);
+    const REFUNDED: Self = Self::new(Settle::Refund, Some(LimitEvent::Released));
 
-    const fn of(settle: Settle, event: Option<LimitEvent>) -> Self {
+    const fn new(settle: Settle, event: Option<LimitEvent>) -> Self {
         Self {
             settle,
             events: [event, None],
@@ -117,7 +117,7 @@ impl ChargeSettlement {
 impl SettlementRule {
     /// Returns the rule in `rules`; `None` where a charge stands as it was made.
     #[must_use]
-    pub fn of(rules: &LimitRules) -> Option<Self> {
+    pub fn new(rules: &LimitRules) -> Option<Self> {
         let measured = rules.cost.measured();
         let waits = rules.count_if.is_some()
             || measured.is_some()
@@ -190,7 +190,7 @@ impl SettlementRule {
         let field = cost.source.field()?;
         Some(match reported(response.fields, field) {
             Ok(amount) => cost_of(cost, amount, reserved),
-            Err(event) => ChargeSettlement::of(Settle::Keep, event),
+            Err(event) => ChargeSettlement::new(Settle::Keep, event),
         })
     }
 
@@ -264,7 +264,7 @@ enum ReportedAmount {
 }
 
 impl ReportedAmount {
-    fn of(sum: &ReportedSum, readers: &[CostReader]) -> Self {
+    fn from_sum(sum: &ReportedSum, readers: &[CostReader]) -> Self {
         let number = |place: &Pointer| {
             let mut readers = readers.iter();
             let reader = readers.find(|reader| *reader.steps() == *place.0)?;
@@ -298,7 +298,7 @@ fn by_report(
     end: &RequestEnd<'_>,
     reserved: Cost,
 ) -> ChargeSettlement {
-    match ReportedAmount::of(sum, end.reported) {
+    match ReportedAmount::from_sum(sum, end.reported) {
         ReportedAmount::Complete(amount) if end.is_whole => cost_of(cost, amount, reserved),
         ReportedAmount::Complete(amount) | ReportedAmount::Partial(amount)
             if cost.units(amount) > reserved.get() =>
@@ -306,10 +306,10 @@ fn by_report(
             cost_of(cost, amount, reserved)
         }
         ReportedAmount::Malformed => {
-            ChargeSettlement::of(Settle::Keep, Some(LimitEvent::CostMalformed))
+            ChargeSettlement::new(Settle::Keep, Some(LimitEvent::CostMalformed))
         }
         _ if end.origin == OriginContact::Never => ChargeSettlement::REFUNDED,
-        _ => ChargeSettlement::of(Settle::Keep, Some(LimitEvent::CostMissing)),
+        _ => ChargeSettlement::new(Settle::Keep, Some(LimitEvent::CostMissing)),
     }
 }
 

@@ -52,7 +52,7 @@ impl NamedTiers {
     }
 
     /// Returns the tier that a request names, active or not.
-    pub(super) fn of(&self, facts: &RequestFacts<'_>) -> Option<TierMatch<'_>> {
+    pub(super) fn find(&self, facts: &RequestFacts<'_>) -> Option<TierMatch<'_>> {
         let tier = match &self.named_by {
             TierSource::Value(value) => {
                 let is_anybodys = matches!(value.source, ValueSource::Header(_));

@@ -38,7 +38,7 @@ pub enum PageVisit {
 impl PageAudience {
     /// Returns the audience of a request with this head, for the target `path`, normalized, and `query`.
     #[must_use]
-    pub fn of(method: &Method, headers: &ReceivedFields, path: &str, query: &str) -> Self {
+    pub fn from_method(method: &Method, headers: &ReceivedFields, path: &str, query: &str) -> Self {
         let destination = headers.get(SEC_FETCH_DEST);
         let is_document = *method == Method::GET
             && destination.is_none_or(|destination| destination == "document")
@@ -112,7 +112,7 @@ mod tests {
                 HeaderValue::from_static(value),
             );
         }
-        PageAudience::of(&method, &headers, "/a", "b=1")
+        PageAudience::from_method(&method, &headers, "/a", "b=1")
     }
 
     /// Goal: a page reaches a person, and no program. Method: heads that browsers and programs send.

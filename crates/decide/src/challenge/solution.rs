@@ -132,12 +132,12 @@ impl ActiveChallenge {
         match counter {
             Some(counter) if self.rules.methods.has_work() => {
                 match proves(text, counter, terms.bits) {
-                    true => PresentedSolution::Passed(ChallengePass::of(&token)),
+                    true => PresentedSolution::Passed(ChallengePass::from_token(&token)),
                     false => PresentedSolution::Failed(failures),
                 }
             }
             None if self.rules.methods.has_wait() => match now >= terms.ripe_at() {
-                true => PresentedSolution::Passed(ChallengePass::of(&token)),
+                true => PresentedSolution::Passed(ChallengePass::from_token(&token)),
                 false => PresentedSolution::Unripe(terms),
             },
             Some(_) | None => PresentedSolution::Failed(failures),
@@ -147,7 +147,7 @@ impl ActiveChallenge {
 
 impl ChallengePass {
     /// The MAC differs between challenges and cannot be chosen, so passes share no counters but by being copies.
-    fn of(token: &ChallengeToken) -> Self {
+    fn from_token(token: &ChallengeToken) -> Self {
         let mut seed = [0; 16];
         for (byte, of_mac) in seed.iter_mut().zip(token.mac) {
             *byte = of_mac;

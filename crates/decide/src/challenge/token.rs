@@ -57,7 +57,7 @@ impl ChallengeTerms {
         bytes
     }
 
-    fn of(bytes: &[u8; TERMS_BYTES]) -> Option<Self> {
+    fn from_bytes(bytes: &[u8; TERMS_BYTES]) -> Option<Self> {
         let [VERSION, bits, failures, 0, w0, w1, 0, 0, issued @ ..] = *bytes else {
             return None;
         };
@@ -87,7 +87,7 @@ impl ChallengeToken {
         let read = URL_SAFE_NO_PAD.decode_slice(text, &mut bytes).ok()?;
         let (terms, mac) = bytes.get(..read)?.split_first_chunk::<TERMS_BYTES>()?;
         Some(Self {
-            terms: ChallengeTerms::of(terms)?,
+            terms: ChallengeTerms::from_bytes(terms)?,
             mac: mac.try_into().ok()?,
         })
     }

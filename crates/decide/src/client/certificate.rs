@@ -33,7 +33,7 @@ pub struct ClientCertificate {
 impl ClientCertificate {
     /// Reads a certificate; a malformed one gets a fingerprint alone.
     #[must_use]
-    pub fn of(der: &[u8]) -> Self {
+    pub fn from_der(der: &[u8]) -> Self {
         let subject = X509Certificate::from_der(der)
             .ok()
             .map(|(_, certificate)| subject(certificate.subject()))
@@ -166,17 +166,17 @@ mod tests {
                 "1.2.840.113549.1.9.1=#0c03614062",
             ),
         ] {
-            let found = ClientCertificate::of(&certificate(&attributes));
+            let found = ClientCertificate::from_der(&certificate(&attributes));
             assert_eq!(found.subject.as_deref(), Some(text));
         }
-        let nameless = ClientCertificate::of(&certificate(&[]));
+        let nameless = ClientCertificate::from_der(&certificate(&[]));
         assert_eq!(nameless.subject, None);
     }
 
     /// Goal: a fingerprint is the one of every other tool. Method: the hash of RFC 6234's "abc", which is no certificate either.
     #[test]
     fn a_fingerprint_is_the_sha_256_of_the_bytes() {
-        let found = ClientCertificate::of(b"abc");
+        let found = ClientCertificate::from_der(b"abc");
         assert_eq!(
             &*found.fingerprint,
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -192,7 +192,7 @@ mod tests {
             if let Some(place) = der.get_mut(at) {
                 *place = byte;
             }
-            prop_assert_eq!(ClientCertificate::of(&der).fingerprint.len(), 64);
+            prop_assert_eq!(ClientCertificate::from_der(&der).fingerprint.len(), 64);
         }
     }
 }

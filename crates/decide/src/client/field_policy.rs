@@ -111,13 +111,13 @@ impl FieldPolicy {
         let mut policy = Self {
             odd_is_written: written.iter().any(|name| is_odd(name.as_str().as_bytes())),
             filter,
-            usual: UsualNames::of(|_| false),
+            usual: UsualNames::new(|_| false),
             written,
             canonical,
             underscores,
             override_fields,
         };
-        policy.usual = UsualNames::of(|name| policy.always_passes(name, client));
+        policy.usual = UsualNames::new(|name| policy.always_passes(name, client));
         policy
     }
 
@@ -334,7 +334,7 @@ mod tests {
         ] {
             let (policy, client) = compiled(config, written);
             let reviewing = FieldPolicy {
-                usual: UsualNames::of(|_| false),
+                usual: UsualNames::new(|_| false),
                 ..policy.clone()
             };
             for name in NAMES.map(HeaderName::from_static) {

@@ -181,7 +181,7 @@ impl ClientLists {
 
     fn place_hits(&self, place: &ClientPlace<'_>) -> impl Iterator<Item = ListHit> {
         self.places.iter().filter_map(|(name, effect, places)| {
-            let entry = ListEntry::of(places, place)?;
+            let entry = ListEntry::from_places(places, place)?;
             Some(ListHit::by_list(entry, *effect, name))
         })
     }
@@ -229,7 +229,7 @@ impl ListHit {
 
 impl ListEntry {
     /// Returns the narrowest of `places` that the client is in.
-    fn of(places: &PlaceSet, client: &ClientPlace<'_>) -> Option<Self> {
+    fn from_places(places: &PlaceSet, client: &ClientPlace<'_>) -> Option<Self> {
         let fields = [
             (GeoField::Asn, Self::Asn),
             (GeoField::City, Self::City),

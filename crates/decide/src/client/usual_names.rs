@@ -58,7 +58,7 @@ pub(super) struct UsualNames(Box<[&'static str; SLOTS]>);
 
 impl UsualNames {
     /// Returns the table of those names that pass.
-    pub(super) fn of(passes: impl Fn(&'static str) -> bool) -> Self {
+    pub(super) fn new(passes: impl Fn(&'static str) -> bool) -> Self {
         let mut slots = Box::new([""; SLOTS]);
         for name in NAMES.into_iter().filter(|&name| passes(name)) {
             slots[slot_of(name.as_bytes())] = name;
@@ -88,7 +88,7 @@ mod tests {
     /// Goal: each name that passes is found, and no other text. Method: the table of all names, of none, and texts beside them.
     #[test]
     fn names_that_pass_are_found() {
-        let (all, none) = (UsualNames::of(|_| true), UsualNames::of(|_| false));
+        let (all, none) = (UsualNames::new(|_| true), UsualNames::new(|_| false));
         for name in NAMES {
             assert!(all.contains(name.as_bytes()), "{name}");
             assert!(!none.contains(name.as_bytes()), "{name}");

@@ -8,7 +8,7 @@ use sluicegate_config::rules::{Balance, Rules, ValuePart, ValueSource};
 use crate::trace_fields::{TRACEPARENT, TRACESTATE};
 
 /// Returns all of them; some may occur twice.
-pub(super) fn of(rules: &Rules) -> Vec<HeaderName> {
+pub(super) fn list(rules: &Rules) -> Vec<HeaderName> {
     let mut names: Vec<HeaderName> = Vec::new();
     let of_key = |part: &ValuePart| match &part.source {
         ValueSource::Header(name) => Some(name.clone()),

@@ -55,7 +55,7 @@ impl GrpcStatus {
 
     /// Returns the gRPC status of a response with the status `http`.
     #[must_use]
-    pub fn of(http: StatusCode) -> Self {
+    pub fn from_http(http: StatusCode) -> Self {
         match http.as_u16() {
             413 | 429 | 431 => Self::RESOURCE_EXHAUSTED,
             504 => Self::DEADLINE_EXCEEDED,
@@ -73,7 +73,7 @@ impl GrpcStatus {
 impl GrpcDialect {
     /// Returns the dialect of a request with these fields, if it is gRPC.
     #[must_use]
-    pub fn of(headers: &ReceivedFields) -> Option<Self> {
+    pub fn from_headers(headers: &ReceivedFields) -> Option<Self> {
         Self::named(headers.get(CONTENT_TYPE)?.as_bytes())
     }
 
@@ -159,7 +159,7 @@ mod tests {
     /// Goal: each status that the gateway sends has its meaning. Method: all of them.
     #[test]
     fn statuses_are_mapped() {
-        let told = |http| GrpcStatus::of(StatusCode::from_u16(http).expect("a status")).0;
+        let told = |http| GrpcStatus::from_http(StatusCode::from_u16(http).expect("a status")).0;
         let statuses = [400, 403, 404, 413, 429, 431, 500, 502, 503, 504];
         assert_eq!(statuses.map(told), [13, 7, 12, 8, 8, 8, 2, 14, 14, 4]);
     }

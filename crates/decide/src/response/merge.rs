@@ -50,8 +50,8 @@ pub fn merge(theirs: &HeaderMap, ours: LimitFields) -> MergedField {
             x,
         };
     }
-    let statuses = ListField::of(theirs, &RATE_LIMIT, ours.status.as_ref());
-    let policies = ListField::of(theirs, &RATE_LIMIT_POLICY, ours.policy.as_ref());
+    let statuses = ListField::new(theirs, &RATE_LIMIT, ours.status.as_ref());
+    let policies = ListField::new(theirs, &RATE_LIMIT_POLICY, ours.policy.as_ref());
     let (Some(statuses), Some(policies)) = (statuses, policies) else {
         return MergedField {
             policy: MergeRule::Keep,
@@ -101,7 +101,7 @@ struct ListField {
 
 impl ListField {
     /// Returns `None` when the origin's value is no list.
-    fn of(fields: &HeaderMap, name: &HeaderName, ours: Option<&HeaderValue>) -> Option<Self> {
+    fn new(fields: &HeaderMap, name: &HeaderName, ours: Option<&HeaderValue>) -> Option<Self> {
         // RFC 9651 §4.2: several lines are one list.
         let lines: Vec<&[u8]> = fields
             .get_all(name)

@@ -73,7 +73,7 @@ impl RefusalResponse {
         let retry_after = rejection.wait_that_helps();
         let retry_after = retry_after.map(|wait| whole_seconds(wait).max(1));
         let name = limit.map_or("", PolicyItems::name);
-        if let Some(grpc) = GrpcDialect::of(scene.headers) {
+        if let Some(grpc) = GrpcDialect::from_headers(scene.headers) {
             let message = message(reason, name, retry_after);
             return Self {
                 status: StatusCode::OK,
@@ -172,7 +172,7 @@ fn grpc_status(reason: RejectionReason) -> GrpcStatus {
         RejectionReason::Banned(_) | RejectionReason::BanStarted(_) => {
             GrpcStatus::PERMISSION_DENIED
         }
-        RejectionReason::StoreUnavailable => GrpcStatus::of(reason.status()),
+        RejectionReason::StoreUnavailable => GrpcStatus::from_http(reason.status()),
     }
 }
 

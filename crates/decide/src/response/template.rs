@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn parts_of_a_path_cannot_combine_to_a_bypass() {
         let expression = PathRegex::new("^/x(.*?)-(.*)$").expect("an expression");
-        let groups = PathGroups::of(&expression);
+        let groups = PathGroups::from_expression(&expression);
         let made = |path: &str, slots: &[Slot]| {
             let values = TemplateValues {
                 query: "",
@@ -412,7 +412,7 @@ mod tests {
     fn the_part_that_stays_has_the_bytes_that_were_sent() {
         let stripped = filled(&[words("/"), Slot::Rest(1)]);
         let expression = PathRegex::new("^/npm(.*)$").expect("an expression");
-        let groups = PathGroups::of(&expression);
+        let groups = PathGroups::from_expression(&expression);
         let of_group = |sent| {
             let values = TemplateValues {
                 groups: groups.as_ref(),

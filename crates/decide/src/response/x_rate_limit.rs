@@ -61,10 +61,10 @@ impl XRateLimit {
             .min_by_key(|(second, status, _)| {
                 (*second, status.remaining, Reverse(status.next_free))
             })
-            .map(|(_, status, factor)| Self::of(&status, factor))
+            .map(|(_, status, factor)| Self::new(&status, factor))
     }
 
-    fn of(status: &RateStatus, factor: u64) -> Self {
+    fn new(status: &RateStatus, factor: u64) -> Self {
         // No waiting helps a request that takes more than the rate ever admits; others can come by then.
         let wait = match status.next_free < NEVER {
             true => status.next_free,

@@ -74,7 +74,7 @@ impl RouteEntry {
             let conditions = RouteConditions::compile(matches);
             Self {
                 route: index,
-                summary: RouteRank::of(matches, &conditions, &methods, index),
+                summary: RouteRank::new(matches, &conditions, &methods, index),
                 methods,
                 conditions,
             }

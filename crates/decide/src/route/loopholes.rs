@@ -70,7 +70,7 @@ pub(super) fn check(report: &RouteReport<'_>) {
     for (index, rules) in probe.rules.iter().enumerate() {
         if let Some(sample) = Some(rules)
             .filter(|rules| is_open(rules))
-            .and_then(Sample::of)
+            .and_then(Sample::new)
             && probe.find(&sample) == Some(index)
         {
             probe.check_methods(index, &sample);
@@ -180,7 +180,7 @@ impl Probe<'_> {
 
 impl Sample {
     /// Returns a request that meets every condition of a route, where one is easily made.
-    fn of(rules: &RouteRules) -> Option<Self> {
+    fn new(rules: &RouteRules) -> Option<Self> {
         let matches = &rules.matches;
         let query = matches.query.iter().map(|condition| {
             let value = condition.value.as_deref().unwrap_or("x");

@@ -81,15 +81,15 @@ pub enum RankCriterion {
 }
 
 impl RouteRank {
-    pub(super) fn of(
+    pub(super) fn new(
         matches: &RouteMatch,
         conditions: &RouteConditions,
         methods: &MethodMatch,
         order: usize,
     ) -> Self {
         Self {
-            host: HostRank::of(matches.host.as_ref()),
-            path: PathRank::of(matches),
+            host: HostRank::from_host(matches.host.as_ref()),
+            path: PathRank::from_matches(matches),
             keeps_case: matches.case == PathCase::Kept,
             listener: ListenerRank::new(&conditions.listeners),
             client: conditions.client.rank(),
@@ -131,7 +131,7 @@ impl RouteRank {
 }
 
 impl HostRank {
-    fn of(host: Option<&HostMatch>) -> Self {
+    fn from_host(host: Option<&HostMatch>) -> Self {
         match host {
             None => Self::Any,
             Some(HostMatch::Under(parent)) => Self::Under(parent.split('.').count()),
@@ -141,7 +141,7 @@ impl HostRank {
 }
 
 impl PathRank {
-    fn of(matches: &RouteMatch) -> Self {
+    fn from_matches(matches: &RouteMatch) -> Self {
         if matches.regex.is_some() {
             return Self::Regex;
         }

@@ -77,7 +77,7 @@ struct HostScope<'r> {
 pub(super) fn dead_routes(rules: &[RouteRules]) -> Vec<(usize, UnreachableRoute)> {
     let mut hosts: HashMap<Option<HostMatch>, HostScope<'_>> = HashMap::new();
     for (index, rules) in rules.iter().enumerate() {
-        let candidate = ComparedRoute::of(index, &rules.matches);
+        let candidate = ComparedRoute::new(index, &rules.matches);
         let of_host = hosts.entry(host_key(&rules.matches)).or_default();
         let key = candidate.key();
         if let PathClaim::Regex(regex) = candidate.path
@@ -130,7 +130,7 @@ impl HostScope<'_> {
 }
 
 impl<'r> ComparedRoute<'r> {
-    fn of(index: usize, matches: &'r RouteMatch) -> Self {
+    fn new(index: usize, matches: &'r RouteMatch) -> Self {
         Self {
             index,
             matches,

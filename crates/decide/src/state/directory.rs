@@ -63,7 +63,10 @@ impl StateDirectory {
                          damaged, or time was lost"
                     );
                 }
-                (opened, CounterPersistence::of(&found, table.file()))
+                (
+                    opened,
+                    CounterPersistence::from_adopted(&found, table.file()),
+                )
             }
             Err(error) => (table.create(), not_persistent(table, &error)),
         }

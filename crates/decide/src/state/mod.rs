@@ -217,7 +217,7 @@ impl CounterPersistence {
         }
     }
 
-    fn of(adopted: &OpenOutcome, file: FileIdentity) -> Self {
+    fn from_adopted(adopted: &OpenOutcome, file: FileIdentity) -> Self {
         let found = adopted.to_string();
         Self::InFile { file, found }
     }

@@ -150,7 +150,7 @@ impl StoreAnswer {
     /// Returns the verdict over all asks.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        Verdict::of(self.results.iter().map(|result| result.decision.clone()))
+        Verdict::new(self.results.iter().map(|result| result.decision.clone()))
     }
 }
 

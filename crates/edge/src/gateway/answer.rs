@@ -168,10 +168,11 @@ pub(super) fn problem(
     problem: GatewayProblem,
 ) -> OwnAnswer {
     if context.forward_auth.is_none()
-        && let Some(grpc) = GrpcDialect::of(&request.headers)
+        && let Some(grpc) = GrpcDialect::from_headers(&request.headers)
     {
         let mut answer = OwnAnswer::with_status(StatusCode::OK, context);
-        for (name, value) in grpc.fields(GrpcStatus::of(problem.status()), problem.detail()) {
+        for (name, value) in grpc.fields(GrpcStatus::from_http(problem.status()), problem.detail())
+        {
             answer.fields.insert(name, value);
         }
         return answer.edited(AnswerKind::Failure, request, context);

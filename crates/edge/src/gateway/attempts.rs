@@ -152,7 +152,7 @@ fn unserved(
     context: &mut Context,
 ) -> Box<RequestFailure> {
     let kind = failure.kind(ResponseStage::Awaited);
-    let cause = Cause::of(Some(kind.as_str()), &failure);
+    let cause = Cause::new(Some(kind.as_str()), &failure);
     pool.failures
         .note(&pool.name, None, latest_failure(kind, &cause));
     context.cause = Some(cause);
@@ -164,7 +164,7 @@ fn failure_at(forwarded: &ForwardedRequest, failure: &OriginFailure) -> Box<Caus
     let pool = &forwarded.pool;
     let stage = forwarded.attempt.stage();
     let kind = failure.kind(stage);
-    let cause = Cause::of(Some(kind.as_str()), &format_args!("{failure}{stage}"));
+    let cause = Cause::new(Some(kind.as_str()), &format_args!("{failure}{stage}"));
     if let Some(permit) = &forwarded.attempt.permit {
         let server = &permit.server;
         let log = &server.server_state.failure_log;
@@ -199,7 +199,7 @@ pub(super) fn enter(
     let requests = &shared.origin_requests;
     let rules = &context.snapshot.compiled.rules;
     let entered = requests.enter(&forwarded.account, needed, rules);
-    Ok(entered.map_err(|cap| GatewayFailure::Requests(cap, requests.caps(rules).of(cap)))?)
+    Ok(entered.map_err(|cap| GatewayFailure::Requests(cap, requests.caps(rules).value(cap)))?)
 }
 
 /// Begins an attempt.

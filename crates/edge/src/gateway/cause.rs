@@ -22,7 +22,7 @@ pub(super) struct Cause {
 
 impl Cause {
     /// Returns the cause with this kind and text.
-    pub(super) fn of(failure: Option<&'static str>, text: &impl fmt::Display) -> Box<Self> {
+    pub(super) fn new(failure: Option<&'static str>, text: &impl fmt::Display) -> Box<Self> {
         Box::new(Self {
             failure,
             reason: bounded(text).into(),

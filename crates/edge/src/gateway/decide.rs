@@ -56,7 +56,7 @@ impl Gateway {
             context.request_id = given;
         }
         context.client = Some((peer, AddressSource::Connection));
-        if let Some(redirect) = redirect::of(self.1, head, peer, snapshot) {
+        if let Some(redirect) = redirect::https_location(self.1, head, peer, snapshot) {
             return redirect
                 .map_or_else(AnswerStep::Reject, AnswerStep::Redirect)
                 .into();

@@ -22,8 +22,8 @@ impl Gateway {
         }
         context.disposition = Some(failure.disposition());
         context.cause = match failure {
-            RequestFailure::Client(_) => Some(Cause::of(None, failure)),
-            RequestFailure::Gateway(failure) => Some(Cause::of(failure.kind(), failure)),
+            RequestFailure::Client(_) => Some(Cause::new(None, failure)),
+            RequestFailure::Gateway(failure) => Some(Cause::new(failure.kind(), failure)),
             // Its attempts noted it.
             RequestFailure::Origin(_) => context.cause.take(),
         };

@@ -38,7 +38,7 @@ pub(super) struct ForwardAuthAnswer {
 
 impl ForwardAuthAnswer {
     /// Returns the rules of answers at a listener of this protocol; `None` where requests are served.
-    pub(super) fn of(protocol: ListenerProtocol) -> Option<Self> {
+    pub(super) fn from_protocol(protocol: ListenerProtocol) -> Option<Self> {
         match protocol {
             ListenerProtocol::Http => None,
             ListenerProtocol::ForwardAuth { rejection_status } => Some(Self { rejection_status }),

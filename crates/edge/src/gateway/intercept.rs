@@ -48,7 +48,7 @@ pub(super) fn page(
     if !shape::intercepts(status, context) {
         return None;
     }
-    if GrpcDialect::of(&request.headers).is_some() {
+    if GrpcDialect::from_headers(&request.headers).is_some() {
         return None;
     }
     let (content_type, body) = match shape::page(status, request, context) {

@@ -20,7 +20,7 @@ const ACME_CHALLENGE: &str = "/.well-known/acme-challenge/";
 
 /// Returns the target of the redirect for a request from `peer` to `listener`; `None` where the request is served, a problem
 /// where it names no host.
-pub(super) fn of(
+pub(super) fn https_location(
     listener: SocketAddr,
     head: &ReceivedHead,
     peer: IpAddr,

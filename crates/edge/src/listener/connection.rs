@@ -61,7 +61,7 @@ enum Wait {
 }
 
 impl Wait {
-    fn of(read: io::Result<usize>) -> Self {
+    fn from_read(read: io::Result<usize>) -> Self {
         match read {
             Ok(0) | Err(_) => Self::Gone,
             Ok(_) => Self::Read,
@@ -280,7 +280,7 @@ impl Http1Connection {
         ));
         let permit = &self.permit;
         let read = poll_fn(|context| match read.as_mut().poll(context) {
-            Poll::Ready(read) => Poll::Ready(Wait::of(read)),
+            Poll::Ready(read) => Poll::Ready(Wait::from_read(read)),
             Poll::Pending => permit.poll_reclaimed(context).map(|()| Wait::Gone),
         });
         let read = self.timeout.wait(pin!(read), patience).await;
@@ -290,7 +290,7 @@ impl Http1Connection {
     /// Reads once what has come; `None` where nothing has.
     fn read_now(&mut self) -> Option<Wait> {
         let read = read_through(&mut *self.stream, &mut self.read, bounds::BODY_READ);
-        read.now_or_never().map(Wait::of)
+        read.now_or_never().map(Wait::from_read)
     }
 
     /// Takes the bytes of the head; those behind it stay.

@@ -44,7 +44,7 @@ pub(crate) fn read(
 ) -> Result<GatewayModel, SyntaxError> {
     let sections = sections::parse(name, text, ledger)?;
     elsewhere::say(&sections, ledger);
-    let tables = StickTables::of(&sections, ledger);
+    let tables = StickTables::new(&sections, ledger);
     let tls = TlsDefaults::read(&sections, ledger);
     let mut importer = FrontendImporter::new(&sections, &tables, &tls);
     let frontends = sections

@@ -95,7 +95,7 @@ const REMOVED_OWN: &str =
 
 /// Parses the rules of a section in their order, each with its entry.
 pub(super) fn parse(section: &ConfigSection) -> Vec<(EntryId, Result<SectionRule, String>)> {
-    let acls = AclTable::of(section);
+    let acls = AclTable::new(section);
     let lines = section.lines.iter().filter(|line| is_rule(line));
     lines
         .map(|line| (line.id, rule(line, section, &acls)))

@@ -82,7 +82,7 @@ pub(super) struct StickTables {
 
 impl StickTables {
     /// Reads the tables of all sections.
-    pub(super) fn of(sections: &[ConfigSection], ledger: &mut Ledger) -> Self {
+    pub(super) fn new(sections: &[ConfigSection], ledger: &mut Ledger) -> Self {
         let mut tables = Self::default();
         for section in sections {
             for line in section.named("stick-table") {
@@ -241,7 +241,7 @@ mod tests {
             let section = format!("backend t\n stick-table {table_text} size 1k\n");
             let mut ledger = Ledger::default();
             let sections = super::super::sections::parse("h", &section, &mut ledger).unwrap();
-            let tables = StickTables::of(&sections, &mut ledger);
+            let tables = StickTables::new(&sections, &mut ledger);
             let key = tables.get("t").unwrap().stored(&[part]);
             (key.parts[0].text(), key.to_fill_in.is_some())
         };

@@ -23,7 +23,7 @@ struct NamedAcl {
 
 impl AclTable {
     /// Reads the lines of a section.
-    pub(super) fn of(section: &ConfigSection) -> Self {
+    pub(super) fn new(section: &ConfigSection) -> Self {
         let mut acls = Self::default();
         for line in section.named("acl") {
             let acl = NamedAcl {

@@ -69,7 +69,7 @@ impl IngressAnnotations {
     }
 
     /// Reads the annotations of an Ingress.
-    pub(super) fn of(ingress: &YamlNode, ledger: &mut Ledger) -> Self {
+    pub(super) fn new(ingress: &YamlNode, ledger: &mut Ledger) -> Self {
         let mut read = Self::default();
         let Some(annotations) = ingress.at(&["metadata", "annotations"]) else {
             return read;

@@ -207,7 +207,7 @@ impl IngressImporter {
     ) -> Vec<IngressPaths<'n>> {
         let mut found = Vec::with_capacity(ingresses.len());
         for object in ingresses {
-            let mut annotations = IngressAnnotations::of(object, ledger);
+            let mut annotations = IngressAnnotations::new(object, ledger);
             annotations.inherit(&self.settings.timeouts);
             let place = format!("{}/{}", namespace(object), ingress_name(object));
             let mut held = Vec::new();

@@ -33,7 +33,7 @@ pub(super) struct BegunWindow {
 
 impl BegunWindow {
     /// Reads a charged word as of a moment.
-    pub(super) fn of(word: Word, now: Timestamp) -> Option<Self> {
+    pub(super) fn from_word(word: Word, now: Timestamp) -> Option<Self> {
         if word == Word::UNUSED {
             return None;
         }
@@ -151,16 +151,16 @@ mod tests {
         ] {
             for count in [0, 1, MOST] {
                 let held = BegunWindow { start, count };
-                assert_eq!(BegunWindow::of(held.word(), at(now)), Some(held));
+                assert_eq!(BegunWindow::from_word(held.word(), at(now)), Some(held));
             }
         }
         let ahead = BegunWindow {
             start: now + DAY_MILLIS + 1,
             count: 1,
         };
-        let seen = BegunWindow::of(ahead.word(), at(now)).map(|begun| begun.start);
+        let seen = BegunWindow::from_word(ahead.word(), at(now)).map(|begun| begun.start);
         assert_eq!(seen, Some(ahead.start - ROUND), "further ahead is past");
-        assert_eq!(BegunWindow::of(Word::UNUSED, at(now)), None);
+        assert_eq!(BegunWindow::from_word(Word::UNUSED, at(now)), None);
         let full = BegunWindow {
             start: now,
             count: MOST,
@@ -168,7 +168,7 @@ mod tests {
         .plus(u32::MAX)
         .word();
         assert_eq!(
-            BegunWindow::of(full, at(now)).map(|begun| begun.count),
+            BegunWindow::from_word(full, at(now)).map(|begun| begun.count),
             Some(MOST)
         );
     }

@@ -80,7 +80,7 @@ impl DrainBounds {
     pub(crate) fn terms(self, rate: Rate, cost: Cost) -> RateTerms {
         // These depend on no moment.
         let rate_at = DrainAt::new(rate, self, Timestamp::default());
-        let debt = |ticks| DrainTime::of(ticks, rate.count());
+        let debt = |ticks| DrainTime::new(ticks, rate.count());
         let nothing = DrainTime {
             millis: 0,
             ticks: 0,

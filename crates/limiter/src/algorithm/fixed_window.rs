@@ -149,7 +149,7 @@ impl FixedWindowAt {
     /// Returns whether the window of the latest charge begins more than a window ahead.
     #[cfg(feature = "mmap")]
     pub(crate) fn is_ahead(&self, word: Word) -> bool {
-        BegunWindow::of(word, self.now)
+        BegunWindow::from_word(word, self.now)
             .is_some_and(|begun| begun.start > millis(self.now) + self.length)
     }
 
@@ -199,8 +199,8 @@ impl FixedWindowAt {
     }
 
     pub(crate) fn adopt(&self, word: Word, told: Word) -> Word {
-        let before = BegunWindow::of(word, self.now);
-        let begun = BegunWindow::of(told, self.now);
+        let before = BegunWindow::from_word(word, self.now);
+        let begun = BegunWindow::from_word(told, self.now);
         match (before, begun) {
             (None, _) => told,
             (Some(before), Some(begun))
@@ -221,15 +221,15 @@ impl FixedWindowAt {
     }
 
     pub(crate) fn undo(&self, word: Word, charge: RateCharge) -> Option<Word> {
-        let begun = BegunWindow::of(word, self.now)?;
-        let made = BegunWindow::of(charge.left, self.now)?;
+        let begun = BegunWindow::from_word(word, self.now)?;
+        let made = BegunWindow::from_word(charge.left, self.now)?;
         let count = begun.count.saturating_sub(charge.cost.get());
         (begun.start == made.start && begun.count > 0)
             .then(|| BegunWindow { count, ..begun }.word())
     }
 
     pub(crate) fn undo_unchecked(&self, word: Word, charge: RateCharge) -> Option<Word> {
-        let begun = BegunWindow::of(word, self.now)?;
+        let begun = BegunWindow::from_word(word, self.now)?;
         (begun.count < MOST)
             .then(|| self.undo(word, charge))
             .flatten()
@@ -259,7 +259,7 @@ impl FixedWindowAt {
 
     /// The count of the window of the latest charge, over or not.
     pub(crate) fn peak(&self, word: Word) -> Option<RatePeak> {
-        let begun = BegunWindow::of(word, self.now)?;
+        let begun = BegunWindow::from_word(word, self.now)?;
         RatePeak::until(begun.count, begun.start + self.length, self.now)
     }
 
@@ -277,7 +277,7 @@ impl FixedWindowAt {
 
 impl CountsSince for FixedWindowAt {
     fn begun(&self, word: Word) -> BegunWindow {
-        match BegunWindow::of(word, self.now) {
+        match BegunWindow::from_word(word, self.now) {
             Some(begun) if self.counts(begun.start) => begun,
             _ => BegunWindow {
                 start: self.start,
@@ -287,6 +287,6 @@ impl CountsSince for FixedWindowAt {
     }
 
     fn owes(&self, word: Word) -> bool {
-        BegunWindow::of(word, self.now).is_some_and(|begun| self.counts(begun.start))
+        BegunWindow::from_word(word, self.now).is_some_and(|begun| self.counts(begun.start))
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct KeyPhase(u32);
 
 impl KeyPhase {
     /// The place for a key, by the bits of its hash that a table keeps.
-    pub(crate) const fn of(key: KeyHash) -> Self {
+    pub(crate) const fn new(key: KeyHash) -> Self {
         Self((mixed(key.bits() >> 1) >> 32) as u32)
     }
 
@@ -74,7 +74,7 @@ mod tests {
         // Whose milliseconds 32 divides.
         for secs in [4, 60, 3_600, MAX_PERIOD] {
             let millis = u64::from(secs) * 1_000;
-            let phases = (0..KEYS).map(|number| KeyPhase::of(key(number)).millis(period(secs)));
+            let phases = (0..KEYS).map(|number| KeyPhase::new(key(number)).millis(period(secs)));
             let uneven = unevenness(phases.map(|phase| phase * 32 / millis));
             assert!(uneven < 70.0, "{secs} s: {uneven}");
         }
@@ -87,14 +87,14 @@ mod tests {
         let at_once = || {
             let all = (0..64 * KEYS).step_by(64).map(KeyHash::from_bits);
             // Hashes in a row stand for those that an attacker would sort by their buckets.
-            all.filter(|key| KeyPhase::of(*key).millis(period(32)) / 1_000 == 7)
+            all.filter(|key| KeyPhase::new(*key).millis(period(32)) / 1_000 == 7)
         };
         let low = at_once().map(|key| (key.bits() / 64) % 32);
         assert!(unevenness(low) < 70.0);
         for bit in 1..64 {
             let flipped = |number| KeyHash::from_bits(key(number).bits() ^ (1 << bit));
             let differ = (0..1_000).map(|number| {
-                (KeyPhase::of(key(number)).0 ^ KeyPhase::of(flipped(number)).0).count_ones()
+                (KeyPhase::new(key(number)).0 ^ KeyPhase::new(flipped(number)).0).count_ones()
             });
             let bits: u32 = differ.sum();
             assert!(
@@ -107,7 +107,7 @@ mod tests {
     /// Goal: offsets stay where they are, from one release to the next and in every gateway of a fleet. Method: known values.
     #[test]
     fn offsets_are_as_they_always_were() {
-        let at = |bits| KeyPhase::of(KeyHash::from_bits(bits)).millis(period(10));
+        let at = |bits| KeyPhase::new(KeyHash::from_bits(bits)).millis(period(10));
         assert_eq!([0, 1 << 40, 0x9E37_79B9_7F4A_7C15].map(at), [0, 13, 4_416]);
         assert_eq!(at(6), at(7), "tables do not keep the lowest bit");
     }

@@ -117,7 +117,7 @@ impl CompiledRate {
     pub(crate) fn for_key(self, key: KeyHash) -> Self {
         match self {
             Self::Window(rate, WindowGrid::Key(None)) => {
-                Self::Window(rate, WindowGrid::Key(Some(KeyPhase::of(key))))
+                Self::Window(rate, WindowGrid::Key(Some(KeyPhase::new(key))))
             }
             other => other,
         }

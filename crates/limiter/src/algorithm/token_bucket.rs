@@ -74,7 +74,7 @@ impl TokenBucketAt {
     /// The word, or an unused one where its period begins more than a period ahead; no more tokens missing than unchecked charges take.
     #[cfg(feature = "mmap")]
     pub(crate) fn believed(&self, word: Word) -> Word {
-        match BegunWindow::of(word, self.now) {
+        match BegunWindow::from_word(word, self.now) {
             None => word,
             Some(BegunWindow { start, .. }) if start > self.start + self.period() => Word::UNUSED,
             Some(BegunWindow { start, count }) => {
@@ -118,8 +118,8 @@ impl TokenBucketAt {
     }
 
     pub(crate) fn adopt(&self, word: Word, told: Word) -> Word {
-        let before = BegunWindow::of(word, self.now);
-        let begun = BegunWindow::of(told, self.now);
+        let before = BegunWindow::from_word(word, self.now);
+        let begun = BegunWindow::from_word(told, self.now);
         match (before, begun) {
             (None, _) => told,
             (Some(before), Some(begun)) if begun.start >= before.start => told,
@@ -133,7 +133,7 @@ impl TokenBucketAt {
 
     pub(crate) fn undo(&self, word: Word, charge: RateCharge) -> Option<Word> {
         let begun = self.begun(word);
-        let made = BegunWindow::of(charge.left, self.now)?;
+        let made = BegunWindow::from_word(charge.left, self.now)?;
         let left = self
             .refilled(charge.cost.get(), made.start)
             .min(begun.count);
@@ -173,7 +173,7 @@ impl TokenBucketAt {
 
     /// The tokens that were missing after the latest charge.
     pub(crate) fn peak(&self, word: Word) -> Option<RatePeak> {
-        let begun = BegunWindow::of(word, self.now)?;
+        let begun = BegunWindow::from_word(word, self.now)?;
         RatePeak::until(begun.count, begun.start + self.period(), self.now)
     }
 
@@ -200,7 +200,7 @@ impl TokenBucketAt {
 impl CountsSince for TokenBucketAt {
     /// The tokens that are missing now, in the period of now.
     fn begun(&self, word: Word) -> BegunWindow {
-        match BegunWindow::of(word, self.now) {
+        match BegunWindow::from_word(word, self.now) {
             Some(BegunWindow { start, count }) => BegunWindow {
                 start: start.max(self.start),
                 count: self.refilled(count, start),
@@ -213,7 +213,7 @@ impl CountsSince for TokenBucketAt {
     }
 
     fn owes(&self, word: Word) -> bool {
-        BegunWindow::of(word, self.now).is_some_and(|BegunWindow { start, count }| {
+        BegunWindow::from_word(word, self.now).is_some_and(|BegunWindow { start, count }| {
             start >= self.start || self.refilled(count, start) > 0
         })
     }

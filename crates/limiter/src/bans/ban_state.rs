@@ -44,7 +44,7 @@ pub(super) struct KeyMark(u16);
 
 impl KeyMark {
     /// The mark of these bits, of which the lowest 12 count.
-    pub(super) const fn of(bits: u64) -> Self {
+    pub(super) const fn from_bits(bits: u64) -> Self {
         Self((bits & ((1 << MARK_BITS) - 1)) as u16)
     }
 }
@@ -61,7 +61,7 @@ pub(super) struct BanState {
 
 impl BanState {
     /// Reads `word` for a key with this mark.
-    pub(super) fn of(word: Word, mark: KeyMark) -> Self {
+    pub(super) fn from_word(word: Word, mark: KeyMark) -> Self {
         let ban_state = Self::of_anybody(word);
         if ban_state.mark == mark {
             ban_state
@@ -75,7 +75,7 @@ impl BanState {
         Self {
             end: bits >> (LEVEL_BITS + MARK_BITS),
             level: (bits >> MARK_BITS) as u8 & MAX_LEVEL,
-            mark: KeyMark::of(bits),
+            mark: KeyMark::from_bits(bits),
         }
     }
 

@@ -128,7 +128,7 @@ impl Bans {
                 let Some((key, [word])) = self.ban_table.table.occupant(slot, &remembering) else {
                     continue;
                 };
-                let ban_state = BanState::of(word, mark(self.ban_table.table.address(key)));
+                let ban_state = BanState::from_word(word, mark(self.ban_table.table.address(key)));
                 let active = ban_state.active(&self.rules, now);
                 let found = if active.is_some() {
                     BanForce::Now
@@ -149,8 +149,9 @@ impl Bans {
         // Another round means that another thread seated this key, or had its turn taken away.
         loop {
             // The later end stands at the upper end of the word.
-            let later =
-                |seen| (BanState::of(seen, mark).word().bits() < word.bits()).then_some(word);
+            let later = |seen| {
+                (BanState::from_word(seen, mark).word().bits() < word.bits()).then_some(word)
+            };
             match self.ban_table.table.change_word(at, later) {
                 WordOutcome::Written(..) | WordOutcome::Left(_) => return,
                 WordOutcome::Nowhere => {}

@@ -209,11 +209,11 @@ impl Bans {
     /// The ban that a key's word says is in force.
     fn standing_by(&self, word: Word, at: KeyAddress, now: Timestamp) -> Option<ActiveBan> {
         let mark = mark(at);
-        let ban_state = BanState::of(word, mark);
+        let ban_state = BanState::from_word(word, mark);
         let banned = ban_state.active(&self.rules, now)?;
         if ban_state.clamped(&self.rules, now).is_some() {
             let moderate = |word| {
-                BanState::of(word, mark)
+                BanState::from_word(word, mark)
                     .clamped(&self.rules, now)
                     .map(BanState::word)
             };
@@ -229,7 +229,7 @@ impl Bans {
         let at = self.ban_table.table.address(key);
         let word = self.ban_table.table.word_at(at);
         word.map_or(0, |word| {
-            BanState::of(word, mark(at)).level(&self.rules, now)
+            BanState::from_word(word, mark(at)).level(&self.rules, now)
         })
     }
 
@@ -250,7 +250,7 @@ impl Bans {
         let at = self.ban_table.table.address(key);
         // Another round means that another thread seated this key, or had its turn taken away.
         let word = loop {
-            let change = |word| next(BanState::of(word, mark(at))).map(BanState::word);
+            let change = |word| next(BanState::from_word(word, mark(at))).map(BanState::word);
             match self.ban_table.table.change_word(at, change) {
                 WordOutcome::Written(word, _) => break word,
                 WordOutcome::Left(word) => {
@@ -275,7 +275,7 @@ impl Bans {
             .counts
             .begun
             .fetch_add(1, Ordering::Relaxed);
-        match BanState::of(word, mark(at)).active(&self.rules, now) {
+        match BanState::from_word(word, mark(at)).active(&self.rules, now) {
             Some(banned) => StrikeOutcome::Begun(banned),
             // A ban lasts a second at least; there is none only at the end of time.
             None => StrikeOutcome::NotKept,
@@ -306,7 +306,7 @@ impl Bans {
 
 /// The mark of a key: other bits than those that name its signpost and its buckets.
 fn mark(at: KeyAddress) -> KeyMark {
-    KeyMark::of(at.middle())
+    KeyMark::from_bits(at.middle())
 }
 
 impl BanTable {

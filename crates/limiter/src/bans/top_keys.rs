@@ -48,7 +48,7 @@ impl Iterator for BannedKeys<'_> {
             let Some((key, [word])) = table.occupant(slot, &[BanWeight { rules, now }]) else {
                 continue;
             };
-            let ban_state = BanState::of(word, mark(table.address(key)));
+            let ban_state = BanState::from_word(word, mark(table.address(key)));
             let level = ban_state.level(rules, now);
             // What a lost claim left behind says nothing of this key.
             if level > 0 {

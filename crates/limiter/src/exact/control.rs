@@ -52,7 +52,7 @@ pub(super) struct LogEra(u32);
 
 impl LogEra {
     /// The era of a moment in milliseconds since the epoch.
-    pub(super) const fn of(millis: u64) -> Self {
+    pub(super) const fn from_millis(millis: u64) -> Self {
         Self((millis >> ERA_MILLIS_LOG) as u32)
     }
 
@@ -177,7 +177,7 @@ mod tests {
         };
         let extents = [
             LogExtent {
-                era: LogEra::of(u64::MAX / 1_000_000 + 1),
+                era: LogEra::from_millis(u64::MAX / 1_000_000 + 1),
                 ..none
             },
             LogExtent { head: 1023, ..none },
@@ -206,7 +206,7 @@ mod tests {
     fn an_entry_is_told_for_thirty_seven_days() {
         let last = u64::MAX / 1_000_000 + 1;
         for newest in [0, 1, LAP - 1, LAP, LAP + 1, 1_800_000_000_000, last] {
-            let era = LogEra::of(newest);
+            let era = LogEra::from_millis(newest);
             for back in [0, 1, 1000, 31 * 86_400_000, 37 * 86_400_000] {
                 let moment = newest.saturating_sub(back);
                 assert!(moment >= era.first_told());

@@ -114,14 +114,14 @@ pub struct ComputedAnswer {
 
 impl ComputedAnswer {
     /// The answer over rates that stand so, at most [`MAX_RATES`], each with whether it refuses.
-    pub(crate) fn of(statuses: impl Iterator<Item = (RateStatus, bool)>) -> Self {
+    pub(crate) fn new(statuses: impl Iterator<Item = (RateStatus, bool)>) -> Self {
         let mut told = ArrayVec::new();
         let mut longest: Option<(usize, Duration)> = None;
         for (status, refuses) in statuses.take(MAX_RATES) {
             if refuses && longest.is_none_or(|(_, wait)| status.next_free > wait) {
                 longest = Some((told.len(), status.next_free));
             }
-            told.push(RateSummary::of(&status));
+            told.push(RateSummary::new(&status));
         }
         Self {
             told,
@@ -143,13 +143,13 @@ impl ComputedAnswer {
             };
             (status, true)
         };
-        Self::of(rates.iter().map(status)).with_placement(KeyPlacement::OverShare)
+        Self::new(rates.iter().map(status)).with_placement(KeyPlacement::OverShare)
     }
 
     /// The status of every rate, after the charge where one was made.
     #[must_use]
     pub fn statuses(&self) -> RateStatuses {
-        RateStatuses::of(self.told.iter().map(RateSummary::status))
+        RateStatuses::new(self.told.iter().map(RateSummary::status))
     }
 
     /// The least that any rate has left.
@@ -202,7 +202,7 @@ struct RateSummary {
 }
 
 impl RateSummary {
-    fn of(status: &RateStatus) -> Self {
+    fn new(status: &RateStatus) -> Self {
         let nanos = |wait: Duration| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         Self {
             rate: status.rate,
@@ -286,7 +286,7 @@ impl LogView<'_> {
         asked: LogOutcome,
         moment: LogTime,
     ) -> ComputedAnswer {
-        ComputedAnswer::of(rates.iter().map(|rate| self.status(rate, asked, moment)))
+        ComputedAnswer::new(rates.iter().map(|rate| self.status(rate, asked, moment)))
     }
 
     /// Computes the status of one rate, and whether it refuses.

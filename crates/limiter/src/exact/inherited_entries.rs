@@ -33,7 +33,7 @@ impl InheritedEntries {
     ) -> Self {
         let mut moments = moments.fuse();
         let kept: EntryTimes = moments.by_ref().take(size as usize).collect();
-        let era = LogEra::of(kept.first().copied().unwrap_or(0));
+        let era = LogEra::from_millis(kept.first().copied().unwrap_or(0));
         let left_out = moments.next().is_some();
         Self {
             moments: kept

@@ -75,7 +75,7 @@ impl LogShape {
     };
 
     /// For logs of `entries` entries, 1 to [`MAX_ENTRIES`], or one more.
-    pub(super) fn of(entries: u32) -> Self {
+    pub(super) fn new(entries: u32) -> Self {
         let entries = entries.clamp(1, MAX_ENTRIES as u32);
         Self {
             ring_words: entries.div_ceil(ENTRIES_A_WORD) as usize,
@@ -285,7 +285,7 @@ mod tests {
     fn the_shape_of_a_run_of_words_follows_from_its_length() {
         for buckets in [1, 3, 1000] {
             for entries in (1..=MAX_ENTRIES as u32).step_by(if cfg!(miri) { 101 } else { 1 }) {
-                let shape = LogShape::of(entries);
+                let shape = LogShape::new(entries);
                 assert!((entries..entries + ENTRIES_A_WORD).contains(&shape.entries()));
                 let words = shape.words_of(buckets);
                 assert_eq!(LogShape::found(words, buckets), Some(shape));
@@ -295,7 +295,7 @@ mod tests {
                         .all(|words| { LogShape::found(*words, buckets).is_none() })
                 );
             }
-            let longest = LogShape::of(u32::MAX).words_of(buckets);
+            let longest = LogShape::new(u32::MAX).words_of(buckets);
             let longer = longest + buckets * RINGS;
             for none in [0, HEADER_WORDS * buckets, longer, usize::MAX] {
                 assert_eq!(LogShape::found(none, buckets), None);

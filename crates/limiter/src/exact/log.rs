@@ -123,7 +123,7 @@ impl<'t> Log<'t> {
         let view = self.view(seen);
         let mut extent = view.extent;
         extent.len = extent.len.min(keep);
-        let era = LogEra::of(latest);
+        let era = LogEra::from_millis(latest);
         if era > extent.era {
             // Entries that the new era cannot tell are 37 days older than the latest: expired. At most once in 12 days.
             while extent.len > 0 && view.entry(extent.len - 1) < era.first_told() {
@@ -192,7 +192,7 @@ impl<'t> Log<'t> {
 pub(super) fn owner_of(bits: u64) -> Option<Tag> {
     match bits & !GENERATION {
         0 => None,
-        bits => Some(Tag::of(crate::key::KeyHash::from_bits(bits))),
+        bits => Some(Tag::new(crate::key::KeyHash::from_bits(bits))),
     }
 }
 
@@ -354,7 +354,7 @@ impl LogWriteGuard<'_> {
     /// Fills a log that was taken empty; lets go.
     pub(super) fn fill(mut self, with: &InheritedEntries) -> Result<(), LostRace> {
         // Nothing counts yet that another era would tell otherwise.
-        self.extent.era = LogEra::of(with.latest());
+        self.extent.era = LogEra::from_millis(with.latest());
         self.rewrite(with)
     }
 

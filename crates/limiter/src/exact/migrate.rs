@@ -71,7 +71,7 @@ impl LogTable {
             }
             // Not seated: before the overflow logs are copied, it would not inherit from them.
             KeyPlacement::Overflow => {
-                let tag = Tag::of(key);
+                let tag = Tag::new(key);
                 let moment = LogTime::new(now);
                 self.change_without_slot(tag, rates, &LogChange::ChargeUnchecked(cost), moment)
             }

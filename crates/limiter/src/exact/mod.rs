@@ -120,7 +120,7 @@ pub enum LogCharge {
 
 /// The shape of logs that these rates need.
 fn shape_for(rates: &Rates) -> LogShape {
-    LogShape::of(rates.iter().map(|rate| rate.count()).max().unwrap_or(1))
+    LogShape::new(rates.iter().map(|rate| rate.count()).max().unwrap_or(1))
 }
 
 impl LogTable {
@@ -220,7 +220,7 @@ impl LogTable {
         now: Timestamp,
         account: Option<PayerAccount<'_>>,
     ) -> ComputedAnswer {
-        let tag = Tag::of(key);
+        let tag = Tag::new(key);
         let moment = LogTime::new(now);
         let candidate_buckets = self.memory.candidate_buckets(tag);
         let mut backoff = self.backoff;
@@ -350,7 +350,7 @@ impl LogTable {
         (inherit, account): (SlotInheritance, Option<PayerAccount<'_>>),
         now: Timestamp,
     ) -> LogUpdate {
-        let tag = Tag::of(key);
+        let tag = Tag::new(key);
         let moment = LogTime::new(now);
         let candidate_buckets = self.memory.candidate_buckets(tag);
         // Each turn means that another thread took over this very slot or seated this very key since the search.
@@ -378,7 +378,7 @@ impl LogTable {
     /// Asks for the tags among which `key` is looked for.
     #[inline]
     pub fn prefetch(&self, key: KeyHash) {
-        let tag = Tag::of(key);
+        let tag = Tag::new(key);
         let candidate_buckets = self.memory.candidate_buckets(tag);
         for bucket_index in candidate_buckets {
             self.memory.ahead(bucket_index, tag);

@@ -158,7 +158,7 @@ impl LogTable {
         for (bucket_index, key) in (0..self.memory.buckets()).zip(keys.iter().cycle()) {
             let first = self.memory.slot(bucket_index * super::layout::SLOTS);
             if let Some(tag) = first.tag {
-                first.words[tag].store(Tag::of(*key).bits(), Ordering::Relaxed);
+                first.words[tag].store(Tag::new(*key).bits(), Ordering::Relaxed);
             }
         }
     }

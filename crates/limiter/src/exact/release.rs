@@ -80,7 +80,7 @@ impl LogTable {
             return 0;
         };
         receipt.units -= units.get();
-        let tag = Tag::of(receipt.key);
+        let tag = Tag::new(receipt.key);
         let candidate_buckets = self.memory.candidate_buckets(tag);
         let at = receipt.at;
         // Another round means that another thread took over the slot or seated the key.
@@ -163,7 +163,7 @@ impl LogTable {
 
     /// Forgets what a key used.
     pub fn reset(&self, key: KeyHash) -> ForgetOutcome {
-        let tag = Tag::of(key);
+        let tag = Tag::new(key);
         let candidate_buckets = self.memory.candidate_buckets(tag);
         let mut backoff = self.backoff;
         // As in `release`.

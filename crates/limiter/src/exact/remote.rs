@@ -56,7 +56,7 @@ impl ComputedAnswer {
         now: Timestamp,
     ) -> Self {
         let moment = LogTime::new(now);
-        Self::of(rates.iter().enumerate().map(|(index, rate)| {
+        Self::new(rates.iter().enumerate().map(|(index, rate)| {
             let refuses = refusing & 1 << index != 0;
             let refused = match asked {
                 AskOutcome::NotCharged(cost) if refuses => Some(cost),

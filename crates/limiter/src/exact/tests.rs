@@ -134,7 +134,7 @@ fn a_table_that_was_healed_is_in_nobodys_hands() {
             LogCharge::Admitted(..)
         ));
         for number in [1, 2] {
-            let tag = Tag::of(key(number));
+            let tag = Tag::new(key(number));
             let candidate_buckets = table.memory.candidate_buckets(tag);
             let slot = table.find(tag, candidate_buckets).unwrap_or(3);
             let log = table.memory.slot(slot);

@@ -52,7 +52,7 @@ impl Limit {
     /// the table was full.
     #[must_use]
     pub fn may_count_others(&self, key: KeyHash, charged: Timestamp) -> bool {
-        let tag = Tag::of(key);
+        let tag = Tag::new(key);
         let was_full = self.stats().overflow.is_some();
         was_full
             && with_table!(

@@ -45,7 +45,7 @@ pub(super) struct PermitCount {
 }
 
 impl PermitCount {
-    pub(super) fn of(word: Word) -> Self {
+    pub(super) fn from_word(word: Word) -> Self {
         let bits = word.bits();
         Self {
             permits: bits & PERMITS,
@@ -71,7 +71,7 @@ impl PermitCount {
         Self {
             permits: 1,
             placement: company(shared),
-            generation: Self::of(before).generation + 1,
+            generation: Self::from_word(before).generation + 1,
         }
     }
 
@@ -95,7 +95,7 @@ impl PermitCount {
     #[must_use]
     pub(super) fn withdrawn(self, mine: Word) -> Option<Self> {
         let permits = self.permits.checked_sub(1)?;
-        (self.generation == Self::of(mine).generation).then_some(Self { permits, ..self })
+        (self.generation == Self::from_word(mine).generation).then_some(Self { permits, ..self })
     }
 }
 
@@ -163,7 +163,7 @@ mod tests {
                     }
                     Operation::Claim { .. } => {}
                     Operation::Take { shared } => {
-                        word = PermitCount::of(word).one_more(shared).word();
+                        word = PermitCount::from_word(word).one_more(shared).word();
                         permits += 1;
                         shares &= shared > 0;
                     }
@@ -174,8 +174,8 @@ mod tests {
                     Operation::GiveBack => {}
                 }
                 present.push(word);
-                prop_assert_eq!(PermitCount::of(word).permits, permits);
-                prop_assert_eq!(PermitCount::of(word).placement == KeyPlacement::Overflow, shares);
+                prop_assert_eq!(PermitCount::from_word(word).permits, permits);
+                prop_assert_eq!(PermitCount::from_word(word).placement == KeyPlacement::Overflow, shares);
                 prop_assert_eq!(PermitWeight.owes(word), permits > 0);
                 prop_assert!(!past.contains(&word));
             }

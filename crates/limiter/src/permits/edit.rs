@@ -155,6 +155,6 @@ impl PermitCounters {
     /// Returns whether `key` has a slot in this table.
     fn has_slot_of(&self, key: KeyHash) -> bool {
         let word = self.table.word_at(self.table.address(key));
-        word.is_some_and(|word| super::PermitCount::of(word).permits > 0)
+        word.is_some_and(|word| super::PermitCount::from_word(word).permits > 0)
     }
 }

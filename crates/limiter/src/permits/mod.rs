@@ -321,7 +321,7 @@ impl PermitCounters {
         // Another round means that another thread seated this key, or had its turn taken away.
         loop {
             let one_more = |word| {
-                let count = PermitCount::of(word);
+                let count = PermitCount::from_word(word);
                 let shared = self.shared_by(count, at);
                 (count.permits + shared < u64::from(most)).then(|| count.one_more(shared).word())
             };
@@ -353,8 +353,11 @@ impl PermitCounters {
             ClaimOutcome::Claimed(_, slot_ref) => Some(Ok(slot_ref)),
             ClaimOutcome::Lost(written) => {
                 if let Some((mine, slot_ref)) = written {
-                    let withdraw =
-                        |word| PermitCount::of(word).withdrawn(mine).map(PermitCount::word);
+                    let withdraw = |word| {
+                        PermitCount::from_word(word)
+                            .withdrawn(mine)
+                            .map(PermitCount::word)
+                    };
                     self.table.change_word_at(slot_ref, withdraw);
                 }
                 None
@@ -392,7 +395,7 @@ impl PermitCounters {
 
     /// Counts the permits of a key whose slot has this word, or that has none.
     fn told(&self, word: Option<Word>, at: KeyAddress) -> InFlight {
-        match word.map(PermitCount::of) {
+        match word.map(PermitCount::from_word) {
             Some(count) => {
                 let shared = self.shared_by(count, at);
                 InFlight::new(count.permits + shared, company(shared))

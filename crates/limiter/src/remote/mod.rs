@@ -57,7 +57,7 @@ impl Decision {
 impl Verdict {
     /// The verdict over these decisions, the first [`MAX_ASKS`] of them, in the order of the asks.
     #[must_use]
-    pub fn of(decisions: impl IntoIterator<Item = Decision>) -> Self {
+    pub fn new(decisions: impl IntoIterator<Item = Decision>) -> Self {
         let mut decisions = decisions.into_iter().take(MAX_ASKS);
         match (decisions.next(), decisions.next()) {
             (Some(only), None) => Self::over_one(only),

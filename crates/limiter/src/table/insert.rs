@@ -339,7 +339,7 @@ impl<'t, const K: usize> SlotPlace<'t, K> {
     #[inline(always)]
     fn vacancy<W: SlotWeight>(self, rates_at: &[W; K]) -> Option<VacantSlot<'t, K>> {
         // Acquire: pairs with the release of the tag, so that the words are its own.
-        let owner = SlotOwner::of(self.tag().load(Ordering::Acquire));
+        let owner = SlotOwner::from_bits(self.tag().load(Ordering::Acquire));
         let words = match owner {
             // All zero, unless a claim was given up after it had written: then it is like any other slot.
             SlotOwner::Nobody => self.words(),

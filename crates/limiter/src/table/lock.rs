@@ -88,7 +88,7 @@ pub(super) fn settled_owner(tag: &AtomicU64) -> SlotOwner {
     loop {
         // SeqCst: Acquire for the words, and the copy to a successor needs more (`limit::edit`).
         let bits = tag.load(Ordering::SeqCst);
-        match SlotOwner::of(bits) {
+        match SlotOwner::from_bits(bits) {
             // Invariant 6.
             SlotOwner::Changing if backoff.is_exhausted(bits) => give_back(tag, bits),
             SlotOwner::Changing => {}

@@ -299,7 +299,7 @@ impl<const K: usize> Table<K> {
     /// Computes where `key` may live in this table.
     #[inline]
     pub(crate) fn address(&self, key: KeyHash) -> KeyAddress {
-        let tag = Tag::of(key);
+        let tag = Tag::new(key);
         let candidate_buckets = self.memory.candidate_buckets(tag);
         KeyAddress {
             tag,
@@ -356,7 +356,7 @@ impl<const K: usize> Table<K> {
         rates_at: &[RateAt; K],
         cost: Cost,
     ) -> Result<(WordUpdate<K>, SlotRef), KeyAbsence> {
-        let tag = Tag::of(key);
+        let tag = Tag::new(key);
         let place = match self.find(tag, self.memory.candidate_buckets(tag)) {
             SlotSearch::At(place) => place,
             SlotSearch::Nowhere => return Err(KeyAbsence::Certain),
@@ -435,7 +435,7 @@ impl<const K: usize> Table<K> {
     /// Asks for the line where a search for `key` begins. The search asks for those where one in seven ends.
     #[inline]
     pub(crate) fn prefetch(&self, key: KeyHash) {
-        let tag = Tag::of(key);
+        let tag = Tag::new(key);
         let [near, _] = Bucket::<K>::halves(tag);
         self.memory
             .bucket(self.memory.candidate_buckets(tag)[0])
@@ -444,7 +444,7 @@ impl<const K: usize> Table<K> {
 
     /// Asks for the lines of both buckets of `key`, and for those of the filter that its insertion reads.
     pub(crate) fn prefetch_insertion(&self, key: KeyHash) {
-        let tag = Tag::of(key);
+        let tag = Tag::new(key);
         for index in self.memory.candidate_buckets(tag) {
             let bucket = self.memory.bucket(index);
             for half in Bucket::<K>::halves(tag) {

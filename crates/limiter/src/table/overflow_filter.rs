@@ -292,7 +292,7 @@ mod tests {
         let seed = crate::key::Seed::from_bytes([5; 16]);
         let mut hasher = seed.hasher();
         let hash: KeyHash = hasher.part(&number.to_le_bytes()).finish();
-        Tag::of(hash)
+        Tag::new(hash)
     }
 
     fn after(seconds: u64) -> Timestamp {

@@ -54,7 +54,7 @@ impl OverflowPeriod {
         since << LASTS_BITS | lasts.clamp(1, MOST_LASTS)
     }
 
-    fn of(word: u64) -> Option<Self> {
+    fn from_word(word: u64) -> Option<Self> {
         let since = Timestamp::from_secs(word >> LASTS_BITS);
         let lasts = Duration::from_secs(word & MOST_LASTS);
         (word != 0).then(|| Self {
@@ -89,11 +89,11 @@ impl LatestOverflow {
 
     /// The period that is going on, or was the last.
     pub(super) fn latest(&self) -> Option<OverflowPeriod> {
-        OverflowPeriod::of(self.0.load(Ordering::Relaxed))
+        OverflowPeriod::from_word(self.0.load(Ordering::Relaxed))
     }
 
     fn joined(word: u64, by: OverflowPeriod) -> OverflowPeriod {
-        OverflowPeriod::of(word).map_or(by, |before| before.followed_by(by))
+        OverflowPeriod::from_word(word).map_or(by, |before| before.followed_by(by))
     }
 }
 
@@ -137,7 +137,7 @@ mod tests {
         for since in [0, u64::MAX] {
             let since = Timestamp::from_nanos(since);
             let until = Timestamp::from_nanos(u64::MAX);
-            let told = OverflowPeriod::of(OverflowPeriod { since, until }.word());
+            let told = OverflowPeriod::from_word(OverflowPeriod { since, until }.word());
             let told = told.expect("a spell is never 0");
             assert_eq!(told.since.as_secs(), since.as_secs());
             assert!(told.until > told.since);

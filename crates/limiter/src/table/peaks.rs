@@ -45,7 +45,7 @@ impl<const K: usize> Table<K> {
             let filter = self.overflow_filter(&rates_at);
             for (key, words) in keys.drain(..) {
                 let mut peak = peak_of(key, words, &rates_at);
-                peak.is_shared = was_full && filter.contained(Tag::of(key), peak.at);
+                peak.is_shared = was_full && filter.contained(Tag::new(key), peak.at);
                 if peak.units != [0; MAX_RATES] {
                     visit(&peak);
                 }

@@ -40,7 +40,7 @@ impl<const K: usize> Table<K> {
             for slot in 0..Bucket::<K>::SLOTS {
                 let tag = bucket.tag(slot);
                 let bits = tag.load(Ordering::Relaxed);
-                if SlotOwner::of(bits) == SlotOwner::Changing {
+                if SlotOwner::from_bits(bits) == SlotOwner::Changing {
                     give_back(tag, bits);
                 }
             }
@@ -85,7 +85,9 @@ impl<const K: usize> Table<K> {
         }
         for (bucket, key) in Bucket::<K>::all(self.memory.buckets_words()).zip(keys.iter().cycle())
         {
-            bucket.tag(0).store(Tag::of(*key).bits(), Ordering::Relaxed);
+            bucket
+                .tag(0)
+                .store(Tag::new(*key).bits(), Ordering::Relaxed);
         }
     }
 
@@ -135,7 +137,7 @@ mod tests {
 
     /// The tag of a key's slot.
     fn tag_of<const K: usize>(table: &Table<K>, number: u64) -> &AtomicU64 {
-        let tag = Tag::of(key(number));
+        let tag = Tag::new(key(number));
         match table.find(tag, table.memory.candidate_buckets(tag)) {
             SlotSearch::At(place) => place.tag(),
             _ => unreachable!("it was charged"),
@@ -190,8 +192,8 @@ mod tests {
                 0
             );
         }
-        let owner = SlotOwner::of(tag_of(&healed, 1).load(Ordering::Relaxed));
-        assert_eq!(owner, SlotOwner::Key(Tag::of(key(1))));
+        let owner = SlotOwner::from_bits(tag_of(&healed, 1).load(Ordering::Relaxed));
+        assert_eq!(owner, SlotOwner::Key(Tag::new(key(1))));
         go_on(&healed);
     }
 

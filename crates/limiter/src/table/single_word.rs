@@ -239,7 +239,8 @@ impl Table<1> {
         }
         for (bucket_index, bucket) in buckets.iter().enumerate() {
             for slot in 0..Bucket::<1>::SLOTS {
-                let SlotOwner::Key(tag) = SlotOwner::of(bucket.tag(slot).load(Ordering::Relaxed))
+                let SlotOwner::Key(tag) =
+                    SlotOwner::from_bits(bucket.tag(slot).load(Ordering::Relaxed))
                 else {
                     continue;
                 };

@@ -23,7 +23,7 @@ pub(super) enum SlotOwner {
 
 impl Tag {
     #[inline]
-    pub(crate) fn of(key: KeyHash) -> Self {
+    pub(crate) fn new(key: KeyHash) -> Self {
         match key.bits() & !BUSY {
             // The one hash in 2^63 that would mean "nobody".
             0 => Self(2),
@@ -57,7 +57,7 @@ impl Tag {
 }
 
 impl SlotOwner {
-    pub(super) const fn of(bits: u64) -> Self {
+    pub(super) const fn from_bits(bits: u64) -> Self {
         match bits {
             0 => Self::Nobody,
             bits if bits & BUSY != 0 => Self::Changing,

@@ -106,7 +106,7 @@ impl<const K: usize> Table<K> {
         rates_at: &[RateAt; K],
         cost: Cost,
     ) -> Option<SlotView<K>> {
-        let tag = Tag::of(key);
+        let tag = Tag::new(key);
         let SlotSearch::At(place) = self.find(tag, self.memory.candidate_buckets(tag)) else {
             return None;
         };
@@ -144,7 +144,14 @@ impl<const K: usize> Table<K> {
         };
         // Another thread changed the word of this rate: the charge goes on from what it is now.
         let change = WordChange::Charge(cost);
-        match Self::change_others(place, Tag::of(key), &rates_at(), change, (seen, next), rate)? {
+        match Self::change_others(
+            place,
+            Tag::new(key),
+            &rates_at(),
+            change,
+            (seen, next),
+            rate,
+        )? {
             WordUpdate::Written(words) => Some(words),
             WordUpdate::Left(..) => None,
         }
@@ -158,7 +165,7 @@ impl<const K: usize> Table<K> {
         made: &MadeCharge<K>,
         cost: Cost,
     ) {
-        let tag = Tag::of(key);
+        let tag = Tag::new(key);
         if let SlotSearch::At(place) = self.find(tag, self.memory.candidate_buckets(tag)) {
             let charges = made.left.map(|[left, _]| made.charge(left, cost));
             undo(place, tag, rates_at, &charges);
@@ -273,7 +280,7 @@ impl<const K: usize> Table<K> {
             } => {
                 let place = self.place(bucket_index, slot);
                 let charges = made.left.map(|[left, _]| made.charge(left, cost));
-                undo(place, Tag::of(key), rates_at, &charges);
+                undo(place, Tag::new(key), rates_at, &charges);
             }
             SlotRef::Overflow(candidate_buckets) => {
                 self.undo_overflow(candidate_buckets, rates_at, made, cost)
@@ -291,7 +298,7 @@ impl<const K: usize> SlotPlace<'_, K> {
             // Acquire, both: as in `read`, a word that a claim wrote shows the claim's tag, or its busy bit, in the
             // load that follows.
             let word = Word::from_bits(self.state(rate).load(Ordering::Acquire));
-            match SlotOwner::of(self.tag().load(Ordering::Acquire)) {
+            match SlotOwner::from_bits(self.tag().load(Ordering::Acquire)) {
                 SlotOwner::Key(owner) => return (owner == tag).then_some(word),
                 SlotOwner::Nobody => return None,
                 SlotOwner::Changing => settled_owner(self.tag()),

@@ -89,7 +89,7 @@ pub fn suggest_config(
     progress: impl FnMut(u64, Option<(u64, u64)>),
 ) -> Result<ConfigSuggestion, SuggestError> {
     let found = sample(logs, rules.clone(), progress)?;
-    let mut suggestion = ConfigSuggestion::of(config, rules, &found);
+    let mut suggestion = ConfigSuggestion::new(config, rules, &found);
     if suggestion.limits.is_empty() {
         let reasons = suggestion.not_suggested.iter();
         let reasons: Vec<String> = reasons
@@ -115,7 +115,7 @@ pub fn suggest_config(
 }
 
 impl ConfigSuggestion {
-    fn of(config: String, rules: &Rules, found: &LogSample) -> Self {
+    fn new(config: String, rules: &Rules, found: &LogSample) -> Self {
         let mut suggestion = Self {
             config,
             log: found.log,
@@ -134,7 +134,7 @@ impl ConfigSuggestion {
                 continue;
             }
             let numbers = found.limits.get(name).map(|sample| {
-                let numbers = SuggestedNumbers::of(&sample.maxima, found.log.seconds);
+                let numbers = SuggestedNumbers::new(&sample.maxima, found.log.seconds);
                 (sample, numbers)
             });
             match numbers.filter(|(sample, _)| !sample.maxima.is_empty()) {

@@ -83,7 +83,7 @@ enum NumberKey {
 }
 
 impl NumberKey {
-    fn of(algorithm: &str) -> Self {
+    fn from_algorithm(algorithm: &str) -> Self {
         match algorithm {
             "gcra" | "token-bucket" => Self::Burst,
             "leaky-bucket" => Self::Queue,
@@ -106,8 +106,8 @@ impl LimitSuggestion {
     ///
     /// # Errors
     /// No key was seen, or the limit is a bucket of several rates, which can have no burst.
-    pub fn of(page: &UsagePage) -> Result<Self, NoSuggestion> {
-        let key = NumberKey::of(&page.algorithm);
+    pub fn new(page: &UsagePage) -> Result<Self, NoSuggestion> {
+        let key = NumberKey::from_algorithm(&page.algorithm);
         let rates = match key {
             NumberKey::Rates => rates_by_window(page),
             NumberKey::Burst | NumberKey::Queue => vec![only_rate(page)?],
@@ -154,7 +154,7 @@ impl LimitSuggestion {
             });
         }
         let sampled = usize::try_from(keys).unwrap_or(usize::MAX);
-        let mut confidence = SampleConfidence::of(sampled, page.seconds);
+        let mut confidence = SampleConfidence::new(sampled, page.seconds);
         if periods.iter().any(|period| period.unknown) {
             confidence.reached_limit();
         }
@@ -434,7 +434,7 @@ mod tests {
     /// Goal: the number is that of a log with the same uses. Method: keys that use up to five, and none at the limit; the whole text.
     #[test]
     fn the_number_lies_above_ordinary_keys() {
-        let found = LimitSuggestion::of(&page(&[(1, 400), (3, 90), (5, 10)])).unwrap();
+        let found = LimitSuggestion::new(&page(&[(1, 400), (3, 90), (5, 10)])).unwrap();
         assert_eq!(found.rates, ["6 per 1m"]);
         assert_eq!(found.confidence.confidence, "medium");
         assert_eq!(found.warnings, Vec::<String>::new());
@@ -452,7 +452,7 @@ mod tests {
     /// Goal: no number is made of what is not known. Method: many keys at the limit, and one of many thousands.
     #[test]
     fn keys_at_the_limit_make_the_number_unknown() {
-        let found = LimitSuggestion::of(&page(&[(1, 400), (20, 10)])).unwrap();
+        let found = LimitSuggestion::new(&page(&[(1, 400), (20, 10)])).unwrap();
         assert_eq!(found.rates, ["40 per 1m"]);
         assert_eq!(found.confidence.confidence, "low");
         assert!(
@@ -463,7 +463,7 @@ mod tests {
             found.warnings[0].contains("in shadow to 40 per 1m"),
             "{found}"
         );
-        let found = LimitSuggestion::of(&page(&[(1, 4_000), (20, 1)])).unwrap();
+        let found = LimitSuggestion::new(&page(&[(1, 4_000), (20, 1)])).unwrap();
         assert_eq!(found.rates, ["2 per 1m"]);
         assert!(
             found
@@ -483,7 +483,7 @@ mod tests {
         (rate.sampled, rate.sample_keys, rate.keys_error) = (true, 2_760, 749);
         rate.complete_above = 1;
         sampled.banned_keys = Some(2);
-        let found = LimitSuggestion::of(&sampled).unwrap();
+        let found = LimitSuggestion::new(&sampled).unwrap();
         assert_eq!(found.rates, ["4 per 1m"]);
         let period = &found.periods[0];
         assert_eq!((period.keys_at_limit, period.period.max), (3, 20));
@@ -507,11 +507,16 @@ mod tests {
         both.shadow_rates = page(&[(1, 400), (30, 10)]).rates;
         both.shadow_rates[0].limit = 100;
         both.shadow_rates[0].keys_at_limit = 0;
-        let found = LimitSuggestion::of(&both).unwrap();
+        let found = LimitSuggestion::new(&both).unwrap();
         assert_eq!((found.periods.len(), found.periods[0].limit), (1, 100));
         assert!(!found.periods[0].unknown);
         let none = page(&[]);
-        assert!(LimitSuggestion::of(&none).unwrap_err().0.contains("no key"));
+        assert!(
+            LimitSuggestion::new(&none)
+                .unwrap_err()
+                .0
+                .contains("no key")
+        );
     }
 
     /// Goal: of a bucket the number is what it must hold at its rate, with what no look saw. Method: the same uses under each bucket, with
@@ -530,7 +535,7 @@ mod tests {
             ("token-bucket", "burst = 20\n"),
             ("leaky-bucket", "queue = 19\nmax_wait = \"58s\"\n"),
         ] {
-            let found = LimitSuggestion::of(&bucket(algorithm, &[(1, 400), (10, 90)])).unwrap();
+            let found = LimitSuggestion::new(&bucket(algorithm, &[(1, 400), (10, 90)])).unwrap();
             assert_eq!(found.rates, ["20 per 1m"]);
             assert_eq!(found.bucket, Some(20));
             assert_eq!(found.config, format!("[limit.otp]\n{number}"));
@@ -541,7 +546,7 @@ mod tests {
             );
         }
         // Fifteen and five may have been all twenty.
-        let found = LimitSuggestion::of(&bucket("gcra", &[(1, 400), (15, 90)])).unwrap();
+        let found = LimitSuggestion::new(&bucket("gcra", &[(1, 400), (15, 90)])).unwrap();
         assert!(found.periods[0].unknown, "{found}");
         assert!(
             found.warnings[0].contains("write burst = 40 in the limit in shadow"),
@@ -549,11 +554,11 @@ mod tests {
         );
         let mut several = bucket("gcra", &[(1, 400)]);
         several.rates.push(several.rates[0].clone());
-        let refused = LimitSuggestion::of(&several).unwrap_err().0;
+        let refused = LimitSuggestion::new(&several).unwrap_err().0;
         assert!(refused.contains("a burst belongs to one rate"), "{refused}");
         let mut slow = bucket("leaky-bucket", &[(1, 400), (10, 90)]);
         slow.rates[0].rate = "1 per 1m".to_owned();
-        let found = LimitSuggestion::of(&slow).unwrap();
+        let found = LimitSuggestion::new(&slow).unwrap();
         assert!(found.config.ends_with("max_wait = \"10m\"\n"), "{found}");
         assert!(
             found

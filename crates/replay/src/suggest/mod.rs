@@ -170,5 +170,5 @@ pub fn suggest(
         let reason = format!("no request of the log has the path {}", question.path);
         return Err(NoSuggestion(reason).into());
     };
-    Ok(SuggestReport::of(question, log, &limit))
+    Ok(SuggestReport::new(question, log, &limit))
 }

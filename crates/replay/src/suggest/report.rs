@@ -95,8 +95,8 @@ pub struct PeriodSuggestion {
 
 impl SuggestReport {
     /// Returns the suggestion from the requests of a limit.
-    pub(super) fn of(question: &SuggestQuestion, log: SampledLog, limit: &SampledLimit) -> Self {
-        let numbers = SuggestedNumbers::of(&limit.maxima, log.seconds);
+    pub(super) fn new(question: &SuggestQuestion, log: SampledLog, limit: &SampledLimit) -> Self {
+        let numbers = SuggestedNumbers::new(&limit.maxima, log.seconds);
         Self {
             path: question.path.clone(),
             key: question.key.clone(),
@@ -112,7 +112,7 @@ impl SuggestReport {
 
 impl SuggestedNumbers {
     /// Returns the numbers from the maxima of all keys over so many seconds.
-    pub(super) fn of(maxima: &KeyMaxima, seconds: u64) -> Self {
+    pub(super) fn new(maxima: &KeyMaxima, seconds: u64) -> Self {
         let mut warnings = Vec::new();
         let mut periods = Vec::new();
         let mut rates: Vec<(u64, u32)> = Vec::new();
@@ -137,7 +137,7 @@ impl SuggestedNumbers {
         let written = rates.iter();
         let written = written.map(|(period, count)| format!("{count} per {}", span(*period)));
         Self {
-            confidence: SampleConfidence::of(maxima.len(), seconds),
+            confidence: SampleConfidence::new(maxima.len(), seconds),
             periods,
             rates: written.collect(),
             counts: rates,
@@ -192,7 +192,7 @@ impl PeriodSuggestion {
 
 impl SampleConfidence {
     /// Returns the confidence of a sample of so many keys over so many seconds.
-    pub(super) fn of(keys: usize, seconds: u64) -> Self {
+    pub(super) fn new(keys: usize, seconds: u64) -> Self {
         let days = seconds as f64 / 86_400.0;
         let seen = format!("{} in {days:.1} days", counted(keys as u64, "key"));
         let (confidence, confidence_reason) = match (keys, seconds) {

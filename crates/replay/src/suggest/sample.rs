@@ -72,7 +72,7 @@ pub(super) fn sample(
     let mut reader = LogReader::open(&logs.paths, &options)?;
     survey_for(&rules, &mut reader, host)?;
     let has_host = reader.facts().has_host || host.is_some();
-    let coverage = LogCoverage::of(&mut rules, reader.facts(), has_host);
+    let coverage = LogCoverage::new(&mut rules, reader.facts(), has_host);
     let mut counts = SampleEngine::new(rules, &reader, host);
     let mut read = 0_u64;
     let mut span: Option<(u64, u64)> = None;

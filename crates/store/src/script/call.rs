@@ -29,7 +29,7 @@ pub fn peek(asks: &[StoreAsk<'_>], near: Timestamp) -> Call {
 /// Charges `ask` whether it fits or not, unless the key has seen this push, or a later one, of the node.
 #[must_use]
 pub fn push(ask: &StoreAsk<'_>, node: NodeId, number: PushNumber, near: Timestamp) -> Call {
-    let mut call = CallBuilder::of("push");
+    let mut call = CallBuilder::from_mode("push");
     call.ask(ask);
     call.text(&format!("{:016x}", node.0));
     call.number(number.0);
@@ -40,7 +40,7 @@ pub fn push(ask: &StoreAsk<'_>, node: NodeId, number: PushNumber, near: Timestam
 /// Charges `ask` whether it fits or not.
 #[must_use]
 pub fn charge_unchecked(ask: &StoreAsk<'_>, near: Timestamp) -> Call {
-    let mut call = CallBuilder::of("force");
+    let mut call = CallBuilder::from_mode("force");
     call.ask(ask);
     call.terms(ask, near, None);
     call.0
@@ -50,7 +50,7 @@ pub fn charge_unchecked(ask: &StoreAsk<'_>, near: Timestamp) -> Call {
 #[must_use]
 pub fn forget(name: &KeyName) -> Call {
     let name = name.as_str();
-    let mut call = CallBuilder::of("forget");
+    let mut call = CallBuilder::from_mode("forget");
     call.0.keys = ["", ":log", ":beside"]
         .map(|kind| format!("{name}{kind}").into_bytes())
         .into();
@@ -60,7 +60,7 @@ pub fn forget(name: &KeyName) -> Call {
 /// Makes a key count at least what the store had counted before, whatever it counts now. May be repeated.
 #[must_use]
 pub fn restore(ask: &StoreAsk<'_>, state: &RemoteState, near: Timestamp) -> Call {
-    let mut call = CallBuilder::of("restore");
+    let mut call = CallBuilder::from_mode("restore");
     call.ask(ask);
     for (rate, terms) in terms(ask, near).iter().enumerate() {
         call.rate(terms);
@@ -86,7 +86,7 @@ pub fn settle(charge: &StoreCharge, due: Settle, near: Timestamp) -> Option<Call
         return Some(charge_unchecked(&of(missing), near));
     }
     let surplus = of(Cost::new(charged - actual)?);
-    let mut call = CallBuilder::of("settle");
+    let mut call = CallBuilder::from_mode("settle");
     call.ask(&surplus);
     call.number(charge.made().as_nanos() / NANOS_PER_MILLI);
     call.terms(&surplus, near, Some(charge.left()));
@@ -96,7 +96,7 @@ pub fn settle(charge: &StoreCharge, due: Settle, near: Timestamp) -> Option<Call
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
 fn asking(mode: &str, asks: &[StoreAsk<'_>], near: Timestamp) -> Call {
-    let mut call = CallBuilder::of(mode);
+    let mut call = CallBuilder::from_mode(mode);
     for ask in distinct(asks) {
         call.ask(&ask);
         call.terms(&ask, near, None);
@@ -136,7 +136,7 @@ pub fn guarded(mut call: Call, marker: Vec<u8>, epoch: &str) -> Call {
 struct CallBuilder(Call);
 
 impl CallBuilder {
-    fn of(mode: &str) -> Self {
+    fn from_mode(mode: &str) -> Self {
         Self(Call {
             keys: Vec::new(),
             args: vec![mode.into()],

@@ -46,7 +46,7 @@ pub(super) fn requests(mut read: &[u8], step: usize) -> Reading {
             fields(head.fields(), read),
             data,
         ));
-        let options = ConnectionOptions::of(head.fields(), read);
+        let options = ConnectionOptions::new(head.fields(), read);
         if !options.keeps_connection(head.version()) {
             break ReadEnd::Closed;
         }

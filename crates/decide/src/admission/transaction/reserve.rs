@@ -286,7 +286,7 @@ fn reject_by_cache(checks: &[LimitCheck<'_>], now: Timestamp) -> Option<JointDec
     let notes = rejecting.map(|(check, _)| note(check)).collect();
     let each = checks.iter().zip(cached);
     let decisions = each.map(|(check, cached)| cached.unwrap_or_else(|| check.peek(now)));
-    Some(JointDecision::rejected(Verdict::of(decisions), notes))
+    Some(JointDecision::rejected(Verdict::new(decisions), notes))
 }
 
 fn local_asks<'a>(checks: &[LimitCheck<'a>]) -> ArrayVec<Ask<'a>, MAX_ASKS> {
@@ -322,7 +322,7 @@ fn merge_in_order<'a>(
     mut first: impl Iterator<Item = Decision>,
     mut others: impl Iterator<Item = Decision>,
 ) -> Verdict {
-    Verdict::of(checks.iter().filter_map(|check| match of_first(check) {
+    Verdict::new(checks.iter().filter_map(|check| match of_first(check) {
         true => first.next(),
         false => others.next(),
     }))

@@ -127,7 +127,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         let context = &mut *self.context;
         let head = exchange.head;
         let received = &head.headers;
-        let mut fields = FieldChanges::of(received);
+        let mut fields = FieldChanges::new(received);
         remove_hop_by_hop(&mut fields, received);
         cached::ask_for_whole(&mut fields, forwarded);
         http_versions::name_host(head, &mut fields)?;

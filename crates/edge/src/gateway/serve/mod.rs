@@ -146,8 +146,8 @@ impl Gateway {
     ) -> Option<DecidedRequest> {
         let snapshot = self.0.snapshot();
         let sent = snapshot.keeps_case.then(|| read.to_vec());
-        let received = ReceivedRequest::of(parsed, read)?;
-        let names = || ReceivedNames::of(parsed.fields(), &sent.unwrap_or_default());
+        let received = ReceivedRequest::new(parsed, read)?;
+        let names = || ReceivedNames::new(parsed.fields(), &sent.unwrap_or_default());
         Some(self.decide_received(received, snapshot, facts, names))
     }
 
@@ -175,7 +175,7 @@ impl Gateway {
         let mut context = Box::new(Context::new(Arc::clone(&snapshot), in_flight));
         context.peer.clone_from(&facts.peer);
         context.secured = facts.client_secured().cloned();
-        context.forward_auth = ForwardAuthAnswer::of(facts.protocol);
+        context.forward_auth = ForwardAuthAnswer::from_protocol(facts.protocol);
         let peer = context.peer_address();
         // Before fields are removed: a name may be wrong in both ways.
         let checked = check(&mut received, peer, &mut context);

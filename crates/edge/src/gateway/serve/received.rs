@@ -43,11 +43,11 @@ pub(super) struct RequestWire {
 impl ReceivedRequest {
     /// Returns the request with this head, whose bytes are `read`; `None` where its method, its target or a name is longer than the
     /// http crate has them.
-    pub(super) fn of(parsed: &RequestHead, read: BytesMut) -> Option<Box<Self>> {
+    pub(super) fn new(parsed: &RequestHead, read: BytesMut) -> Option<Box<Self>> {
         // The fields and the target are parts of the received bytes, not copies.
         let headers = ReceivedFields::in_bytes(read, parsed.fields().places())?;
         let read = headers.bytes();
-        let options = ConnectionOptions::of(parsed.fields(), read);
+        let options = ConnectionOptions::new(parsed.fields(), read);
         let target = read.slice_ref(parsed.target(read));
         let mut head = ReceivedHead {
             method: Method::from_bytes(parsed.method(read)).ok()?,
@@ -202,7 +202,7 @@ mod tests {
     fn received(head: &[u8]) -> Option<Box<ReceivedRequest>> {
         let mut parsed = RequestHead::new();
         parsed.parse(head, &LIMITS).ok()?;
-        ReceivedRequest::of(&parsed, BytesMut::from(head))
+        ReceivedRequest::new(&parsed, BytesMut::from(head))
     }
 
     /// Goal: what the parser lets through is a name and a value of the http crate too, so that a copy for its maps cannot fail. Method:

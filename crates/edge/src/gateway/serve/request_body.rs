@@ -61,7 +61,7 @@ impl RequestBody {
     /// Returns the body with a buffer for what every attempt begins with, since a second one may send it (RFC 9110 §9.2.2).
     pub(super) fn repeatable(self) -> Self {
         Self {
-            replay: Some(ReplayBuffer::of(self.framing)),
+            replay: Some(ReplayBuffer::from_framing(self.framing)),
             ..self
         }
     }
@@ -272,7 +272,7 @@ struct ReplayBuffer {
 
 impl ReplayBuffer {
     /// Returns an empty buffer for a body with this framing.
-    fn of(framing: BodyFraming) -> Self {
+    fn from_framing(framing: BodyFraming) -> Self {
         Self {
             content: Vec::new(),
             room: replay_room(framing),

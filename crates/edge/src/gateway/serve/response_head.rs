@@ -105,7 +105,7 @@ impl FinalHead {
     /// Returns the options of `Connection`, which HTTP/2 has not.
     pub(super) fn options(&self, read: &[u8]) -> ConnectionOptions {
         match self {
-            Self::Http1(head, _) => ConnectionOptions::of(head.fields(), read),
+            Self::Http1(head, _) => ConnectionOptions::new(head.fields(), read),
             Self::Http2(..) => ConnectionOptions::default(),
         }
     }
@@ -181,7 +181,7 @@ impl FinalHead {
     /// Returns the names as they were received, for a client that distinguishes their case; over HTTP/2 all are in lower case.
     pub(super) fn names(&self, read: &[u8]) -> ReceivedNames {
         match self {
-            Self::Http1(head, _) => ReceivedNames::of(head.fields(), read),
+            Self::Http1(head, _) => ReceivedNames::new(head.fields(), read),
             Self::Http2(..) => ReceivedNames::default(),
         }
     }

@@ -117,7 +117,7 @@ mod tests {
             (TE, HeaderValue::from_static(te)),
             (NAME, HeaderValue::from_static("1")),
         ]);
-        let mut changes = FieldChanges::of(&received);
+        let mut changes = FieldChanges::new(&received);
         changes.append(ADDED, HeaderValue::from_static("2"));
         changes.append(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         let parts = RequestParts {

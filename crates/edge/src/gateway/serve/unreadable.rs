@@ -78,7 +78,7 @@ impl Gateway {
         let mut context = Context::new(self.0.snapshot(), in_flight);
         context.peer.clone_from(&facts.peer);
         context.secured = facts.client_secured().cloned();
-        context.forward_auth = ForwardAuthAnswer::of(facts.protocol);
+        context.forward_auth = ForwardAuthAnswer::from_protocol(facts.protocol);
         let step = decide::reject_unread(problem, &mut context);
         let mut exchange =
             ClientExchange::new(client, &received, &wire, (&self.0, shutdown), &context);

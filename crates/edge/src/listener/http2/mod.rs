@@ -124,7 +124,7 @@ impl StreamContext {
             ConnectionWindow::new(protocol, Arc::clone(&shared.received), account, received);
         Self {
             protocol,
-            caps: StreamCaps::of(rules),
+            caps: StreamCaps::new(rules),
             gateway,
             facts,
             window: Arc::new(window),

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::bans::BanFactor;
 
-const MARK: KeyMark = KeyMark::of(0x5a5);
+const MARK: KeyMark = KeyMark::from_bits(0x5a5);
 const START: Timestamp = Timestamp::from_secs(1_800_000_000);
 
 fn any_rules() -> impl Strategy<Value = BanRules> {
@@ -66,7 +66,7 @@ proptest! {
             if strikes {
                 calendar.strike(&rules, passed);
                 if let Some(next) = ban_state.after_strike(&rules, now) {
-                    ban_state = BanState::of(next.word(), MARK);
+                    ban_state = BanState::from_word(next.word(), MARK);
                 }
             }
             let left = calendar.end.saturating_sub(passed);
@@ -84,8 +84,8 @@ proptest! {
     fn any_word_at_any_moment_bans_for_no_longer_than_its_level(
         rules in any_rules(), bits in any::<u64>(), now in any::<u64>(), mark in any::<u64>(), ours in any::<bool>(),
     ) {
-        let mark = KeyMark::of(if ours { bits } else { mark });
-        let (ban_state, now) = (BanState::of(Word::from_bits(bits), mark), Timestamp::from_nanos(now));
+        let mark = KeyMark::from_bits(if ours { bits } else { mark });
+        let (ban_state, now) = (BanState::from_word(Word::from_bits(bits), mark), Timestamp::from_nanos(now));
         let active = ban_state.active(&rules, now);
         if let Some(banned) = active {
             prop_assert!(banned.left > Duration::ZERO && banned.left <= rules.length(banned.level));
@@ -101,7 +101,7 @@ proptest! {
                 prop_assert!(active.is_none());
                 prop_assert!(next.level >= 1 && next.level >= ban_state.level(&rules, now));
                 prop_assert!(next.active(&rules, now).is_some());
-                prop_assert_eq!(BanState::of(next.word(), mark), next);
+                prop_assert_eq!(BanState::from_word(next.word(), mark), next);
             }
         }
     }
@@ -119,7 +119,7 @@ fn a_word_of_another_mark_says_nothing() {
     let after_strike = BanState::none(MARK)
         .after_strike(&rules, START)
         .expect("none is in force");
-    let other = BanState::of(after_strike.word(), KeyMark::of(0x5a6));
+    let other = BanState::from_word(after_strike.word(), KeyMark::from_bits(0x5a6));
     assert_eq!(
         (other.active(&rules, START), other.level(&rules, START)),
         (None, 0)

@@ -234,7 +234,7 @@ impl ClockMark {
 
     /// Limiter time at a reading, of a process that goes by another clock than [`Clock`].
     #[must_use]
-    pub fn of(time: Timestamp, reading: ClockReading) -> Self {
+    pub fn new(time: Timestamp, reading: ClockReading) -> Self {
         Self {
             boot: reading.boot,
             boottime: reading.boottime,

@@ -51,7 +51,7 @@ impl<C: RequestClient> ProxySession<'_, '_, C> {
         let fields = &request.headers;
         let challenges = &self.context.snapshot.compiled.challenge_cookies;
         let audience = CacheAudience::from_fields(fields, rules.cookies, challenges);
-        let directives = RequestCacheControl::of(fields, rules.ignore_client_no_cache);
+        let directives = RequestCacheControl::new(fields, rules.ignore_client_no_cache);
         let mut transaction = Box::new(CacheTransaction::new(audience, directives));
         let has_body = !matches!(
             self.exchange.body.framing,

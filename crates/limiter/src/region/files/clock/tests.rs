@@ -218,7 +218,7 @@ fn a_mark_says_what_was_put_into_it() {
 fn a_mark_of_another_process_is_gone_on_from() {
     let machine = Machine::new();
     let ahead = Timestamp::from_secs(START + 3600);
-    let told = ClockMark::of(ahead, machine.reading()).to_bytes();
+    let told = ClockMark::new(ahead, machine.reading()).to_bytes();
     let mark = ClockMark::from_bytes(&told).expect("it is whole");
     let complete_successor = Clock::continued(mark, machine.later(10).reading());
     assert_eq!(secs(complete_successor, machine.later(10)), START + 3610);
